@@ -90,12 +90,21 @@ impl RunSummary {
 
     /// End in words, such as `exit code 3 after 7s`.
     pub(crate) fn format_end(&self) -> String {
+        let how = self.format_cause();
+        match self.uptime() {
+            Some(uptime) => format!("{how} after {}", humantime::format_duration(uptime)),
+            None => how,
+        }
+    }
+
+    /// End in words without the time, such as `exit code 3`.
+    pub(crate) fn format_cause(&self) -> String {
         let code = match self.exit_code {
             Some(_) if self.exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
             Some(code) => format!("exit code {code}"),
             None => "unknown exit code".to_owned(),
         };
-        let how = match (self.kind, self.signal.as_deref()) {
+        match (self.kind, self.signal.as_deref()) {
             (Some(FailureKind::OutOfMemory), _) => format!("out of memory ({code})"),
             (Some(FailureKind::Unhealthy), _) => {
                 "health check failed more often than its `retries` allow".to_owned()
@@ -103,10 +112,6 @@ impl RunSummary {
             (Some(FailureKind::NotRunnable), _) => format!("command not found or not executable ({code})"),
             (Some(FailureKind::Signal), Some(signal)) => format!("killed by {signal} ({code})"),
             (Some(FailureKind::Signal | FailureKind::Exit) | None, _) => code,
-        };
-        match self.uptime() {
-            Some(uptime) => format!("{how} after {}", humantime::format_duration(uptime)),
-            None => how,
         }
     }
 

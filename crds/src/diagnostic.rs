@@ -35,9 +35,40 @@ pub struct Diagnostic {
     /// Suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Proposed change, and other places that belong to the problem; absent without both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction: Option<Box<Correction>>,
     /// Location in the file; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
+}
+
+/// Change that corrects the problem of a diagnostic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Correction {
+    /// Text in the file that `suggest` replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// Text to write instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggest: Option<String>,
+    /// Other places that belong to the problem.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub related: Vec<RelatedPlace>,
+}
+
+/// Another place that belongs to the problem of a diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RelatedPlace {
+    /// Path in the file.
+    pub path: String,
+    /// Description of the place.
+    pub message: String,
+    /// Line, from 1; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
 }
 
 /// Location in a file, within one line.
@@ -62,6 +93,7 @@ impl Diagnostic {
             path: path.into(),
             message: message.into(),
             hint: None,
+            correction: None,
             location: None,
         }
     }
@@ -81,6 +113,28 @@ impl Diagnostic {
             hint: Some(hint.into()),
             ..self
         }
+    }
+
+    /// Sets the text to replace and its replacement.
+    #[must_use]
+    pub fn replace(mut self, now: impl Into<String>, suggest: impl Into<String>) -> Self {
+        let correction = self.correction.get_or_insert_default();
+        (correction.now, correction.suggest) = (Some(now.into()), Some(suggest.into()));
+        self
+    }
+
+    /// Adds a place that belongs to the problem.
+    #[must_use]
+    pub fn relate(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+        self.correction
+            .get_or_insert_default()
+            .related
+            .push(RelatedPlace {
+                path: path.into(),
+                message: message.into(),
+                line: None,
+            });
+        self
     }
 
     /// Sets the location.

@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use action::{ActionId, Remedy, ToolCall};
+pub use action::{ActionId, Remedy, SpecEdit, ToolCall};
 pub use call::Call;
 pub use code::{Code, UnknownCode};
 pub use kind::{Category, Class, Severity};
@@ -159,8 +159,34 @@ impl StructuredError {
     /// Replaces the suggested actions and their remedies.
     #[must_use]
     pub fn suggest(mut self, actions: &[ActionId]) -> Self {
+        self.remedies.clear();
         self.suggested_actions = actions.to_vec();
         self.with_remedies()
+    }
+
+    /// Makes a change of the spec file the first remedy. It replaces general descriptions of such changes.
+    #[must_use]
+    pub fn edit(mut self, edit: SpecEdit) -> Self {
+        let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
+        let remedy = ActionId::FixSpec
+            .remedy(environment, service)
+            .with_edit(edit, &self.message);
+        self.remedies
+            .retain(|other| !other.action.is_general_edit() || other.edit.is_some());
+        self.remedies.insert(0, remedy);
+        self.suggested_actions = self.remedies.iter().map(|remedy| remedy.action).collect();
+        self
+    }
+
+    /// Replaces the changes of the spec file.
+    #[must_use]
+    pub fn map_edits(mut self, change: impl Fn(SpecEdit) -> SpecEdit) -> Self {
+        for remedy in &mut self.remedies {
+            if let Some(edit) = remedy.edit.take() {
+                *remedy = remedy.clone().with_edit(change(edit), &self.message);
+            }
+        }
+        self
     }
 
     /// Adds the fields of an object to the details, also in the remedies; any other value is ignored.
@@ -288,10 +314,15 @@ impl StructuredError {
 
     fn with_remedies(mut self) -> Self {
         let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
-        let remedies = self
-            .suggested_actions
-            .iter()
-            .map(|action| action.remedy(environment, service).completed(&self.details));
+        let edits: Vec<Option<SpecEdit>> = self.remedies.iter().map(|remedy| remedy.edit.clone()).collect();
+        let edits = edits.into_iter().chain(std::iter::repeat(None));
+        let remedies = self.suggested_actions.iter().zip(edits).map(|(action, edit)| {
+            let remedy = action.remedy(environment, service).completed(&self.details);
+            match edit.filter(|_| *action == ActionId::FixSpec) {
+                Some(edit) => remedy.with_edit(edit, &self.message),
+                None => remedy,
+            }
+        });
         self.remedies = remedies.collect();
         self
     }

@@ -35,12 +35,14 @@ pub mod suite;
 pub mod text;
 pub mod yaml;
 
-pub use diagnostic::{Diagnostic, DiagnosticSeverity, Location, render};
+pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, render};
 pub use environment::{
     Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, Runtime, RuntimeKind, VolumeDeletion,
 };
-pub use error::{ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
+pub use error::{
+    ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, SpecEdit, StructuredError,
+};
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
 pub use probe::{Healthcheck, ProbeType};
 pub use quantity::{ByteSize, CpuCount, HumanDuration, QuantityError};

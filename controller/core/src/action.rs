@@ -235,6 +235,9 @@ pub enum Action {
         exit_code: Option<i64>,
         /// Port of its probe; probed once more if the container still runs.
         port: Option<u16>,
+        /// True if its probe sends HTTP requests.
+        #[serde(default)]
+        http: bool,
         /// Last outputs of the probe, oldest first, stored with the evidence.
         probe_output: Vec<String>,
         /// True if an outage of the engine caused the failure.

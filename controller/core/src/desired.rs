@@ -13,8 +13,10 @@ pub mod excluded;
 pub mod fork;
 pub mod hash;
 pub mod host;
+pub(crate) mod hosts;
 mod identity;
 mod image;
+pub mod key_lines;
 mod mock;
 mod mounts;
 mod needs;
@@ -49,6 +51,7 @@ pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
 pub use probe::{Probe, ProbeKind};
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
+pub use suggest::{closest, similar_image};
 
 /// Desired state of one environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -374,6 +377,9 @@ pub struct Accepted {
     pub desired: Desired,
     /// Path of the spec file, for display.
     pub spec_path: String,
+    /// Positions of the keys in the spec file.
+    #[serde(default)]
+    pub lines: key_lines::KeyLines,
     /// Time of acceptance. Two seconds later, Argus removes the objects that this revision no longer declares.
     pub accepted_at: crate::time::Timestamp,
     /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,12 @@ pub struct Evidence {
     /// Platforms of the image and of the engine, if the kernel rejected the format of the program and they differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong_platform: Option<String>,
+    /// TCP addresses on which its processes listened during the collection; `None` if they were not visible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listening: Option<Vec<SocketAddr>>,
+    /// Common paths of health checks to which its port answered with success, best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub healthy_paths: Vec<String>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }
@@ -158,6 +165,37 @@ impl ActionError {
             self,
             Self::Unknown(_) | Self::TimedOut(_) | Self::ConnectionLost(_)
         )
+    }
+}
+
+/// Text between the reason of a missing image or file and a similar name that exists.
+const SIMILAR: &str = "; a similar name exists: ";
+
+impl ActionError {
+    /// Adds a similar name that exists to the error of a missing image or file.
+    #[must_use]
+    pub fn with_similar(self, name: &str) -> Self {
+        let add = |reason: String| format!("{reason}{SIMILAR}`{name}`");
+        match self {
+            Self::ImageNotFound(reason) => Self::ImageNotFound(add(reason)),
+            Self::AuthRequired(reason) => Self::AuthRequired(add(reason)),
+            Self::PullFailed(reason) => Self::PullFailed(add(reason)),
+            Self::BadMount(reason) => Self::BadMount(add(reason)),
+            other => other,
+        }
+    }
+
+    /// Returns the similar name of a missing image or file.
+    pub fn similar(&self) -> Option<&str> {
+        let (Self::ImageNotFound(reason)
+        | Self::AuthRequired(reason)
+        | Self::PullFailed(reason)
+        | Self::BadMount(reason)) = self
+        else {
+            return None;
+        };
+        let (_, name) = reason.rsplit_once(SIMILAR)?;
+        name.strip_prefix('`')?.strip_suffix('`')
     }
 }
 

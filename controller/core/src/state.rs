@@ -146,6 +146,11 @@ pub struct ServiceHistory {
     pub stopped_externally_since: Option<Timestamp>,
     /// Current healthy run.
     pub healthy_run: Option<HealthyRun>,
+    /// Number of the failed run before the first healthy one, if the health check failed before it ever succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_recovery: Option<u64>,
+    /// Number of failures before the last healthy run.
+    pub failures_before_recovery: u64,
     /// Container that received the service's file last, and the digest of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_files: Option<(ContainerId, ContainerSpecHash)>,

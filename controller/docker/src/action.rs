@@ -49,11 +49,18 @@ async fn perform(shared: &Shared, action: &Action, progress: &dyn Progress) -> R
         Action::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => image::build::build(shared, build, progress).await,
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
-        Action::CollectEvidence { id, since, port, .. } => {
+        Action::CollectEvidence {
+            id,
+            since,
+            port,
+            http,
+            ..
+        } => {
             let run = evidence::Run {
                 id,
                 since: *since,
                 port: *port,
+                http: *http,
             };
             evidence::collect(shared, run).await
         }

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use crate::Shared;
 use crate::logs;
 use crate::ownership;
+use crate::service_sockets;
 
 /// Number of lines to request; the engine counts the lines of both streams together.
 const MAX_LINES: u32 = 1_000;
@@ -45,6 +46,8 @@ pub(crate) struct Run<'a> {
     pub(crate) id: &'a ContainerId,
     pub(crate) since: Option<Timestamp>,
     pub(crate) port: Option<u16>,
+    /// True if the probe sends HTTP requests.
+    pub(crate) http: bool,
 }
 
 /// The common deadline of all parts of a collection.
@@ -59,7 +62,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     let (stdout, stderr, diagnostics) = tokio::join!(
         read_lines(shared, run, Stream::Stdout, Some(MAX_LINES), deadline.clone()),
         read_lines(shared, run, Stream::Stderr, Some(MAX_LINES), deadline.clone()),
-        run_until(deadline.clone(), diagnose_network(shared, run)),
+        run_until(deadline.clone(), Box::pin(diagnose_network(shared, run))),
     );
     let (stdout_displaces, stderr_displaces) = (can_displace_lines(&stdout), can_displace_lines(&stderr));
     let (stdout, stderr) = tokio::join!(
@@ -104,7 +107,11 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
         }
     }
     match diagnostics {
-        Ok(diagnostics) => evidence.network_diagnostics = diagnostics,
+        Ok(found) => {
+            evidence.network_diagnostics = found.results;
+            evidence.listening = found.listening;
+            evidence.healthy_paths = found.healthy_paths;
+        }
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     if evidence.stderr.last().is_some_and(|line| is_wrong_format(line)) {
@@ -242,15 +249,26 @@ fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
     }
 }
 
-/// Connects to the port of a container that still runs, and lists its aliases by network.
-async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
+/// State of the network of a container that still runs.
+#[derive(Debug, Default)]
+struct NetworkDiagnosis {
+    results: BTreeMap<String, String>,
+    listening: Option<Vec<SocketAddr>>,
+    healthy_paths: Vec<String>,
+}
+
+/// Connects to the port of a container that still runs, lists its aliases by network, and the addresses on which it listens.
+async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagnosis, ActionError> {
     let Some(port) = run.port else {
-        return Ok(BTreeMap::new());
+        return Ok(NetworkDiagnosis::default());
     };
-    let inspected = ownership::inspect_container(shared, run.id.as_str())
-        .await?
-        .ok_or(ActionError::Gone)?;
+    let (inspected, listening) = tokio::join!(
+        ownership::inspect_container(shared, run.id.as_str()),
+        Box::pin(service_sockets::find(shared, run.id)),
+    );
+    let inspected = inspected?.ok_or(ActionError::Gone)?;
     let mut found = BTreeMap::new();
+    let mut healthy_paths = Vec::new();
     for (network, attachment) in &inspected.container.networks {
         found.insert(
             format!("dns on {network}"),
@@ -265,7 +283,12 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<Stri
         };
         let address = SocketAddr::new(address, port);
         let result = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(Ok(_)) => "connected".to_owned(),
+            Ok(Ok(_)) => {
+                if run.http && healthy_paths.is_empty() {
+                    healthy_paths = service_sockets::find_healthy_paths(address).await;
+                }
+                "connected".to_owned()
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
         };
@@ -274,7 +297,23 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<Stri
     if inspected.container.networks.is_empty() {
         found.insert("dns".to_owned(), "not attached to any network".to_owned());
     }
-    Ok(found)
+    if let Some(listening) = &listening {
+        let addresses: Vec<String> = listening.iter().map(ToString::to_string).collect();
+        let addresses = if addresses.is_empty() {
+            "no TCP port".to_owned()
+        } else {
+            addresses.join(", ")
+        };
+        found.insert("listens on".to_owned(), addresses);
+    }
+    if !healthy_paths.is_empty() {
+        found.insert("healthy paths".to_owned(), healthy_paths.join(", "));
+    }
+    Ok(NetworkDiagnosis {
+        results: found,
+        listening,
+        healthy_paths,
+    })
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod own_stops;
 mod ownership;
 mod prune;
 mod raw_http;
+mod service_sockets;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,7 @@ pub use connect::{BadEndpoint, Endpoint};
 pub use exec::{Exec, ExecCommand, ExecOutput, ExecSession};
 pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
+pub use service_sockets::listening_addresses;
 
 use bridges::Bridges;
 use connect::Connection;

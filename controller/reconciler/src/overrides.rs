@@ -285,6 +285,7 @@ impl Overrides {
         let forked = Accepted {
             desired: accepted.desired.forked(to),
             spec_path: accepted.spec_path.clone(),
+            lines: accepted.lines.clone(),
             accepted_at: inputs.now,
             has_pending_edit: false,
         };

@@ -18,6 +18,7 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
     Arc::new(Accepted {
         desired: admit(&written, &SpecContext::default()).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
+        lines: argus_core::desired::key_lines::KeyLines::default(),
         accepted_at: Timestamp(1_000),
         has_pending_edit: false,
     })

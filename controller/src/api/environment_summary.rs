@@ -223,10 +223,14 @@ impl EnvironmentSummary {
         let explain = || NextStep::new("the chain of causes", "argus_why", env.clone());
         match self.phase {
             Phase::Terminating => Vec::new(),
-            Phase::Ready if self.error.is_none() => Vec::new(),
-            Phase::Held => vec![NextStep::new("end the hold", "argus_resume", env)],
+            Phase::Ready | Phase::Held if self.error.is_none() => Vec::new(),
             Phase::Pending | Phase::Progressing if self.error.is_none() => vec![wait()],
-            Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
+            Phase::Ready
+            | Phase::Pending
+            | Phase::Progressing
+            | Phase::Held
+            | Phase::Degraded
+            | Phase::Failed => {
                 let remedies = self.error.iter().flat_map(|error| &error.remedies);
                 let mut steps = vec![explain()];
                 steps.extend(remedies.filter_map(NextStep::from_remedy));

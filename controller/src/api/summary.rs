@@ -32,16 +32,14 @@ impl<T> Summary<T> {
     /// Adds different next calls, as long as there are few.
     pub(crate) fn with_steps(mut self, steps: impl IntoIterator<Item = NextStep>) -> Self {
         for step in steps {
-            if self.next.len() < MAX_STEPS && !self.next.contains(&step) {
-                self.next.push(step);
-            }
+            NextStep::add(&mut self.next, step, MAX_STEPS);
         }
         self
     }
 
     /// Adds a next call.
     pub(crate) fn with_next(mut self, step: NextStep) -> Self {
-        self.next.push(step);
+        NextStep::add(&mut self.next, step, usize::MAX);
         self
     }
 }
@@ -79,6 +77,17 @@ impl NextStep {
                 Value::Object(arguments) => arguments,
                 _ => Map::new(),
             },
+        }
+    }
+
+    /// Adds a step to at most `most` steps. The same call with another purpose remains one step.
+    pub(crate) fn add(steps: &mut Vec<Self>, step: Self, most: usize) {
+        let is_same = |known: &Self| known.tool == step.tool && known.arguments == step.arguments;
+        match steps.iter().position(is_same) {
+            Some(at) if steps[at].why.contains(&step.why) => {}
+            Some(at) => steps[at].why = format!("{}; or {}", steps[at].why, step.why),
+            None if steps.len() < most => steps.push(step),
+            None => {}
         }
     }
 

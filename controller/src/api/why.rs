@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod report;
 
+use argus_crds::error::Remedy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -79,8 +80,18 @@ phase other than Ready.";
             let run = json!({ "environment": report.environment, "service": service, "run": run });
             NextStep::new("evidence of this run", Evidence::NAME, run)
         });
-        let steps = report.remedies().filter_map(NextStep::from_remedy);
-        let steps: Vec<NextStep> = evidence.into_iter().chain(steps).collect();
+        let remedies: Vec<_> = report.remedies().collect();
+        // Changes of the file come first.
+        let (edits, others): (Vec<_>, Vec<_>) =
+            remedies.into_iter().partition(|remedy| remedy.edit.is_some());
+        let steps = |remedies: Vec<&Remedy>| -> Vec<NextStep> {
+            remedies.into_iter().filter_map(NextStep::from_remedy).collect()
+        };
+        let steps: Vec<NextStep> = steps(edits)
+            .into_iter()
+            .chain(evidence)
+            .chain(steps(others))
+            .collect();
         Summary::new(report, text).with_steps(steps)
     }
 }

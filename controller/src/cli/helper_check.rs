@@ -23,6 +23,8 @@ enum ProbeCommand {
         #[arg(default_value = "/")]
         path: String,
     },
+    /// TCP addresses on which the network namespace listens
+    Listeners,
     /// Resolve names and connect to ports, in parallel
     Links {
         /// `HOST` or `HOST:PORT`
@@ -46,6 +48,7 @@ impl HelperCheck {
                     reclaimable: None,
                 })?;
             }
+            ProbeCommand::Listeners => output::print_json(&argus_docker::listening_addresses())?,
             ProbeCommand::Links { targets } => output::print_json(&links::check_targets(&targets)?)?,
         }
         Ok(Exit::Done)

@@ -19,6 +19,9 @@ use super::cut;
 /// Beginnings of lines that only Argus writes.
 const OWN_LINES: [&str; 2] = ["next:", "called:"];
 
+/// Maximum number of remedies in the text of an error.
+const MAX_REMEDIES: usize = 4;
+
 /// Formats a next step as one line.
 fn line(step: &NextStep) -> String {
     let arguments = Value::Object(step.arguments.clone());
@@ -67,7 +70,10 @@ pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) ->
 pub(super) fn error_result(failure: Failure, limit: usize) -> CallToolResult {
     let error = failure.into_error();
     let mut body = foreign_text::mark_further_lines(&error.to_string()) + "\n";
-    if let Some(hint) = error.details.get("hint").and_then(Value::as_str) {
+    let hint = error.details.get("hint").and_then(Value::as_str);
+    // The client has tools instead of commands, except for the start of a controller.
+    let is_for_clients = |hint: &&str| !hint.contains("`argus ") || hint.contains("argus run");
+    if let Some(hint) = hint.filter(is_for_clients) {
         // Writing to a string cannot fail.
         let _ = writeln!(body, "hint: {}", foreign_text::mark_further_lines(hint));
     }
@@ -78,14 +84,19 @@ pub(super) fn error_result(failure: Failure, limit: usize) -> CallToolResult {
     if let Some(after) = error.retry_after {
         let _ = writeln!(text, "try again in {after} s");
     }
+    let mut steps: Vec<NextStep> = Vec::new();
     for remedy in &error.remedies {
         match &remedy.mcp {
-            Some(call) => text.push_str(&line(&NextStep::from_tool_call(&remedy.summary, call))),
+            Some(call) => {
+                let step = NextStep::from_tool_call(&remedy.summary, call);
+                NextStep::add(&mut steps, step, MAX_REMEDIES);
+            }
             None => {
                 let _ = writeln!(text, "do: {}", remedy.summary);
             }
         }
     }
+    text.extend(steps.iter().map(line));
     let text = join_text(&body, &text, limit);
     let mut result = CallToolResult::structured_error(json!(error));
     result.content = vec![ContentBlock::text(text)];

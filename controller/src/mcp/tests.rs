@@ -343,6 +343,21 @@ fn every_error_matches_every_output_schema() {
     }
 }
 
+#[test]
+fn error_lists_each_call_once_and_no_command() {
+    let edit = argus_crds::SpecEdit::new("e2e.yaml", "services.api.memory", "it used 90MiB");
+    let error = StructuredError::new(Code::ContainerOom, "out of memory")
+        .environment("shop")
+        .service("api")
+        .details(json!({ "hint": "check it with `argus validate`" }))
+        .edit(edit.line(7).now("64m").suggest("128MiB"));
+    let words = text(&reply::error_result(Failure::new(error), 1_200));
+    assert_eq!(words.matches("next: argus_validate").count(), 1, "{words}");
+    let first = words.lines().find(|line| line.starts_with("next:")).unwrap();
+    assert!(first.contains("from `64m` to `128MiB` in e2e.yaml:7"), "{words}");
+    assert!(!words.contains("`argus ") && words.len() <= 1_200, "{words}");
+}
+
 #[tokio::test]
 async fn every_error_code_reaches_results_statuses_and_resources() {
     for code in Code::ALL {

@@ -24,6 +24,8 @@ const MAX_TEXT: &str = "maxTextBytes";
 /// Default and maximum length of the text of a result, in bytes.
 const DEFAULT_TEXT: usize = 8 * 1024;
 const MOST_TEXT: usize = 1024 * 1024;
+/// Default length of the text of an error, in bytes.
+const DEFAULT_ERROR_TEXT: usize = 1_200;
 
 /// A tool of the server.
 pub(super) struct ServerTool {
@@ -63,7 +65,7 @@ fn with_common(mut schema: JsonObject) -> JsonObject {
             "type": "integer",
             "minimum": 0,
             "maximum": MOST_TEXT,
-            "description": "Maximum bytes of text [default: 8192]",
+            "description": "Maximum bytes of text [default: 8192, 1200 for an error]",
         });
         properties.insert(MAX_TEXT.to_owned(), max_text);
     }
@@ -81,6 +83,7 @@ impl ServerTool {
         client: ControllerClient,
         progress_target: ProgressTarget,
     ) -> CallToolResult {
+        let is_default = arguments.get(MAX_TEXT).is_none_or(Value::is_null);
         let limit = match arguments.remove(MAX_TEXT) {
             None | Some(Value::Null) => DEFAULT_TEXT,
             Some(value) => {
@@ -91,6 +94,7 @@ impl ServerTool {
                 bytes.min(MOST_TEXT)
             }
         };
+        let error_limit = if is_default { DEFAULT_ERROR_TEXT } else { limit };
         let debug = match arguments.remove(DEBUG) {
             None | Some(Value::Null) => client.settings().debug,
             Some(Value::Bool(debug)) => debug,
@@ -106,7 +110,7 @@ impl ServerTool {
             result = (self.tool.run)(arguments, context) => match result {
                 Ok(summary) => reply::success_result(summary, limit),
                 Err(CallError::Arguments(cause)) => self.reject(&cause, limit),
-                Err(CallError::Failed(failure)) => reply::error_result(failure, limit),
+                Err(CallError::Failed(failure)) => reply::error_result(failure, error_limit),
             },
             never = forward_progress(progress_target, progress) => match never {},
         };

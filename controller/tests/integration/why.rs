@@ -211,8 +211,7 @@ const DB: &str = "\
   <- waits for: a new revision or `argus retry`, because Argus gave up after 2 restarts
   <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
   <- run 3: exit code 3 after 7s; memory peak 12 MiB of 64 MiB
-     earlier run 2: exit code 3 after 7s
-     earlier run 1: exit code 3 after 7s
+     earlier runs 1 to 2: exit code 3 (2 times)
   <- evidence: last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
   hint: see the crash report of run 3 with `argus evidence shop db 3`
   hint: read the container's log: `argus logs shop db`

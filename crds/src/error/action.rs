@@ -6,7 +6,10 @@ use serde_json::{Map, Value};
 
 use template::Arguments;
 
+mod edit;
 mod template;
+
+pub use edit::SpecEdit;
 
 /// Identifier of a suggested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -44,6 +47,7 @@ pub enum ActionId {
     ResolveNameConflict,
     Rollback,
     Fork,
+    ContactHolder,
     Resume,
     StopOtherController,
     FixStateDirectory,
@@ -72,6 +76,9 @@ pub struct Remedy {
     pub action: ActionId,
     /// Description of the action. If the calls only inspect the problem, it also describes their purpose.
     pub summary: String,
+    /// Change of the spec file; only of the action `fix_spec`.
+    #[serde(flatten)]
+    pub edit: Option<SpecEdit>,
     /// Shell command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -91,6 +98,21 @@ pub struct ToolCall {
 }
 
 impl Remedy {
+    /// Replaces the description by that of a change of the spec file, without a reason that the message of the error contains.
+    #[must_use]
+    pub(super) fn with_edit(self, edit: SpecEdit, message: &str) -> Self {
+        let change = if message.contains(&edit.reason) {
+            edit.change()
+        } else {
+            edit.to_string()
+        };
+        Self {
+            summary: format!("{change}, then check the file"),
+            edit: Some(edit),
+            ..self
+        }
+    }
+
     /// Completes the command with the registry of a login, or with the group that has access to the engine.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
@@ -115,6 +137,19 @@ impl Remedy {
 }
 
 impl ActionId {
+    /// Returns true for an action that only describes a change of the spec file in general.
+    pub(super) const fn is_general_edit(self) -> bool {
+        matches!(
+            self,
+            Self::UseAutoPorts
+                | Self::WidenPortRange
+                | Self::FixHealthcheck
+                | Self::RaiseTimeout
+                | Self::FixSpec
+                | Self::FixImage
+        )
+    }
+
     /// All actions.
     pub const ALL: &[Self] = &[
         Self::StartEngine,
@@ -145,6 +180,7 @@ impl ActionId {
         Self::ResolveNameConflict,
         Self::Rollback,
         Self::Fork,
+        Self::ContactHolder,
         Self::Resume,
         Self::StopOtherController,
         Self::FixStateDirectory,
@@ -172,6 +208,7 @@ impl ActionId {
         };
         Remedy {
             action: self,
+            edit: None,
             summary: [template.action, purpose]
                 .into_iter()
                 .filter(|part| !part.is_empty())

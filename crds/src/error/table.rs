@@ -31,7 +31,7 @@ impl Code {
     ///
     /// let entry = Code::PortConflict.explanation();
     /// assert!(!entry.class.is_retried());
-    /// assert_eq!(entry.actions.first(), Some(&ActionId::FreePort));
+    /// assert_eq!(entry.actions.first(), Some(&ActionId::UseAutoPorts));
     /// ```
     #[allow(clippy::too_many_lines, reason = "one table shows that no code is missing")]
     pub const fn explanation(self) -> Explanation {
@@ -53,7 +53,7 @@ impl Code {
                 class: Class::Human,
                 summary: "a host port is taken",
                 explanation: "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known.",
-                actions: &[Act::FreePort, Act::UseAutoPorts, Act::Retry],
+                actions: &[Act::UseAutoPorts, Act::FreePort, Act::Retry],
             },
             Self::PortExhaustion => Explanation {
                 category: Category::Network,
@@ -269,7 +269,7 @@ impl Code {
                 class: Class::Human,
                 summary: "a container name is taken",
                 explanation: "A container that Argus does not manage already has this name. Argus never changes that container. The details describe it.",
-                actions: &[Act::ResolveNameConflict, Act::Fork, Act::FixSpec],
+                actions: &[Act::FixSpec, Act::Fork, Act::ResolveNameConflict],
             },
             Self::LoopHalted => Explanation {
                 category: Category::Container,
@@ -325,7 +325,7 @@ impl Code {
                 class: Class::Human,
                 summary: "the environment is on hold",
                 explanation: "A person or an agent put the environment on hold. Argus observes it and changes nothing until the hold ends.",
-                actions: &[Act::Resume, Act::Wait],
+                actions: &[Act::ContactHolder, Act::Wait, Act::Resume],
             },
             Self::LeaseHeld => Explanation {
                 category: Category::System,
@@ -333,7 +333,7 @@ impl Code {
                 class: Class::Human,
                 summary: "another controller owns the environment",
                 explanation: "Another live controller uses this state directory, or claimed this environment first. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. Each controller proves that it is alive by its lease, a volume on the engine that it renews. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, this controller takes over within the next 10 s. A takeover does not restart containers that match the file.",
-                actions: &[Act::StopOtherController, Act::Fork],
+                actions: &[Act::Fork, Act::StopOtherController],
             },
             Self::JournalUnwritable => Explanation {
                 category: Category::System,

@@ -55,9 +55,30 @@ impl SourceMap {
         Some(location)
     }
 
+    /// Returns the text of the scalar at a path; `None` without exactly this path, or for a list or a map.
+    pub fn scalar(&self, path: &str) -> Option<&str> {
+        let mut node = self.root()?;
+        let mut rest = path;
+        while !rest.is_empty() {
+            let (next, _, used) = step(node, rest)?;
+            node = next;
+            rest = rest[used..].trim_start_matches('.');
+        }
+        match &node.kind {
+            Kind::Scalar { text, .. } if !node.is_null() => Some(text),
+            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,
+        }
+    }
+
     /// Sets the location of a diagnostic from its path, unless it has one.
     #[must_use]
-    pub fn with_location(&self, diagnostic: Diagnostic) -> Diagnostic {
+    pub fn with_location(&self, mut diagnostic: Diagnostic) -> Diagnostic {
+        let correction = diagnostic.correction.iter_mut();
+        for place in correction.flat_map(|correction| &mut correction.related) {
+            place.line = place
+                .line
+                .or_else(|| self.locate(&place.path).map(|location| location.line));
+        }
         match (diagnostic.location, self.locate(&diagnostic.path)) {
             (None, Some(location)) => diagnostic.at(location),
             _ => diagnostic,

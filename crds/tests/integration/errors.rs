@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use argus_crds::error::Category;
-use argus_crds::{ActionId, Code, StructuredError};
+use argus_crds::{ActionId, Code, SpecEdit, StructuredError};
 use serde_json::json;
 
 #[test]
@@ -94,6 +94,72 @@ fn remedies_contain_no_placeholders() {
             "no code suggests {action:?}"
         );
     }
+}
+
+#[test]
+fn first_remedy_harms_no_foreign_object() {
+    let never_first = [
+        // They remove, stop or rename an object of another owner.
+        ActionId::ResolveNameConflict,
+        ActionId::FreePort,
+        ActionId::StopOtherController,
+        // It ends the hold of another person.
+        ActionId::Resume,
+        // Without a change, it fails again.
+        ActionId::Retry,
+        ActionId::FixContainer,
+    ];
+    for code in Code::ALL {
+        let first = code.explanation().actions[0];
+        assert!(!never_first.contains(&first), "{code}: {first:?}");
+    }
+}
+
+#[test]
+fn edit_is_the_first_remedy_and_stays_it() {
+    let edit = SpecEdit::new("e2e.yaml", "services.web.memory", "it used 90MiB")
+        .line(7)
+        .now("64m")
+        .suggest("128MiB");
+    let error = StructuredError::new(Code::ContainerOom, "out of memory")
+        .edit(edit.clone())
+        .environment("shop")
+        .service("web");
+    assert_eq!(
+        error.suggested_actions,
+        [
+            ActionId::FixSpec,
+            ActionId::RaiseMemoryLimit,
+            ActionId::InspectLogs
+        ]
+    );
+    let json = serde_json::to_value(&error).unwrap();
+    let remedy = &json["remedies"][0];
+    assert_eq!(
+        remedy["summary"],
+        "change `memory` from `64m` to `128MiB` in e2e.yaml:7 (it used 90MiB), then check the file"
+    );
+    assert_eq!(
+        (
+            &remedy["file"],
+            &remedy["line"],
+            &remedy["key"],
+            &remedy["now"],
+            &remedy["suggest"],
+            &remedy["reason"]
+        ),
+        (
+            &json!("e2e.yaml"),
+            &json!(7),
+            &json!("services.web.memory"),
+            &json!("64m"),
+            &json!("128MiB"),
+            &json!("it used 90MiB")
+        )
+    );
+    let read: StructuredError = serde_json::from_value(json).unwrap();
+    assert_eq!(read.remedies[0].edit, Some(edit));
+    assert_eq!(read.remedies[1].edit, None);
 }
 
 #[test]

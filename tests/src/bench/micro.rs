@@ -70,6 +70,7 @@ impl PlannerFixture {
             let desired = desired(&format!("e{index}"), services);
             let accepted = Accepted {
                 spec_path: format!("/specs/e{index}/e2e.yaml"),
+                lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: NOW,
                 has_pending_edit: false,
                 desired,

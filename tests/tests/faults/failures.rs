@@ -6,6 +6,7 @@
 )]
 
 mod blocked;
+mod broken;
 mod case;
 
 mod exits;

@@ -143,6 +143,7 @@ impl GoldenFixture {
             written.insert(desired.env.clone(), desired.clone());
             let file = Accepted {
                 spec_path: "/specs/shop/e2e.yaml".to_owned(),
+                lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: moment(BEGIN, "-60s"),
                 has_pending_edit: false,
                 desired,

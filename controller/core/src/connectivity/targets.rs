@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Target;
+use crate::desired::hosts::hosts;
 use crate::desired::{Desired, ProbeKind, Role, Service};
 use crate::ident::{Protocol, ServiceName};
 
@@ -91,35 +92,6 @@ fn own_port(target: &Service) -> Option<u16> {
     published.map(|port| port.container).or_else(probed)
 }
 
-/// Returns the hosts that a value names, each with its port.
-///
-/// A bare name counts only if it is the whole value; in a list a host needs a port or a scheme.
-fn hosts(value: &str) -> Vec<(&str, Option<u16>)> {
-    let parts: Vec<&str> = value
-        .split([',', ';', ' ', '\n', '\t'])
-        .filter(|part| !part.is_empty())
-        .collect();
-    let alone = parts.len() == 1;
-    parts
-        .into_iter()
-        .filter_map(|part| {
-            let (authority, scheme) = match part.split_once("://") {
-                Some((_, rest)) => (rest.split(['/', '?', '#']).next().unwrap_or_default(), true),
-                None => (part, false),
-            };
-            let host = authority
-                .rsplit('@')
-                .next()
-                .filter(|_| scheme)
-                .unwrap_or(authority);
-            match host.split_once(':') {
-                Some((name, port)) => Some((name, Some(port.parse().ok().filter(|port| *port > 0)?))),
-                None => (alone || scheme).then_some((host, None)),
-            }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,20 +108,6 @@ mod tests {
             all.into_iter().map(one).collect::<Vec<_>>()
         };
         targets(&desired).into_iter().flat_map(lines).collect()
-    }
-
-    #[test]
-    fn hosts_finds_bare_names_ports_and_urls() {
-        assert_eq!(hosts("db"), [("db", None)]);
-        assert_eq!(hosts("db:5432"), [("db", Some(5432))]);
-        assert_eq!(hosts("postgres://u:p@db:5432/x?a=b"), [("db", Some(5432))]);
-        assert_eq!(hosts("http://api/v1"), [("api", None)]);
-        assert_eq!(hosts("jdbc:postgresql://db:1/x"), [("db", Some(1))]);
-        assert_eq!(hosts("k1:9092,k2:9092"), [("k1", Some(9092)), ("k2", Some(9092))]);
-        assert_eq!(hosts("run db now"), []);
-        assert_eq!(hosts("db:none"), []);
-        assert_eq!(hosts("db:0"), []);
-        assert_eq!(hosts(""), []);
     }
 
     #[test]

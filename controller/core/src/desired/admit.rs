@@ -12,8 +12,8 @@ use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Criticality, Desired, Image, Mount, Service, container, container_limits, mock, needs, secret_values,
-    service_conflicts, settings,
+    Criticality, Desired, Image, Mount, Service, container, container_limits, hosts, mock, needs,
+    secret_values, service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -93,6 +93,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     exclude(&mut services, context);
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
+    hosts::report_misspelled(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
     let container_limits = container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);

@@ -6,7 +6,7 @@ use argus_crds::{DependencyCondition, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
 use crate::desired::referenced_services::ReferencedServices;
-use crate::desired::suggest::did_you_mean;
+use crate::desired::suggest::{closest, did_you_mean};
 use crate::desired::{Condition, Dependency, Service};
 use crate::ident::ServiceName;
 
@@ -83,7 +83,16 @@ fn unknown_dependency(
         "`{name}` depends on `{}`, which this file does not define",
         shown(other)
     );
-    Diagnostic::error(path, message).hint(did_you_mean(other, referenced_services.names()))
+    let diagnostic = Diagnostic::error(path, message).hint(did_you_mean(other, referenced_services.names()));
+    match closest(
+        other,
+        referenced_services
+            .names()
+            .filter(|known| *known != name.as_str()),
+    ) {
+        Some(meant) => diagnostic.replace(other, meant),
+        None => diagnostic,
+    }
 }
 
 /// Reports every cycle of dependencies once, at its first service in the file.
@@ -103,10 +112,18 @@ pub(super) fn report_cycles(services: &[(String, Service)], diagnostics: &mut Ve
             .map(|name| format!("`{name}`"))
             .collect();
         let message = format!("the services form a dependency cycle: {}", names.join(" -> "));
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.dependsOn"), message)
-                .hint("remove one of these dependencies, because none of the services could start"),
-        );
+        let diagnostic = Diagnostic::error(format!("{path}.dependsOn"), message)
+            .hint("remove one of these dependencies, because none of the services could start");
+        let edges = cycle.iter().zip(cycle.iter().skip(1).chain(cycle.first()));
+        let diagnostic = edges.fold(diagnostic, |diagnostic, (from, to)| {
+            let of = services.iter().find(|(_, service)| service.name == **from);
+            let index =
+                of.and_then(|(_, service)| service.depends_on.iter().position(|it| it.service == **to));
+            let path = of.map_or("", |(path, _)| path);
+            let path = format!("{path}.dependsOn[{}]", index.unwrap_or_default());
+            diagnostic.relate(path, format!("`{from}` depends on `{to}`"))
+        });
+        diagnostics.push(diagnostic);
     }
 }
 

@@ -3,7 +3,7 @@
 /// Returns the closest name in `known` if the difference is small enough for a typing error.
 ///
 /// At most a third of the characters may differ, and always one.
-pub(super) fn closest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The cost of the distance is the product of the lengths, and longer texts are not typing errors.
     if text.len() > 128 {
         return None;
@@ -17,6 +17,33 @@ pub(super) fn closest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(distance, _)| *distance <= max_distance)
         .min()
         .map(|(_, name)| name)
+}
+
+/// Returns the image that differs from a reference by a typing error in its tag or in its repository.
+pub fn similar_image<'a>(reference: &str, images: &[&'a str]) -> Option<&'a str> {
+    let (repository, tag) = split_tag(reference);
+    let split = images.iter().map(|image| (*image, split_tag(image)));
+    let with_repository: Vec<_> = split.clone().filter(|(_, other)| other.0 == repository).collect();
+    let with_tag: Vec<_> = split.filter(|(_, other)| other.1 == tag).collect();
+    if let Some(tag) = closest(tag, with_repository.iter().map(|(_, other)| other.1)) {
+        return with_repository
+            .iter()
+            .find(|(_, other)| other.1 == tag)
+            .map(|(image, _)| *image);
+    }
+    let repository = closest(repository, with_tag.iter().map(|(_, other)| other.0))?;
+    with_tag
+        .iter()
+        .find(|(_, other)| other.0 == repository)
+        .map(|(image, _)| *image)
+}
+
+/// Splits a reference into repository and tag.
+fn split_tag(reference: &str) -> (&str, &str) {
+    match reference.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag),
+        Some(_) | None => (reference, "latest"),
+    }
 }
 
 /// Returns the hint for an unknown name: the closest known name, else up to eight known names.
@@ -75,6 +102,20 @@ mod tests {
         ];
         for (written, meant) in cases {
             assert_eq!(closest(written, known), meant, "{written}");
+        }
+    }
+
+    #[test]
+    fn similar_image_differs_in_repository_or_tag() {
+        let images = ["busybox:local", "journey-web:local", "redis:7.2"];
+        for (written, meant) in [
+            ("busybox:lcoal", Some("busybox:local")),
+            ("busybxo:local", Some("busybox:local")),
+            ("redis:7.4", Some("redis:7.2")),
+            ("postgres:16", None),
+            ("busybox:1.36", None),
+        ] {
+            assert_eq!(similar_image(written, &images), meant, "{written}");
         }
     }
 

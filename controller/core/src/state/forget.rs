@@ -106,6 +106,7 @@ impl ServiceHistory {
         self.ignored_run = ended.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
         self.end_budget(0, true, &[]);
         self.failures.clear();
+        self.late_recovery = None;
         self.health_transitions.clear();
     }
 }

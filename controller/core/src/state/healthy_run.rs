@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Service;
-use crate::failed_run::FailureCause;
+use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::ContainerId;
 use crate::observed::{Container, InspectInfo};
 use crate::probe::ProbeStatus;
@@ -48,6 +48,7 @@ pub(super) fn record(
                 .as_ref()
                 .is_some_and(|run| run.is_of(container)) => {}
         ProbeStatus::Healthy => {
+            record_recovery(history);
             history.healthy_run = Some(HealthyRun {
                 container: container.id.clone(),
                 started_at: container.inspect.as_ref().and_then(|info| info.started_at),
@@ -55,6 +56,17 @@ pub(super) fn record(
             });
         }
     }
+}
+
+/// Records if this healthy run follows failures of a health check that had never succeeded. A later start without failures is clean.
+fn record_recovery(history: &mut ServiceHistory) {
+    let is_late = |last: &&FailedRun| {
+        last.cause == FailureCause::Unhealthy
+            && last.number > history.failures_before_recovery
+            && last.healthy_duration.is_none_or(|time| time.is_zero())
+    };
+    history.late_recovery = history.failures.last().filter(is_late).map(|last| last.number);
+    history.failures_before_recovery = history.failure_count;
 }
 
 /// Healthy time of a run before its failure; `None` for a service without a health check.

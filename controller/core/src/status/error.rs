@@ -9,7 +9,6 @@ use crate::desired::Service;
 use crate::outcome::PortOwner;
 use crate::socket_access::code_of_reason;
 use crate::state::ServiceHistory;
-use crate::time::Timestamp;
 use crate::wait::{LeaseHolder, WaitingOn};
 
 use super::StatusInput;
@@ -24,11 +23,16 @@ pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
 mod flaky;
+mod hold;
+mod late_recovery;
+mod missing_source;
+mod name_conflict;
 mod port;
 mod removal;
 mod retry_after;
 mod scope;
 mod spec;
+mod spec_edit;
 
 pub use blocking::is_blocking;
 pub use failed_action::code_of;
@@ -79,6 +83,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(retried);
     errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
+    errors.extend(late_recovery::all(input, services));
     errors.extend(super::connectivity::errors(input));
     // The environment runs from another file, so its health is independent of these errors.
     for conflicting_spec in input.conflicting_specs {
@@ -137,9 +142,13 @@ fn error_behind(
         WaitingOn::Retry { failure, until } => {
             // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
+            let error = missing_source::with_edit(input, error_scope, error, failure);
             Some(error_scope.finish(super::preflight::with_usage(input, error), failure.at))
         }
-        WaitingOn::Failed { failure } => Some(error_scope.finish(failed_action::of(failure, None), failure.at)),
+        WaitingOn::Failed { failure } => {
+            let error = failed_action::of(failure, None);
+            Some(error_scope.finish(missing_source::with_edit(input, error_scope, error, failure), failure.at))
+        }
         WaitingOn::GaveUp { restarts } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(error_scope.finish(
@@ -160,7 +169,9 @@ fn error_behind(
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => Some(error_scope.finish(hold_error(input, *until, why), input.now)),
+        WaitingOn::Held { until, why } => {
+            Some(error_scope.finish(hold::error(input, error_scope, *until, why), input.now))
+        }
         WaitingOn::PortTaken { port, owner, .. } => {
             Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
@@ -170,6 +181,7 @@ fn error_behind(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
             );
+            let error = name_conflict::with_edit(input, error_scope, error, name);
             Some(error_scope.finish(
                 error
                     .details(json!({ "name": name, "holder": holder }))
@@ -269,22 +281,6 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::SpecPending
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
-    }
-}
-
-fn hold_error(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
-    let message = if why.is_empty() {
-        "it is on hold".to_owned()
-    } else {
-        format!("it is on hold: {}", one_line(why))
-    };
-    let until = until.map(|at| at.to_string());
-    let error = StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }));
-    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
-        // No command ends a hold of the file.
-        error.suggest(&[ActionId::FixSpec])
-    } else {
-        error
     }
 }
 

@@ -1,6 +1,6 @@
 //! Redaction: removes the secrets of an environment from its status.
 
-use argus_crds::error::{Call, StructuredError};
+use argus_crds::error::{Call, SpecEdit, StructuredError};
 use argus_crds::status::EnvironmentStatus;
 use serde_json::{Map, Value};
 
@@ -44,7 +44,13 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
         causes: call.causes.iter().map(|cause| secrets.redacted(cause)).collect(),
         ..call
     };
-    StructuredError {
+    let edit = |edit: SpecEdit| SpecEdit {
+        now: text(edit.now),
+        suggest: text(edit.suggest),
+        reason: secrets.redacted(&edit.reason),
+        ..edit
+    };
+    let redacted_error = StructuredError {
         message: secrets.redacted(&error.message),
         details: match secrets.redacted_json(Value::Object(error.details), OURS) {
             Value::Object(details) => details,
@@ -56,7 +62,8 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
         stderr_tail: text(error.stderr_tail),
         debug: error.debug.into_iter().map(call).collect(),
         ..error
-    }
+    };
+    redacted_error.map_edits(edit)
 }
 
 /// Removes the secrets from the rest of a status, whose errors are redacted already.

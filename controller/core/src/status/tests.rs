@@ -38,6 +38,7 @@ use crate::wait::{Wait, WaitingOn};
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
 mod secret_properties;
+mod spec_edits;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 
@@ -186,6 +187,7 @@ impl Shop {
             accepted: Some(Accepted {
                 desired,
                 spec_path: "environments/shop/e2e.yaml".to_owned(),
+                lines: crate::desired::key_lines::KeyLines::default(),
                 accepted_at: NOW,
                 has_pending_edit: false,
             }),

@@ -322,6 +322,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
         let accepted = Accepted {
             desired,
             spec_path: (*path).to_owned(),
+            lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(0),
             has_pending_edit: false,
         };

@@ -52,6 +52,7 @@ impl Fixture {
             accepted: Accepted {
                 desired: admit(&written, &SpecContext::default()).desired.unwrap(),
                 spec_path: "e2e.yaml".to_owned(),
+                lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: Timestamp(0),
                 has_pending_edit: false,
             },
@@ -603,4 +604,25 @@ fn health_of_an_earlier_run_resets_no_restart_budget() {
     let again = fixture.advance(2);
     fixture.observe_container(ContainerState::Running, again, None);
     assert!(!fixture.history().failures[0].budget_reset);
+}
+
+#[test]
+fn late_recovery_is_recorded_until_a_clean_start() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(130);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().late_recovery, None);
+    let started = fixture.advance(8);
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(20);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    assert_eq!(fixture.history().late_recovery, Some(1));
+    // A later start without a failure is clean.
+    let started = fixture.advance(600);
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(5);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    assert_eq!(fixture.history().late_recovery, None);
 }

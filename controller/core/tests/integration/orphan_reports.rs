@@ -53,6 +53,7 @@ fn accepted() -> Arc<Accepted> {
     Arc::new(Accepted {
         desired: admit(&written, &SpecContext::default()).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
+        lines: argus_core::desired::key_lines::KeyLines::default(),
         accepted_at: NOW,
         has_pending_edit: false,
     })

@@ -4,13 +4,13 @@
 //! start observes the sources ([`MountGuard`]). A container whose source was replaced during the call is removed.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::guard::MountGuard;
 use argus_backend::host_path::{FileId, PathError};
 use argus_core::action::ContainerSpec;
-use argus_core::desired::Mount;
+use argus_core::desired::{Mount, closest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use bollard::models;
@@ -21,6 +21,8 @@ use crate::error::Op;
 
 /// Capacity of the cache. A full cache is cleared; the sources are then read from the engine again.
 const CAPACITY: usize = 16 * 1024;
+/// Maximum number of files that are compared with a missing one.
+const MAX_NEIGHBOURS: usize = 1_000;
 
 /// The bind mounts of the containers that this process created or started.
 #[derive(Debug, Default)]
@@ -147,9 +149,28 @@ async fn verify(guard: SourceGuard) -> Result<(), ActionError> {
     }
 }
 
+/// Returns the file next to a missing one whose name differs only by a typing error.
+fn find_similar(path: &Path) -> Option<String> {
+    let names = std::fs::read_dir(path.parent()?)
+        .ok()?
+        .take(MAX_NEIGHBOURS)
+        .filter_map(Result::ok);
+    let names: Vec<String> = names
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    closest(path.file_name()?.to_str()?, names.iter().map(String::as_str)).map(str::to_owned)
+}
+
 fn mount_error(error: &PathError) -> ActionError {
     match error {
-        PathError::Missing(_) | PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
+        PathError::Missing(path) => {
+            let error = ActionError::BadMount(error.to_string());
+            match find_similar(path) {
+                Some(similar) => error.with_similar(&similar),
+                None => error,
+            }
+        }
+        PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
         PathError::Outside { .. } | PathError::Link(_) | PathError::Socket(_) | PathError::Changed(_) => {
             ActionError::MountRefused(error.to_string())
         }

@@ -1,14 +1,16 @@
 //! Pulls of images. A pull has no total deadline; it is given up after a time without progress.
 
 use argus_backend::Progress;
+use argus_core::desired::similar_image;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
-use bollard::query_parameters::CreateImageOptionsBuilder;
+use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptions};
 use futures::StreamExt;
 
 use super::credentials;
 use super::layers::{Layers, PullProgress};
 use crate::Shared;
+use crate::call::{self, READ_TIMEOUT};
 use crate::error::{self, Op};
 use crate::ownership::check_reference;
 
@@ -34,13 +36,39 @@ pub(crate) async fn pull(
                 Some(PullProgress::Amount(amount)) => progress.report_status(amount),
                 None => {}
             },
-            Ok(Some(Err(failure))) => return Err(credentials::with_file(classify(&failure))),
+            Ok(Some(Err(failure))) => {
+                let error = credentials::with_file(classify(&failure));
+                return Err(with_similar_image(shared, &reference, error).await);
+            }
             Ok(None) => return Ok(Done::Applied),
             Err(_) => {
                 let seconds = shared.progress_timeout.as_secs();
                 return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));
             }
         }
+    }
+}
+
+/// Adds an image of the engine whose name differs only by a typing error.
+async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError) -> ActionError {
+    let Ok(client) = shared.connection.client() else {
+        return error;
+    };
+    let all = call::run(
+        Op::List,
+        READ_TIMEOUT,
+        client.list_images(None::<ListImagesOptions>),
+    )
+    .await;
+    let tags: Vec<String> = all
+        .unwrap_or_default()
+        .into_iter()
+        .flat_map(|image| image.repo_tags)
+        .collect();
+    let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+    match similar_image(reference, &tags) {
+        Some(similar) => error.with_similar(similar),
+        None => error,
     }
 }
 

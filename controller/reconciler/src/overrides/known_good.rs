@@ -110,6 +110,7 @@ mod tests {
         let accepted = Accepted {
             desired: admit(&written, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
+            lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
         };

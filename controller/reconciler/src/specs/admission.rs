@@ -8,6 +8,7 @@ use argus_core::desired::Image;
 use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit};
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::{HostPaths, host_paths_in};
+use argus_core::desired::key_lines::KeyLines;
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
@@ -182,6 +183,7 @@ impl SpecAdmitter {
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
             desired: admission.desired.filter(|_| unreadable.is_empty() && !refused),
+            lines: KeyLines::of(spec, &read.source),
             diagnostics,
         }
     }
@@ -220,7 +222,11 @@ fn bounded(admission: Admission, took: Duration) -> Admission {
         );
         desired = None;
     }
-    Admission { desired, diagnostics }
+    Admission {
+        desired,
+        lines: admission.lines,
+        diagnostics,
+    }
 }
 
 /// Diagnostics of the mocks that this program serves, from the code that serves them.
@@ -258,8 +264,8 @@ fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
-        desired: None,
         diagnostics,
+        ..Admission::default()
     }
 }
 
@@ -278,8 +284,8 @@ mod tests {
             Diagnostic::warning("x", "bad").at(location)
         };
         let admission = |diagnostics| Admission {
-            desired: None,
             diagnostics,
+            ..Admission::default()
         };
         let twice = bounded(admission(vec![diagnostic(1), diagnostic(1)]), Duration::ZERO);
         assert_eq!(twice.diagnostics.len(), 1);
@@ -298,7 +304,7 @@ mod tests {
             let spec = yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
             Admission {
                 desired: admit(&spec, &SpecContext::default()).desired,
-                diagnostics: Vec::new(),
+                ..Admission::default()
             }
         };
         assert!(bounded(desired(), MAX_CPU_TIME).desired.is_some());

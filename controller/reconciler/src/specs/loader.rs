@@ -300,8 +300,8 @@ impl SpecLoader {
     fn admit(&mut self, path: &Path, contents: &Contents, current: FileInputs, now: Timestamp) {
         self.admitted.insert(path.to_path_buf(), current.fingerprint);
         let refused = |message: String, hint: &str| Admission {
-            desired: None,
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
+            ..Admission::default()
         };
         let (text, mut admission) = match contents {
             Contents::Text(text) => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_core::desired::conflict::conflicts;
+use argus_core::desired::key_lines::KeyLines;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
@@ -54,6 +55,7 @@ pub struct FileEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
     desired: Arc<Desired>,
+    lines: KeyLines,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -80,6 +82,8 @@ pub enum FileState {
 pub struct Admission {
     /// Desired environment, unless an error refuses it.
     pub desired: Option<Desired>,
+    /// Positions of the keys in the file.
+    pub lines: KeyLines,
     /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -113,6 +117,7 @@ impl SpecRegistry {
         if let Some(desired) = admission.desired.filter(|_| !refused) {
             let admission = PendingAdmission {
                 desired: Arc::new(desired),
+                lines: admission.lines,
                 diagnostics: admission.diagnostics,
             };
             self.try_accept(path, admission, now);
@@ -236,6 +241,7 @@ impl SpecRegistry {
         let accepted = Accepted {
             desired: (*desired).clone(),
             spec_path,
+            lines: admission.lines,
             accepted_at,
             has_pending_edit: false,
         };

@@ -52,14 +52,14 @@ fn desired(env: &str, revision: u32) -> Desired {
 fn good(env: &str, revision: u32) -> Admission {
     Admission {
         desired: Some(desired(env, revision)),
-        diagnostics: Vec::new(),
+        ..Admission::default()
     }
 }
 
 fn bad() -> Admission {
     Admission {
-        desired: None,
         diagnostics: vec![Diagnostic::error("", "broken")],
+        ..Admission::default()
     }
 }
 

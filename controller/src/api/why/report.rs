@@ -167,8 +167,10 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
             let _ = writeln!(text, "  {lead} {line}");
         }
         let (first, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
-        for run in first {
-            let _ = writeln!(text, "     earlier run {}: {}", run.run, run.format_end());
+        for same in first.chunk_by(|one, other| one.format_cause() == other.format_cause()) {
+            if let (Some(newest), Some(oldest)) = (same.first(), same.last()) {
+                let _ = writeln!(text, "     {}", format_earlier_runs(newest, oldest, same.len()));
+            }
         }
         if !rest.is_empty() {
             let _ = writeln!(
@@ -180,6 +182,18 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
     }
     for hint in list_hints(env, chain) {
         let _ = writeln!(text, "  {}", output::format_hint(hint));
+    }
+}
+
+/// One line for consecutive runs with the same end.
+fn format_earlier_runs(newest: &RunSummary, oldest: &RunSummary, count: usize) -> String {
+    let cause = newest.format_cause();
+    match count {
+        1 => format!("earlier run {}: {}", newest.run, newest.format_end()),
+        _ => format!(
+            "earlier runs {} to {}: {cause} ({count} times)",
+            oldest.run, newest.run
+        ),
     }
 }
 
@@ -206,7 +220,7 @@ pub(crate) fn format_time(at: Option<&str>) -> String {
     at.map_or_else(String::new, |at| format!(" (at {at})"))
 }
 
-/// Remedies of the root cause, and commands for details.
+/// Remedies of the root cause, and commands for details. Changes of the file come first.
 pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
     let evidence = chain.links.iter().find(|link| link.evidence.is_some());
     let run = chain.links.iter().find_map(|link| link.ending.as_ref());
@@ -218,7 +232,12 @@ pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
         ))
     };
     let read = evidence.zip(run).and_then(|(link, run)| read(link, run));
-    read.into_iter()
-        .chain(output::format_remedies(&chain.remedies))
-        .collect()
+    let edits = chain
+        .remedies
+        .iter()
+        .take_while(|remedy| remedy.edit.is_some())
+        .count();
+    let (edits, others) = chain.remedies.split_at(edits);
+    let edits = output::format_remedies(edits).into_iter();
+    edits.chain(read).chain(output::format_remedies(others)).collect()
 }

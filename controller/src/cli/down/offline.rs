@@ -192,6 +192,7 @@ mod tests {
         let accepted = std::sync::Arc::new(Accepted {
             desired: admit(&written, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
+            lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
         });

@@ -117,6 +117,8 @@ async fn quoted_lines_cannot_pass_for_lines_of_argus() {
     }
     let failure = Failure::new(
         StructuredError::new(Code::ContainerRestartExhausted, format!("it ended\n{HOSTILE}"))
+            .environment("shop")
+            .service("api")
             .tails("", HOSTILE),
     );
     let result = reply::error_result(failure, 8_192);

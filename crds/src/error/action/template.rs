@@ -180,6 +180,13 @@ impl ActionId {
                 "argus_fork",
                 ENV,
             ),
+            Self::ContactHolder => manual(
+                "ask the holder to end the hold",
+                "show the holder",
+                "argus describe {env}",
+                "argus_status",
+                ENV,
+            ),
             Self::Resume => call("end the hold", "argus resume {env}", "argus_resume", ENV),
             Self::StopOtherController => manual(
                 "stop the other controller",

@@ -49,6 +49,7 @@ fn evidence_action(container: &Container, number: u64) -> Action {
         since: info.and_then(|info| info.started_at),
         exit_code: info.map(|info| info.exit_code),
         port: None,
+        http: false,
         probe_output: Vec::new(),
         by_engine: false,
     }

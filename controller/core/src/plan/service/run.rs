@@ -66,9 +66,10 @@ fn plan_requested_restart(planner: &ServicePlanner<'_>, container: &Container) -
 pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     let last = service_history(planner)?.failures.last()?;
     let container = planner.input.observed.containers.get(&last.container)?;
-    let port = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
-        Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
-        Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => None,
+    let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
+        Some(ProbeKind::Http { port, .. }) => (Some(*port), true),
+        Some(ProbeKind::Tcp { port }) => (Some(*port), false),
+        Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => (None, false),
     };
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {
@@ -77,6 +78,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
             since: last.started_at,
             exit_code: (last.cause != FailureCause::Unhealthy).then_some(last.exit_code),
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
+            http,
             probe_output: last.probe_output.clone(),
             by_engine: restart::is_caused_by_engine(last, planner.input.outages),
         }

@@ -16,6 +16,7 @@ use crate::status::StatusInput;
 use crate::status::redact;
 use crate::status::wait::in_budgets;
 
+use super::spec_edit::EditContext;
 use super::{ErrorScope, call};
 
 /// Lines of each stream in an error; the evidence has the rest.
@@ -31,18 +32,29 @@ pub(super) struct FailureContext<'a> {
     outages: &'a [Outage],
     can_roll_back: bool,
     service: Option<&'a Service>,
+    edits: Option<EditContext<'a>>,
 }
 
 impl<'a> FailureContext<'a> {
     pub(super) fn of(input: &StatusInput<'a>, error_scope: &ErrorScope<'a>) -> Self {
         let name = error_scope.service.unwrap_or_default();
+        let service = super::service_of(input, error_scope);
+        let edits = input
+            .accepted
+            .zip(service)
+            .map(|(accepted, service)| EditContext {
+                accepted,
+                service,
+                histories: &input.history.services,
+            });
         Self {
             environment: input.env.as_str(),
             name,
             secrets: redact::secrets(input),
             outages: input.outages,
             can_roll_back: input.can_roll_back,
-            service: super::service_of(input, error_scope),
+            service,
+            edits,
         }
     }
 
@@ -108,6 +120,11 @@ impl<'a> FailureContext<'a> {
         let error = error
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
+        let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
+        let error = match edit {
+            Some(edit) => error.edit(edit),
+            None => error,
+        };
         match &failed_run.evidence {
             Some(evidence) if !evidence.stdout.is_empty() || !evidence.stderr.is_empty() => {
                 error.tails(&self.tail(&evidence.stdout), &self.tail(&evidence.stderr))

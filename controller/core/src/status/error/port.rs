@@ -1,6 +1,6 @@
 //! Errors of host ports.
 
-use argus_crds::error::{Class, Code, StructuredError};
+use argus_crds::error::{ActionId, Class, Code, StructuredError};
 use serde_json::{Value, json};
 
 use super::call;
@@ -23,10 +23,22 @@ pub(super) fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &Po
     let is_moved = input
         .accepted
         .is_some_and(|accepted| accepted.desired.ports.strategy == PortStrategy::Auto);
-    let error = if is_moved {
-        error.class(Class::Transient)
-    } else {
-        error
+    let error = match input.accepted {
+        // Argus moves the service to another port.
+        Some(_) if is_moved => error
+            .class(Class::Transient)
+            .suggest(&[ActionId::Wait, ActionId::FreePort]),
+        Some(accepted) => {
+            let reason = format!("{owner_text} holds host port {port}");
+            let key = "resilience.network.portConflictStrategy";
+            error.edit(
+                accepted
+                    .lines
+                    .edit(&accepted.spec_path, key, reason)
+                    .suggest("auto"),
+            )
+        }
+        None => error,
     };
     error
         .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
@@ -41,11 +53,26 @@ pub(super) fn ports_error(
     let range = input.accepted.map(|accepted| &accepted.desired.ports);
     let listed = u32::try_from(holders.len()).unwrap_or(u32::MAX);
     let holder = |(port, owner): &(ProtocolPort, PortOwner)| json!({ "port": port.number, "protocol": port.protocol, "owner": owner });
-    StructuredError::new(
+    let error = StructuredError::new(
         Code::PortExhaustion,
         format!("no host port is free, {tried} were tried"),
-    )
-    .details(json!({
+    );
+    let error = match input.accepted {
+        Some(accepted) => {
+            let (low, high) = (accepted.desired.ports.low, accepted.desired.ports.high);
+            let wider = high.saturating_add((high - low).max(100));
+            let reason = format!("all {tried} ports of the range are taken");
+            let edit = accepted
+                .lines
+                .edit(&accepted.spec_path, "isolation.portRange", reason);
+            error.edit(
+                edit.now(format!("[{low}, {high}]"))
+                    .suggest(format!("[{low}, {wider}]")),
+            )
+        }
+        None => error,
+    };
+    error.details(json!({
         "tried": tried,
         "range": range.map(|range| [range.low, range.high]),
         "holders": holders.iter().map(holder).collect::<Vec<Value>>(),

@@ -1,7 +1,7 @@
 //! Errors of a rejected file, one per diagnostic.
 
-use argus_crds::diagnostic::Diagnostic;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::diagnostic::{Diagnostic, RelatedPlace};
+use argus_crds::error::{Code, SpecEdit, StructuredError};
 use serde_json::json;
 
 use crate::status::Rejection;
@@ -11,6 +11,19 @@ use super::{ErrorScope, MAX_ERRORS};
 
 /// Prefix of the hint of a diagnostic about the policy.
 const POLICY_PREFIX: &str = "POLICY_VIOLATION: ";
+
+/// Message of a diagnostic, with the lines of its related places.
+fn reason(diagnostic: &Diagnostic, related: &[RelatedPlace]) -> String {
+    let place = |place: &RelatedPlace| match place.line {
+        Some(line) => format!("{} in line {line}", place.message),
+        None => place.message.clone(),
+    };
+    if related.is_empty() {
+        return diagnostic.message.clone();
+    }
+    let places: Vec<String> = related.iter().map(place).collect();
+    format!("{}; {}", diagnostic.message, places.join(", "))
+}
 
 /// One error per diagnostic that rejects the file.
 pub(in crate::status) fn of_spec(
@@ -43,7 +56,15 @@ pub(in crate::status) fn of_spec(
             "column": diagnostic.location.map(|position| position.column),
             "hint": forbidden.or(hint),
         }));
-        error_location.finish(error, at)
+        let correction = diagnostic.correction.as_deref().cloned().unwrap_or_default();
+        let reason = reason(diagnostic, &correction.related);
+        let edit = SpecEdit::new(rejection.spec_path, diagnostic.path.as_str(), reason);
+        let edit = SpecEdit {
+            now: correction.now,
+            suggest: correction.suggest,
+            ..edit.line(diagnostic.location.map(|position| position.line))
+        };
+        error_location.finish(error.edit(edit), at)
     };
     rejection
         .diagnostics

@@ -1,0 +1,46 @@
+//! Errors of names that another object holds.
+
+use argus_crds::error::StructuredError;
+
+use super::ErrorScope;
+use crate::desired::Role;
+use crate::status::StatusInput;
+
+/// Adds another name to an error. A container that Argus does not own keeps its name.
+pub(super) fn with_edit(
+    input: &StatusInput<'_>,
+    error_scope: &ErrorScope<'_>,
+    error: StructuredError,
+    name: &str,
+) -> StructuredError {
+    let Some(accepted) = input.accepted else {
+        return error;
+    };
+    let (file, reason) = (
+        &accepted.spec_path,
+        format!("another object has the name `{name}`"),
+    );
+    let edit = match super::service_of(input, error_scope) {
+        Some(service) if service.role == Role::Mock => return error,
+        Some(service) => accepted
+            .lines
+            .edit_service(file, service.name.as_str(), "container.name", reason),
+        None if accepted.desired.network.as_str() == name => {
+            accepted.lines.edit(file, "network.name", reason)
+        }
+        None => return error,
+    };
+    let other = next_name(edit.now.as_deref().unwrap_or(name));
+    error.edit(edit.suggest(other))
+}
+
+/// Returns the name with the next number at its end.
+fn next_name(name: &str) -> String {
+    let numbered = name
+        .rsplit_once('-')
+        .and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));
+    match numbered {
+        Some((stem, number)) => format!("{stem}-{}", number.saturating_add(1)),
+        None => format!("{name}-2"),
+    }
+}

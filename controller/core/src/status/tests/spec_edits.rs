@@ -1,0 +1,460 @@
+//! First remedies of failures that a change of the spec file fixes.
+
+use argus_crds::error::{ActionId, SpecEdit, StructuredError};
+
+use super::*;
+use crate::desired::admit::{SpecContext, admit};
+use crate::desired::key_lines::KeyLines;
+use crate::failed_run::FailureCause;
+use crate::outcome::Evidence;
+
+const FILE: &str = "environments/shop/e2e.yaml";
+const SPEC: &str = "project: { name: shop }
+services:
+  db:
+    image: db:1
+    container: { name: shop-db }
+  # The failing service.
+  web:
+    image: web:1
+    memory: 64MB
+    container:
+      name: shop-web
+      ports: [\"8080:8080\"]
+      healthcheck:
+        path: /nowhere
+        port: 80
+        startPeriod: 3s
+        retries: 2
+";
+
+/// Shop whose file is `SPEC`, and whose service `web` failed in this way.
+fn failing(change: impl FnOnce(&mut FailedRun)) -> Shop {
+    failing_in(SPEC, change)
+}
+
+fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Shop {
+    let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+    let spec = read.spec.unwrap();
+    let admission = admit(&spec, &SpecContext::default());
+    let mut shop = Shop::new();
+    shop.accepted = Some(Accepted {
+        desired: admission
+            .desired
+            .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
+        spec_path: FILE.to_owned(),
+        lines: KeyLines::of(&spec, &read.source),
+        accepted_at: NOW,
+        has_pending_edit: false,
+    });
+    shop.add_failure("web", 1, false);
+    change(&mut shop.history.services.get_mut(&name("web")).unwrap().failures[0]);
+    shop
+}
+
+/// Error of `web` after its last run.
+fn error_of(shop: Shop) -> StructuredError {
+    let until = NOW + Duration::from_secs(60);
+    error_of_wait(shop, WaitingOn::RestartDelay { until, attempt: 1 })
+}
+
+fn error_of_wait(mut shop: Shop, on: WaitingOn) -> StructuredError {
+    shop.add_wait("web", on);
+    let status = shop.status();
+    let row = status.services.iter().find(|row| row.name == "web").unwrap();
+    row.last_error.clone().unwrap()
+}
+
+fn unhealthy(listening: &[&str], healthy_paths: &[&str]) -> impl FnOnce(&mut FailedRun) {
+    let evidence = Evidence {
+        listening: Some(listening.iter().map(|address| address.parse().unwrap()).collect()),
+        healthy_paths: healthy_paths.iter().map(ToString::to_string).collect(),
+        ..Evidence::default()
+    };
+    |run| {
+        run.cause = FailureCause::Unhealthy;
+        run.probe_output = vec!["GET /nowhere on 10.0.0.2:80: 404 Not Found".to_owned()];
+        run.evidence = Some(evidence);
+    }
+}
+
+/// Asserts that the first remedy changes this key, with its line and its values.
+fn assert_first(
+    error: &StructuredError,
+    key: &str,
+    line: usize,
+    now: Option<&str>,
+    suggest: Option<&str>,
+) -> SpecEdit {
+    assert_eq!(error.suggested_actions[0], ActionId::FixSpec, "{error:#?}");
+    let edit = error.remedies[0].edit.clone().unwrap();
+    assert_eq!(
+        (
+            edit.file.as_str(),
+            edit.key.as_str(),
+            edit.line,
+            edit.now.as_deref(),
+            edit.suggest.as_deref()
+        ),
+        (FILE, key, Some(line), now, suggest)
+    );
+    assert!(
+        error.remedies[0].summary.contains(&format!("{FILE}:{line}")),
+        "{error:#?}"
+    );
+    edit
+}
+
+#[test]
+fn wrong_probe_port_suggests_the_listening_one() {
+    let error = error_of(failing(unhealthy(&["127.0.0.1:9000", "[::]:8080"], &[])));
+    let edit = assert_first(
+        &error,
+        "services.web.container.healthcheck.port",
+        15,
+        Some("80"),
+        Some("8080"),
+    );
+    assert!(edit.reason.contains("listens on 8080"), "{edit:?}");
+    assert!(
+        !error.suggested_actions.contains(&ActionId::FixHealthcheck),
+        "{error:#?}"
+    );
+}
+
+#[test]
+fn wrong_probe_path_suggests_a_healthy_one() {
+    let error = error_of(failing(unhealthy(&["0.0.0.0:80"], &["/healthz", "/"])));
+    assert_first(
+        &error,
+        "services.web.container.healthcheck.path",
+        14,
+        Some("/nowhere"),
+        Some("/healthz"),
+    );
+    let error = error_of(failing(unhealthy(&["0.0.0.0:80"], &[])));
+    assert_first(
+        &error,
+        "services.web.container.healthcheck.path",
+        14,
+        Some("/nowhere"),
+        None,
+    );
+}
+
+#[test]
+fn slow_start_suggests_a_longer_start_period() {
+    let error = error_of(failing(unhealthy(&[], &[])));
+    let edit = assert_first(
+        &error,
+        "services.web.container.healthcheck.startPeriod",
+        16,
+        Some("3s"),
+        Some("14s"),
+    );
+    assert!(edit.reason.contains("after 7 s"), "{edit:?}");
+}
+
+#[test]
+fn late_recovery_reports_the_time_that_it_took() {
+    let error = error_of(failing(|run| {
+        run.cause = FailureCause::Unhealthy;
+        run.recovered_at = Some(NOW + Duration::from_secs(20));
+    }));
+    let edit = assert_first(
+        &error,
+        "services.web.container.healthcheck.startPeriod",
+        16,
+        Some("3s"),
+        Some("30s"),
+    );
+    assert!(edit.reason.contains("20 s after its start"), "{edit:?}");
+}
+
+#[test]
+fn check_that_succeeded_before_is_no_wrong_path() {
+    let mut shop = failing(unhealthy(&["0.0.0.0:80"], &["/"]));
+    let history = shop.history.services.get_mut(&name("web")).unwrap();
+    history.health_transitions = vec![NOW];
+    let error = error_of(shop);
+    assert!(
+        error.remedies.iter().all(|remedy| remedy.edit.is_none()),
+        "{error:#?}"
+    );
+}
+
+#[test]
+fn memory_limit_below_the_peak_suggests_more() {
+    let out_of_memory = |run: &mut FailedRun| {
+        run.exit_code = 137;
+        run.oom_killed = true;
+        run.memory_limit = Some(64_000_000);
+    };
+    let error = error_of(failing(out_of_memory));
+    assert_first(&error, "services.web.memory", 9, Some("64MB"), Some("92MiB"));
+    let immediately = error_of(failing(|run| {
+        out_of_memory(run);
+        run.at = NOW + Duration::from_millis(300);
+    }));
+    assert_first(
+        &immediately,
+        "services.web.memory",
+        9,
+        Some("64MB"),
+        Some("123MiB"),
+    );
+}
+
+/// `SPEC` without its health check, with these lines of the service before its container.
+fn plain(lines: &str) -> String {
+    let (start, _) = SPEC.split_once("    memory").unwrap();
+    let db = "container: { name: shop-db, healthcheck: { type: tcp, port: 5432 } }";
+    format!(
+        "{}{lines}    container:\n      name: shop-web\n      environment:\n        DB: postgres://u:p@databse/x\n        LEVEL: info\n",
+        start.replace("container: { name: shop-db }", db)
+    )
+}
+
+fn exited(line: &'static str) -> impl FnOnce(&mut FailedRun) {
+    move |run| {
+        run.evidence = Some(Evidence {
+            stderr: vec![line.to_owned()],
+            ..Evidence::default()
+        });
+    }
+}
+
+#[test]
+fn misspelled_host_comes_first_when_the_service_fails() {
+    let text = plain("").replace("  db:", "  database:");
+    let error = error_of(failing_in(&text, exited("TOKEN_X is not set")));
+    assert_first(
+        &error,
+        "services.web.container.environment.DB",
+        12,
+        Some("databse"),
+        Some("database"),
+    );
+}
+
+#[test]
+fn missing_variable_of_the_output_is_named() {
+    let text = plain("").replace("databse", "db");
+    let error = error_of(failing_in(&text, exited("sh: API_KEY: parameter not set")));
+    let edit = assert_first(
+        &error,
+        "services.web.container.environment.API_KEY",
+        11,
+        None,
+        None,
+    );
+    assert!(edit.reason.contains("`API_KEY` is missing"), "{edit:?}");
+}
+
+#[test]
+fn early_start_suggests_the_condition_healthy() {
+    let text =
+        plain("    dependsOn:\n      - service: db\n        condition: started\n").replace("databse", "db");
+    let failing = || failing_in(&text, exited("connection refused"));
+    assert_first(
+        &error_of(failing()),
+        "services.web.dependsOn[0].condition",
+        11,
+        Some("started"),
+        Some("healthy"),
+    );
+    let mut shop = failing();
+    let history = shop.history.services.entry(name("db")).or_default();
+    history.healthy_run = Some(crate::state::HealthyRun {
+        container: ContainerId::new("c").unwrap(),
+        started_at: Some(NOW),
+        since: NOW,
+    });
+    assert!(error_of(shop).remedies.iter().all(|remedy| remedy.edit.is_none()));
+}
+
+#[test]
+fn foreign_holder_of_a_name_suggests_another_name() {
+    let on = WaitingOn::NameTaken {
+        name: "shop-web".to_owned(),
+        conflicting_object: "container `shop-web` (nginx)".to_owned(),
+        until: NOW,
+    };
+    let error = error_of_wait(failing(|_| {}), on);
+    assert_first(
+        &error,
+        "services.web.container.name",
+        11,
+        Some("shop-web"),
+        Some("shop-web-2"),
+    );
+    assert_eq!(
+        error.suggested_actions.last(),
+        Some(&ActionId::ResolveNameConflict)
+    );
+}
+
+#[test]
+fn holder_of_a_strict_port_suggests_the_strategy_auto() {
+    let text = format!("resilience: {{ network: {{ portConflictStrategy: fail }} }}\n{SPEC}");
+    let on = WaitingOn::PortTaken {
+        port: tcp(8080),
+        owner: PortOwner::Process {
+            pid: 7,
+            command: "nginx".to_owned(),
+        },
+        until: NOW,
+    };
+    let error = error_of_wait(failing_in(&text, |_| {}), on);
+    let edit = assert_first(
+        &error,
+        "resilience.network.portConflictStrategy",
+        1,
+        Some("fail"),
+        Some("auto"),
+    );
+    assert!(edit.reason.contains("process 7"), "{edit:?}");
+}
+
+#[test]
+fn error_of_a_hold_names_its_holder_first() {
+    let mut shop = failing(|_| {});
+    let until = Some(NOW + Duration::from_secs(3_600));
+    shop.requests.holds.push(crate::user_requests::Hold {
+        environment: shop.env.clone(),
+        service: None,
+        since: NOW,
+        until,
+        reason: "debugging".to_owned(),
+        holder: Some("ann".to_owned()),
+    });
+    let why = "debugging".to_owned();
+    let error = error_of_wait(shop, WaitingOn::Held { until, why });
+    assert_eq!(error.suggested_actions[0], ActionId::ContactHolder, "{error:#?}");
+    assert!(error.message.contains("by `ann` until 2026"), "{error:#?}");
+    assert!(error.message.ends_with(": debugging"), "{error:#?}");
+}
+
+/// Errors of a file that admission rejects.
+fn rejected(text: &str) -> Vec<StructuredError> {
+    let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+    let admission = admit(&read.spec.unwrap(), &SpecContext::default());
+    let located = admission
+        .diagnostics
+        .into_iter()
+        .map(|found| read.source.with_location(found));
+    let diagnostics: Vec<_> = located.collect();
+    let rejection = Rejection {
+        spec_path: FILE,
+        code: Code::SpecInvalid,
+        diagnostics: &diagnostics,
+    };
+    crate::status::spec_errors(Some("shop"), rejection, NOW)
+}
+
+#[test]
+fn unknown_dependency_suggests_the_similar_one() {
+    let errors = rejected(&plain("    dependsOn: [dv]\n").replace("databse", "db"));
+    assert_first(&errors[0], "services[1].dependsOn[0]", 9, Some("dv"), Some("db"));
+}
+
+#[test]
+fn every_edge_of_a_cycle_has_its_line() {
+    let text = "project: { name: shop }\nservices:\n  a:\n    image: a\n    dependsOn: [b]\n    container: { name: a }\n  b:\n    \
+                image: a\n    dependsOn:\n      - a\n    container: { name: b }\n";
+    let errors = rejected(text);
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    let edit = assert_first(&errors[0], "services[0].dependsOn", 5, None, None);
+    assert!(
+        edit.reason
+            .ends_with("`a` depends on `b` in line 5, `b` depends on `a` in line 10"),
+        "{edit:?}"
+    );
+}
+
+#[test]
+fn late_recovery_is_a_warning_until_a_clean_start() {
+    let mut shop = failing(|run| run.cause = FailureCause::Unhealthy);
+    shop.plan.get_or_insert_default().hashes = [(name("db"), hash("d1")), (name("web"), hash("e1"))].into();
+    shop.plan.get_or_insert_default().revision = shop
+        .accepted
+        .as_ref()
+        .map(|accepted| accepted.desired.revision.clone());
+    shop.add_running("db", "d1", ProbeStatus::Healthy);
+    shop.add_running("web", "e1", ProbeStatus::Healthy);
+    let history = shop.history.services.get_mut(&name("web")).unwrap();
+    history.healthy_run = Some(crate::state::HealthyRun {
+        container: ContainerId::new("c-web-e1").unwrap(),
+        started_at: Some(NOW),
+        since: NOW + Duration::from_secs(20),
+    });
+    history.late_recovery = Some(1);
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Ready, "{status:#?}");
+    let warning = status
+        .errors
+        .iter()
+        .find(|error| error.service.as_deref() == Some("web"))
+        .unwrap();
+    assert_eq!(warning.severity, Severity::Warning);
+    assert_first(
+        warning,
+        "services.web.container.healthcheck.startPeriod",
+        16,
+        Some("3s"),
+        Some("30s"),
+    );
+    shop.history.services.get_mut(&name("web")).unwrap().late_recovery = None;
+    assert!(shop.status().errors.is_empty());
+}
+
+#[test]
+fn similar_image_of_the_engine_is_suggested() {
+    for error in [
+        ActionError::ImageNotFound("no such tag".to_owned()),
+        ActionError::PullFailed("no such host".to_owned()),
+        ActionError::AuthRequired("denied".to_owned()),
+    ] {
+        let failure = Shop::failure(ActionKind::PullImage, error.with_similar("web:1.0"));
+        let error = error_of_wait(failing(|_| {}), WaitingOn::Failed { failure });
+        assert_first(&error, "services.web.image", 8, Some("web:1"), Some("web:1.0"));
+    }
+}
+
+#[test]
+fn missing_file_of_a_mount_suggests_the_similar_one() {
+    let text = SPEC.replace(
+        "      ports:",
+        "      volumes: [\"./config:/a\", \"./conf/ap.yaml:/b:ro\"]\n      ports:",
+    );
+    let missing = |path: &str| ActionError::BadMount(format!("bind source path does not exist: {path}"));
+    let mut shop = failing_in(&text, |_| {});
+    let mounts = &mut shop
+        .accepted
+        .as_mut()
+        .unwrap()
+        .desired
+        .services
+        .get_mut(&name("web"))
+        .unwrap()
+        .mounts;
+    *mounts = ["/p/config", "/p/conf/ap.yaml"]
+        .map(|source| crate::desired::Mount::Bind {
+            source: source.to_owned(),
+            target: "/x".to_owned(),
+            read_only: false,
+        })
+        .to_vec();
+    let failure = Shop::failure(
+        ActionKind::CreateContainer,
+        missing("/p/conf/ap.yaml").with_similar("app.yaml"),
+    );
+    let error = error_of_wait(shop, WaitingOn::Failed { failure });
+    assert_first(
+        &error,
+        "services.web.container.volumes[1]",
+        12,
+        Some("./conf/ap.yaml:/b:ro"),
+        Some("./conf/app.yaml:/b:ro"),
+    );
+}

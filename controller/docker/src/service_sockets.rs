@@ -1,0 +1,121 @@
+//! Sockets of a running container: the TCP addresses on which its processes listen, and the HTTP paths that succeed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use argus_backend::http1::exchange;
+use argus_core::ident::ContainerId;
+use futures::future::join_all;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{HOST, USER_AGENT};
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::process::Process;
+use tokio::net::TcpStream;
+
+use crate::Shared;
+use crate::call::{self, READ_TIMEOUT};
+use crate::error::Op;
+use crate::helper::{self, HelperNetwork};
+
+/// Maximum time for a helper to read the sockets. The rest of the evidence does not wait longer.
+const HELPER_TIMEOUT: Duration = Duration::from_millis(2_500);
+/// Deadline of one HTTP request.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
+/// Common paths of health checks, best first.
+const HEALTH_PATHS: [&str; 12] = [
+    "/healthz",
+    "/health",
+    "/readyz",
+    "/ready",
+    "/livez",
+    "/api/health",
+    "/api/v1/health",
+    "/actuator/health",
+    "/status",
+    "/ping",
+    "/up",
+    "/",
+];
+
+/// Returns the TCP addresses on which this process' network namespace listens.
+pub fn listening_addresses() -> Vec<SocketAddr> {
+    let tcp = procfs::net::tcp().unwrap_or_default();
+    listening(tcp.into_iter().chain(procfs::net::tcp6().unwrap_or_default()))
+}
+
+/// Returns the TCP addresses on which a running container listens. `None` if they are not visible.
+pub(crate) async fn find(shared: &Shared, id: &ContainerId) -> Option<Vec<SocketAddr>> {
+    let client = shared.connection.client().ok()?;
+    let inspected = call::run_raw(
+        Op::Inspect,
+        READ_TIMEOUT,
+        client.inspect_container(id.as_str(), None),
+    )
+    .await;
+    let pid = inspected.ok()?.state?.pid.filter(|pid| *pid > 0)?;
+    if let Some(found) = read_of_process(pid, id) {
+        return Some(found);
+    }
+    let command = ["probe", "listeners"].map(str::to_owned).to_vec();
+    let output = helper::run(shared, HelperNetwork::Container(id), command);
+    let output = tokio::time::timeout(HELPER_TIMEOUT, output).await.ok()?.ok()?;
+    serde_json::from_str(&output).ok()
+}
+
+/// Reads the sockets through the main process, if the engine runs on this host.
+fn read_of_process(pid: i64, id: &ContainerId) -> Option<Vec<SocketAddr>> {
+    // A pid of another host or pid namespace belongs to another process here.
+    let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    if !cgroup.contains(id.as_str()) {
+        return None;
+    }
+    let process = Process::new(i32::try_from(pid).ok()?).ok()?;
+    let tcp = process.tcp().ok()?;
+    Some(listening(
+        tcp.into_iter().chain(process.tcp6().unwrap_or_default()),
+    ))
+}
+
+/// Returns the listening addresses in order, without the engine's resolver.
+fn listening(entries: impl Iterator<Item = TcpNetEntry>) -> Vec<SocketAddr> {
+    // The resolver of the engine listens in every container.
+    let is_resolver = |address: &SocketAddr| address.ip().to_string() == "127.0.0.11";
+    let listening = entries.filter(|entry| entry.state == TcpState::Listen);
+    let mut found: Vec<SocketAddr> = listening
+        .map(|entry| entry.local_address)
+        .filter(|address| !is_resolver(address))
+        .collect();
+    found.sort_unstable_by_key(|address| (address.ip().is_loopback(), address.port(), address.ip()));
+    found.dedup();
+    found
+}
+
+/// Returns the common paths of health checks to which the address answers with 2xx or 3xx, best first.
+pub(crate) async fn find_healthy_paths(address: SocketAddr) -> Vec<String> {
+    let check = async |path: &'static str| {
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, is_success(address, path)).await;
+        answer.unwrap_or(false).then(|| path.to_owned())
+    };
+    join_all(HEALTH_PATHS.map(check))
+        .await
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+async fn is_success(address: SocketAddr, path: &str) -> bool {
+    let Ok(stream) = TcpStream::connect(address).await else {
+        return false;
+    };
+    // Many servers refuse unknown hosts; all accept this one.
+    let request = Request::get(path)
+        .header(HOST, format!("localhost:{}", address.port()))
+        .header(USER_AGENT, "argus-probe")
+        .body(Full::default());
+    let Ok(request) = request else {
+        return false;
+    };
+    let response = exchange(stream, request, None).await;
+    response.is_ok_and(|response| response.status().is_success() || response.status().is_redirection())
+}

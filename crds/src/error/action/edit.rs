@@ -1,0 +1,110 @@
+//! Change of a spec file that fixes an error.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Change of one key of a spec file.
+///
+/// ```rust
+/// use argus_crds::SpecEdit;
+///
+/// let edit = SpecEdit::new("shop.e2e.yaml", "services.web.container.healthcheck.port", "no process listens on port 80")
+///     .line(9)
+///     .now("80")
+///     .suggest("8080");
+/// assert_eq!(
+///     edit.to_string(),
+///     "change `port` from `80` to `8080` in shop.e2e.yaml:9 (no process listens on port 80)"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpecEdit {
+    /// Path of the spec file.
+    pub file: String,
+    /// Line of the key, or of its nearest existing parent, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Path of the key, such as `services.web.container.healthcheck.port`; empty for the whole file.
+    pub key: String,
+    /// Value in the file; absent if the key is missing, or if its value is a list or a map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// Value to write, as YAML; absent if Argus cannot propose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggest: Option<String>,
+    /// Observation that makes the change necessary.
+    pub reason: String,
+}
+
+impl SpecEdit {
+    /// Creates a change without a line and without values.
+    pub fn new(file: impl Into<String>, key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            line: None,
+            key: key.into(),
+            now: None,
+            suggest: None,
+            reason: reason.into(),
+        }
+    }
+
+    /// Sets the line, if it is known.
+    #[must_use]
+    pub fn line(self, line: impl Into<Option<usize>>) -> Self {
+        Self {
+            line: line.into(),
+            ..self
+        }
+    }
+
+    /// Sets the value in the file.
+    #[must_use]
+    pub fn now(self, now: impl Into<String>) -> Self {
+        Self {
+            now: Some(now.into()),
+            ..self
+        }
+    }
+
+    /// Sets the value to write.
+    #[must_use]
+    pub fn suggest(self, value: impl Into<String>) -> Self {
+        Self {
+            suggest: Some(value.into()),
+            ..self
+        }
+    }
+
+    /// Last part of the key; empty for the whole file.
+    fn name(&self) -> &str {
+        self.key.rsplit('.').next().unwrap_or_default()
+    }
+}
+
+impl SpecEdit {
+    /// Describes the change without its reason.
+    pub(in crate::error) fn change(&self) -> String {
+        let name = self.name();
+        let change = match (&self.now, &self.suggest) {
+            (Some(now), Some(value)) => format!("change `{name}` from `{now}` to `{value}` in "),
+            (None, Some(value)) => format!("set `{name}: {value}` in "),
+            (Some(now), None) => format!("change `{name}` (now `{now}`) in "),
+            (None, None) if name.is_empty() => "fix ".to_owned(),
+            (None, None) => format!("change `{name}` in "),
+        };
+        match self.line {
+            Some(line) => format!("{change}{}:{line}", self.file),
+            None => change + &self.file,
+        }
+    }
+}
+
+impl fmt::Display for SpecEdit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.change(), self.reason)
+    }
+}
