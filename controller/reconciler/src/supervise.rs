@@ -225,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::journal::handle;
+    use crate::supervise::task_set::TaskSet;
 
     fn supervisor() -> (Supervisor, CancellationToken) {
         let stop = CancellationToken::new();
@@ -277,7 +278,9 @@ mod tests {
         supervisor.record_in(journal.clone());
         supervisor.spawn("informer", Importance::Critical, || async { panic!("no way") });
         supervisor.run(Duration::from_secs(1)).await.unwrap_err();
-        drop((journal, tokio::spawn(writer.run())));
+        drop(journal);
+        let mut tasks = TaskSet::default();
+        tasks.start((), writer.run());
         let ends = || {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let ends = text.lines().filter(|line| line.contains("\"taskEnded\""));

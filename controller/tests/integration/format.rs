@@ -143,6 +143,8 @@ fn every_documented_key_is_accepted() {
     let warnings = [
         "mocks.inline.routes[0].delay",
         "services[0].container.environment.LATE",
+        "mocks.recorder.recordingsDir",
+        "mocks.replayer.recordingsDir",
     ];
     accepted(EVERY_KEY, &warnings);
     let mut other = EVERY_KEY.to_owned();

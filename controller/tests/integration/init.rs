@@ -92,6 +92,7 @@ fn compose_file_is_translated_and_rest_is_noted() {
         ("compose.yaml", COMPOSE),
         ("docker/Dockerfile", "FROM scratch\n"),
         ("environments/.env", "DB_PASSWORD=pass\n"),
+        ("init.sql", "select 1;\n"),
     ]);
     let text = written(&dir.path().join("app"));
     let expected = "\

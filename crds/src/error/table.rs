@@ -325,7 +325,7 @@ impl Code {
                 class: Class::Human,
                 summary: "the environment is on hold",
                 explanation: "A person or an agent put the environment on hold. Argus observes it and changes nothing until the hold ends.",
-                actions: &[Act::ContactHolder, Act::Wait, Act::Resume],
+                actions: &[Act::ContactHolder, Act::Resume, Act::Wait],
             },
             Self::LeaseHeld => Explanation {
                 category: Category::System,

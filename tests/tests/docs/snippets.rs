@@ -124,7 +124,9 @@ fn every_spec_block_is_admitted_without_diagnostics() {
         let file = folder.path().join("e2e.yaml");
         fs::write(&file, whole(&fence.body)).expect("a file");
         // Files that the pages mention.
-        fs::create_dir_all(folder.path().join("config")).expect("a directory");
+        for name in ["config", "recordings"] {
+            fs::create_dir_all(folder.path().join(name)).expect("a directory");
+        }
         let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
         fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
         let output = argus(&["validate", "--strict", file.to_str().expect("a path")]);

@@ -168,7 +168,7 @@ fn of_names() -> Vec<Broken> {
                 "image: busybox:local\n    command: [sleep, \"3600\"]\n    container:\n      name: broken-file-bad\n      \
                  volumes:\n        - ./config/ap.txt:/app.txt",
             ),
-            "CONTAINER_START_FAILED",
+            "BAD_MOUNT",
             "services.bad.container.volumes[0]",
             Suggest::Exactly("./config/app.txt:/app.txt"),
         ),
@@ -365,15 +365,15 @@ fn first_remedies_repair_broken_environments() {
     for one in &all {
         argus.write_spec(&one.file(), &one.spec());
     }
-    let held = "broken-held";
-    argus.wait_ready(held, LIMIT);
-    let hold = argus.cli(&["hold", held, "--holder", "ann", "--reason", "inspection"]);
+    let environment = "broken-held";
+    argus.wait_ready(environment, LIMIT);
+    let hold = argus.cli(&["hold", environment, "--holder", "ann", "--reason", "inspection"]);
     assert!(hold.status.success(), "{hold:?}");
     engine.docker_ok(&["rm", "-f", "broken-held-bad"]);
     for one in &all {
         one.assert_first_remedy(&argus);
     }
-    let error = argus.status(held)["errors"][0]["message"].clone();
+    let error = argus.status(environment)["errors"][0]["message"].clone();
     assert!(text(&error).contains("by `ann`: inspection"), "{error}");
     std::thread::scope(|scope| {
         for one in all.iter().filter(|one| !matches!(one.suggest, Suggest::Nothing)) {

@@ -178,7 +178,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-held",
             "HELD",
             shell("cure-held", "exec sleep 3600", ""),
-            &["argus describe {}", "argus wait {}", "argus resume {}"],
+            &["argus describe {}", "argus resume {}", "argus wait {}"],
         ),
     ]
 }
