@@ -50,12 +50,10 @@ pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
 /// Failure of a file in the state directory that is not what Argus wrote.
 pub(crate) fn damaged_failure(path: &Path, what: &str, error: &serde_json::Error) -> Failure {
     let path = path.display();
-    Failure::with_reason(
-        Reason::Unreadable,
-        format!("`{path}` is damaged, it is not {what}: {error}"),
-    )
-    .with_exit(Exit::Unexpected)
-    .with_hint(format!("remove the damaged file with `rm '{path}'`"))
+    let message = format!("`{path}` is damaged, it is not {what}: {error}");
+    Failure::with_reason(Reason::Unreadable, message)
+        .with_exit(Exit::Unexpected)
+        .with_hint(format!("remove the damaged file with `rm '{path}'`"))
 }
 
 /// Parses the name of an environment.

@@ -131,7 +131,7 @@ services:
     let broken = "  broken:
     image: busybox:local
     command: [/missing]
-    container: { name: partial-broken }
+    container: { name: partial-broken, healthcheck: { type: exec, command: [\"true\"] } }
   user:
     image: busybox:local
     command: [sleep, inf]

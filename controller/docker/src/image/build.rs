@@ -172,6 +172,11 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
             message,
             log: String::new(),
         },
+        // Not every message of a registry contains its host.
+        ActionError::AuthRequired(message) => ActionError::AuthRequired(match &log.step {
+            Some(step) if !message.contains("://") => format!("{step}: {message}"),
+            Some(_) | None => message,
+        }),
         other => other,
     })
 }

@@ -130,7 +130,7 @@ fn details(failure: &ActionFailure) -> Value {
             let image = failure.call.arguments.get("image").and_then(Value::as_str);
             let registry = match (failure.verb, error) {
                 (ActionKind::PullImage, _) => image.map(registry_of),
-                (ActionKind::BuildImage, ActionError::AuthRequired(reason)) => registry_in_url(reason),
+                (ActionKind::BuildImage, ActionError::AuthRequired(reason)) => registry_in(reason),
                 _ => None,
             };
             if let Some(registry) = registry {
@@ -141,8 +141,10 @@ fn details(failure: &ActionFailure) -> Value {
     }
 }
 
-/// Host of the first URL in the message of a builder: the registry of a base image.
-fn registry_in_url(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("://")?;
-    rest.split(['/', '"', ' ']).next().filter(|host| !host.is_empty())
+/// Registry of a base image in the message of a builder, from its first URL or from `FROM`.
+fn registry_in(message: &str) -> Option<&str> {
+    let after = |mark| message.split_once(mark).map(|(_, rest)| rest);
+    let rest = after("://").or_else(|| after("FROM "))?;
+    let (host, _) = rest.split_once('/')?;
+    host.contains(['.', ':']).then_some(host)
 }
