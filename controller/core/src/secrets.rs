@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use argus_crds::diagnostic::Diagnostic;
+use argus_crds::diagnostic::{Correction, Diagnostic, RelatedPlace};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -119,13 +119,29 @@ impl Secrets {
         }
     }
 
-    /// Returns the diagnostic with all secrets redacted in its message and hint.
+    /// Returns the diagnostic with all secrets redacted in its texts.
     #[must_use]
     pub fn redacted_diagnostic(&self, diagnostic: Diagnostic) -> Diagnostic {
         Diagnostic {
             message: self.redacted(&diagnostic.message),
             hint: diagnostic.hint.map(|hint| self.redacted(&hint)),
+            correction: diagnostic
+                .correction
+                .map(|it| Box::new(self.redacted_correction(*it))),
             ..diagnostic
+        }
+    }
+
+    fn redacted_correction(&self, correction: Correction) -> Correction {
+        let text = |text: String| self.redacted(&text);
+        let place = |place: RelatedPlace| RelatedPlace {
+            message: text(place.message),
+            ..place
+        };
+        Correction {
+            now: correction.now.map(text),
+            suggest: correction.suggest.map(text),
+            related: correction.related.into_iter().map(place).collect(),
         }
     }
 

@@ -179,7 +179,19 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
 fn is_proxy(command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    ["docker-proxy", "dockerd", "rootlesskit", "rootlessport", "conmon"].contains(&name)
+    const PROXIES: [&str; 10] = [
+        "docker-proxy",
+        "dockerd",
+        "rootlesskit",
+        "rootlessport",
+        "conmon",
+        "pasta",
+        "slirp4netns",
+        "com.docker.backend",
+        "vpnkit",
+        "gvproxy",
+    ];
+    PROXIES.contains(&name)
 }
 
 #[cfg(test)]

@@ -54,7 +54,10 @@ pub(crate) async fn find(shared: &Shared, id: &ContainerId) -> Option<Vec<Socket
     )
     .await;
     let pid = inspected.ok()?.state?.pid.filter(|pid| *pid > 0)?;
-    if let Some(found) = read_of_process(pid, id) {
+    let container = id.clone();
+    // The list of sockets can be long.
+    let read = tokio::task::spawn_blocking(move || read_of_process(pid, &container));
+    if let Ok(Some(found)) = read.await {
         return Some(found);
     }
     let command = ["probe", "listeners"].map(str::to_owned).to_vec();

@@ -93,12 +93,12 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     exclude(&mut services, context);
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
-    hosts::report_misspelled(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
     let container_limits = container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);
     let ttl = ttl(spec, &mut diagnostics);
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
+    hosts::report_misspelled(&services, &secrets, &mut diagnostics);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| has_identity && !refused).map(|network| {
         let mut desired = Desired {

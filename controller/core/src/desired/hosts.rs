@@ -8,6 +8,7 @@ use argus_crds::Diagnostic;
 use crate::desired::suggest::closest;
 use crate::desired::{Role, Service};
 use crate::ident::ServiceName;
+use crate::secrets::{Secrets, is_secret};
 
 /// Words in the name of a variable whose bare value is a host.
 const HOST_WORDS: [&str; 5] = ["HOST", "ADDR", "SERVER", "ENDPOINT", "URL"];
@@ -53,9 +54,11 @@ pub(crate) fn hosts(value: &str) -> Vec<(&str, Option<u16>)> {
 }
 
 /// Returns the hosts in the variables of a service that are similar to a DNS name of the environment, but equal to none.
+/// A part of a secret is not redacted, so hosts in secrets are left out.
 pub(crate) fn misspelled_hosts<'a>(
     service: &Service,
     all: impl Iterator<Item = &'a Service>,
+    secrets: &Secrets,
 ) -> Vec<MisspelledHost> {
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for other in all {
@@ -76,10 +79,14 @@ pub(crate) fn misspelled_hosts<'a>(
     let is_known = |host: &str| names.contains(host) || extra.contains(host) || host == "localhost";
     let mut found = Vec::new();
     for (variable, value) in &service.env_vars {
+        if is_secret(variable) {
+            continue;
+        }
+        let public = secrets.redacted(value);
         let is_host_variable = HOST_WORDS
             .iter()
             .any(|word| variable.to_ascii_uppercase().contains(word));
-        for (host, port) in hosts(value) {
+        for (host, port) in hosts(&public) {
             let is_address = port.is_some() || value.contains("://") || is_host_variable;
             if is_address
                 && is_single_name(host)
@@ -108,7 +115,11 @@ fn is_single_name(host: &str) -> bool {
 }
 
 /// Warns about misspelled hosts in the variables of all services.
-pub(super) fn report_misspelled(services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn report_misspelled(
+    services: &[(String, Service)],
+    secrets: &Secrets,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let by_name: BTreeMap<&ServiceName, &Service> = services
         .iter()
         .map(|(_, service)| (&service.name, service))
@@ -117,7 +128,7 @@ pub(super) fn report_misspelled(services: &[(String, Service)], diagnostics: &mu
         .iter()
         .filter(|(_, service)| service.role == Role::Service)
     {
-        for found in misspelled_hosts(service, by_name.values().copied()) {
+        for found in misspelled_hosts(service, by_name.values().copied(), secrets) {
             let message = format!(
                 "`{}` contains the host `{}`, which is not a name of this environment",
                 found.variable, found.host
@@ -163,6 +174,7 @@ mod tests {
             ("DB: postgres://u:p@databse:5432/x", Some("database")),
             ("DB_HOST: databse", Some("database")),
             ("DB: databse:5432", Some("database")),
+            ("API_TOKEN: databse:5432", None),
             ("DB: database:5432", None),
             ("DB: shop-database:5432", None),
             ("GREETING: databse", None),

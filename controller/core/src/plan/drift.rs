@@ -49,7 +49,8 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
         return Some(format!("image is {}", config.image));
     }
     // Without them, the engine reports those of the image.
-    if !requested.entrypoint.is_empty() && config.entrypoint != requested.entrypoint {
+    // Older versions of Podman report the entry point as one text.
+    if !requested.entrypoint.is_empty() && config.entrypoint.join(" ") != requested.entrypoint.join(" ") {
         return Some(format!("entrypoint is {:?}", config.entrypoint));
     }
     if !requested.command.is_empty() && config.command != requested.command {
@@ -99,10 +100,16 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
 
 /// Compares two image references. Podman reports the registry and the tag, also if the create request had none.
 fn is_same_image(requested: &str, present: &str) -> bool {
-    let present = present.strip_suffix(":latest").unwrap_or(present);
-    let requested = requested.strip_suffix(":latest").unwrap_or(requested);
+    let (requested, present) = (short_name(requested), short_name(present));
     let registry = present.strip_suffix(requested);
     registry.is_some_and(|registry| registry.is_empty() || registry.ends_with('/'))
+}
+
+/// Reference without the parts that Docker adds.
+fn short_name(reference: &str) -> &str {
+    let name = reference.strip_suffix(":latest").unwrap_or(reference);
+    let name = name.strip_prefix("docker.io/").unwrap_or(name);
+    name.strip_prefix("library/").unwrap_or(name)
 }
 
 /// Target of the first mount that is missing, differs, or was not requested.
@@ -114,7 +121,7 @@ fn different_mount<'m>(requested: &'m [Mount], present: &'m [Mount]) -> Option<&
     different.map(Mount::target)
 }
 
-/// Compares two mounts. Docker Desktop reports the source of a folder with a prefix.
+/// Compares two mounts. Docker Desktop reports the source of a folder with a prefix, or as a path of its own.
 fn is_same_mount(requested: &Mount, present: &Mount) -> bool {
     match (requested, present) {
         (
@@ -128,7 +135,10 @@ fn is_same_mount(requested: &Mount, present: &Mount) -> bool {
                 target: other_target,
                 read_only: other_read_only,
             },
-        ) => other_source.ends_with(source) && (target, read_only) == (other_target, other_read_only),
+        ) => {
+            let is_same_source = other_source.ends_with(source) || other_source.starts_with("/run/desktop/");
+            is_same_source && (target, read_only) == (other_target, other_read_only)
+        }
         _ => requested == present,
     }
 }
@@ -136,4 +146,49 @@ fn is_same_mount(requested: &Mount, present: &Mount) -> bool {
 /// Compares two addresses. Engines report either the IPv4 or the IPv6 wildcard for all addresses of a host.
 fn is_same_address(one: IpAddr, other: IpAddr) -> bool {
     one == other || (one.is_unspecified() && other.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_is_the_same_with_and_without_its_defaults() {
+        for (requested, present) in [
+            ("redis", "redis"),
+            ("redis", "docker.io/library/redis:latest"),
+            ("docker.io/redis:7", "docker.io/library/redis:7"),
+            ("app:local", "localhost/app:local"),
+        ] {
+            assert!(is_same_image(requested, present), "{requested} {present}");
+        }
+        for (requested, present) in [
+            ("redis:7", "redis:8"),
+            ("redis:7", "myredis:7"),
+            ("r.io/a:1", "a:1"),
+        ] {
+            assert!(!is_same_image(requested, present), "{requested} {present}");
+        }
+    }
+
+    #[test]
+    fn mounts_differ_by_target_source_and_access() {
+        let bind = |source: &str, target: &str, read_only| Mount::Bind {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            read_only,
+        };
+        let requested = [bind("/a", "/x", true)];
+        for present in [bind("/a", "/x", true), bind("/host_mnt/a", "/x", true)] {
+            assert_eq!(different_mount(&requested, &[present]), None);
+        }
+        for present in [
+            bind("/b", "/x", true),
+            bind("/a", "/y", true),
+            bind("/a", "/x", false),
+        ] {
+            assert_eq!(different_mount(&requested, &[present]), Some("/x"));
+        }
+        assert_eq!(different_mount(&[], &requested), Some("/x"));
+    }
 }

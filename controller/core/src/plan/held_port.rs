@@ -93,10 +93,11 @@ fn release_moved_ports(
         return;
     };
     for (key, requested) in moved_ports(desired, observed, &history.ports) {
+        // Facts that did not explain a refusal do not show its end either.
         let is_refused = state
             .refused
             .get(&requested)
-            .is_some_and(|refused| refused.at >= at);
+            .is_some_and(|refused| refused.at >= at || !refused.refusal.busy.contains_key(&requested));
         let is_own = history.ports.iter().any(|(other, number)| {
             let protocol = other.container.protocol;
             requested

@@ -133,19 +133,16 @@ impl BreakerRegistry {
         (self.reconnect_attempts >= RECONNECTS_BEFORE_REPORT).then_some(self.reconnect_attempts)
     }
 
-    /// Time at which a cooldown or the ramp-up ends.
+    /// Time at which a cooldown or the ramp-up ends. While the engine is away, its return ends the cooldowns.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let due = |breaker: &Breaker| match breaker.state() {
             CircuitState::Open { until } => Some(*until),
             CircuitState::Closed | CircuitState::HalfOpen { .. } => None,
         };
-        let engine = due(&self.engine).filter(|_| !self.engine_unreachable);
+        let breakers = self.environments.values().chain([&self.engine]);
+        let cooldowns = breakers.filter_map(due).filter(|_| !self.was_away);
         let ramp = self.ramp.as_ref().map(|ramp| ramp.until);
-        engine
-            .into_iter()
-            .chain(self.environments.values().filter_map(due))
-            .chain(ramp)
-            .min()
+        cooldowns.chain(ramp).min()
     }
 
     /// Sets the breaker settings of an environment; `None` removes those of a removed environment.
@@ -221,7 +218,7 @@ impl BreakerRegistry {
         if self.engine_unreachable && (new > 0 || !is_reset) {
             let why = format!("no answer to {} pings in a row: {}", retry.attempts, retry.reason);
             self.engine.force_open(retry.next.unwrap_or(now), now, &why);
-            self.version += 1;
+            self.version += u64::from(new > 0);
         }
     }
 

@@ -313,3 +313,20 @@ fn end_of_the_engine_cooldown_tests_environments_too() {
     run_call(&mut breakers, "shop", &Ok(Done::Applied), 2_420);
     assert!(breakers.engine().is_closed() && breakers.of(&env("shop")).unwrap().is_closed());
 }
+
+#[test]
+fn cooldowns_wake_nothing_while_the_engine_is_away() {
+    let mut store = connected_store();
+    let mut breakers = BreakerRegistry::default();
+    breakers.observe(&store, Timestamp(0));
+    for now in 1..=5 {
+        run_call(&mut breakers, "shop", &connection_reset(), now);
+    }
+    assert!(breakers.wake_at().is_some());
+    store.apply(WatchEvent::Disconnected(Timestamp(6), "gone".to_owned()));
+    store.apply(WatchEvent::Retrying { tries: 3, next: None });
+    breakers.observe(&store, Timestamp(7));
+    let version = breakers.version();
+    breakers.observe(&store, Timestamp(8));
+    assert_eq!((breakers.wake_at(), breakers.version()), (None, version));
+}

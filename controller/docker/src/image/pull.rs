@@ -49,7 +49,8 @@ pub(crate) async fn pull(
     }
 }
 
-/// Adds an image of the engine whose name differs only by a typing error.
+/// Adds an image of the engine whose name differs only by a typing error. Unless the registry does not have the image, another
+/// version is no typing error.
 async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError) -> ActionError {
     let Ok(client) = shared.connection.client() else {
         return error;
@@ -66,7 +67,10 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
         .flat_map(|image| image.repo_tags)
         .collect();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    match similar_image(reference, &tags) {
+    let is_absent = matches!(error, ActionError::ImageNotFound(_));
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let is_typing_error = |similar: &&str| is_absent || digits(reference) == digits(similar);
+    match similar_image(reference, &tags).filter(is_typing_error) {
         Some(similar) => error.with_similar(similar),
         None => error,
     }

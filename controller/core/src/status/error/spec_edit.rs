@@ -50,7 +50,8 @@ impl EditContext<'_> {
     }
 
     fn misspelled_host(&self) -> Option<SpecEdit> {
-        let found = misspelled_hosts(self.service, self.accepted.desired.services.values())
+        let desired = &self.accepted.desired;
+        let found = misspelled_hosts(self.service, desired.services.values(), &desired.secrets)
             .into_iter()
             .next()?;
         let reason = format!("`{}` is not a name of this environment", found.host);
@@ -149,7 +150,7 @@ impl EditContext<'_> {
         // The probe connects from outside, which a loopback address refuses.
         let reachable: BTreeSet<u16> = listening
             .iter()
-            .filter(|address| !address.ip().is_loopback())
+            .filter(|address| !address.ip().to_canonical().is_loopback())
             .map(SocketAddr::port)
             .collect();
         let published = self
@@ -183,7 +184,8 @@ impl EditContext<'_> {
             .iter()
             .find(|healthy| *healthy != without_query);
         match best {
-            Some(best) => {
+            // A path that exists may fail for a good reason.
+            Some(best) if is_wrong => {
                 let reason = format!("`{without_query}` does not succeed, `{best}` does");
                 Some(
                     self.edit("container.healthcheck.path", reason)
@@ -194,7 +196,7 @@ impl EditContext<'_> {
                 let reason = format!("`{without_query}` does not exist in the container");
                 Some(self.edit("container.healthcheck.path", reason))
             }
-            None => None,
+            Some(_) | None => None,
         }
     }
 
