@@ -9,6 +9,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +206,11 @@ impl PlanInput<'_> {
         };
         let is_first = || !self.observed.containers.values().any(is_of_revision);
         let max_age = (needs_fresh_facts || is_first()).then_some(MAX_FACT_AGE);
+        self.check_facts(desired, max_age)
+    }
+
+    /// Checks the facts, however old they are without `max_age`.
+    fn check_facts(&self, desired: &Desired, max_age: Option<Duration>) -> Result<(), WaitingOn> {
         self.preflight.map_or(Ok(()), |preflight| {
             preflight.check_creation(&desired.preflight, max_age, self.state.disk_full, self.now)
         })

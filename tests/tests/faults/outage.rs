@@ -210,7 +210,7 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 fn commands_end_immediately_while_the_breaker_is_open() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "gate");
-    argus.write_spec("e2e.yaml", &shop("gate", 18440, "one"));
+    argus.write_spec("e2e.yaml", &shop("gate", 18495, "one"));
     argus.wait_ready("gate", LIMIT);
     proxy.hang();
     argus.wait_until(LIMIT, "the engine's breaker is open", || {

@@ -189,6 +189,7 @@ impl ServicePlanner<'_> {
     }
 
     fn check_create(&self) -> Result<(), WaitingOn> {
+        self.input.check_facts(&self.accepted.desired, None)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(blocked, WaitingOn::PortsExhausted { .. })
         {

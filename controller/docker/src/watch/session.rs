@@ -305,14 +305,14 @@ impl Session {
         Box::pin(queries::list(self.client.clone()))
     }
 
-    /// Reports a list that Argus cannot read. Fails before the first complete list, because the session then has no state.
+    /// Reports a list that Argus cannot read. Fails before the first complete list, and at the second such list in a row.
     pub(super) fn on_unreadable_list(
         &mut self,
         what: String,
         output: &mut Output,
     ) -> Result<(), SessionError> {
         self.report_unreadable(what.clone(), output);
-        self.listed_at.map(drop).ok_or(SessionError(what))
+        self.listed_at.take().map(drop).ok_or(SessionError(what))
     }
 
     /// Reports a response that Argus cannot read, once per text.
