@@ -17,6 +17,20 @@ use crate::error::Op;
 use crate::inspect;
 use sockets::{Socket, SocketOwner};
 
+/// Programs that hold ports on behalf of containers.
+const PROXIES: [&str; 10] = [
+    "docker-proxy",
+    "dockerd",
+    "rootlesskit",
+    "rootlessport",
+    "conmon",
+    "pasta",
+    "slirp4netns",
+    "com.docker.backend",
+    "vpnkit",
+    "gvproxy",
+];
+
 /// The ports in use at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerSnapshot {
@@ -175,22 +189,10 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
     published.into_iter().map(|port| (port, owner.clone())).collect()
 }
 
-/// True for a process that holds ports on behalf of containers.
+/// True for a process of an engine or of its proxies.
 fn is_proxy(command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    const PROXIES: [&str; 10] = [
-        "docker-proxy",
-        "dockerd",
-        "rootlesskit",
-        "rootlessport",
-        "conmon",
-        "pasta",
-        "slirp4netns",
-        "com.docker.backend",
-        "vpnkit",
-        "gvproxy",
-    ];
     PROXIES.contains(&name)
 }
 
