@@ -73,14 +73,15 @@ fn probed(name: &str, healthcheck: &str, more: &str) -> String {
     service(SOON, &lines)
 }
 
-/// Service `bad` that uses the web service `database`, which listens after some seconds.
-fn client(name: &str, seconds: u32, condition: &str, host: &str) -> String {
+/// Service `bad` that uses the web service `database`, which listens once the gate is open.
+fn client(name: &str, condition: &str, host: &str) -> String {
     let script = "wget -q -O /dev/null http://$DB/ || exit 3; exec sleep 3600";
     let lines = format!(
         "image: {IMAGE}\n    command: [\"sh\", \"-c\", \"{script}\"]\n    dependsOn:\n      - service: database\n        \
          condition: {condition}\n    container:\n      name: {name}-bad\n      environment:\n        DB: {host}:8080\n  \
-         database:\n    image: {IMAGE}\n    command: [\"sh\", \"-c\", \"sleep {seconds}; exec httpd -f -p 8080 -h /www\"]\n    \
-         container:\n      name: {name}-database\n      healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, startPeriod: 60s }}"
+         database:\n    image: {IMAGE}\n    command: [\"sh\", \"-c\", \"until [ -e /gate/{name} ]; do sleep 0.2; done; exec httpd -f -p 8080 -h /www\"]\n    \
+         container:\n      name: {name}-database\n      volumes: [\"./gate:/gate:ro\"]\n      \
+         healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, startPeriod: 5m }}"
     );
     service(NEVER, &lines)
 }
@@ -124,14 +125,14 @@ fn of_programs() -> Vec<Broken> {
         ),
         broken(
             "broken-host",
-            client("broken-host", 0, "healthy", "databse"),
+            client("broken-host", "healthy", "databse"),
             "CONTAINER_CRASH",
             "services.bad.container.environment.DB",
             Suggest::Exactly("database"),
         ),
         broken(
             "broken-order",
-            client("broken-order", 10, "started", "database"),
+            client("broken-order", "started", "database"),
             "CONTAINER_CRASH",
             "services.bad.dependsOn[0].condition",
             Suggest::Exactly("healthy"),
@@ -362,6 +363,9 @@ fn first_remedies_repair_broken_environments() {
     let config = argus.specs.join("config");
     fs::create_dir_all(&config).expect("a directory");
     fs::write(config.join("app.txt"), "x").expect("a file");
+    let gate = argus.specs.join("gate");
+    fs::create_dir_all(&gate).expect("a directory");
+    fs::write(gate.join("broken-host"), "").expect("a file");
     for one in &all {
         argus.write_spec(&one.file(), &one.spec());
     }
@@ -373,6 +377,7 @@ fn first_remedies_repair_broken_environments() {
     for one in &all {
         one.assert_first_remedy(&argus);
     }
+    fs::write(gate.join("broken-order"), "").expect("a file");
     let error = argus.status(environment)["errors"][0]["message"].clone();
     assert!(text(&error).contains("by `ann`: inspection"), "{error}");
     std::thread::scope(|scope| {
