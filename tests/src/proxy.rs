@@ -10,7 +10,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use framing::class_of;
 use framing::{Framing, Piece};
@@ -43,6 +43,8 @@ pub struct Seen {
     pub class: String,
     /// Method and path with its query, as sent.
     pub request: String,
+    /// Time at which the proxy received it.
+    pub at: Instant,
 }
 
 #[derive(Default)]
@@ -372,7 +374,8 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
         live.cut = fault == Some(Fault::Cut);
         live.swallow = live.hold || live.cut || fault == Some(Fault::CloseAfter);
     }
-    state.seen.push(Seen { class, request });
+    let at = Instant::now();
+    state.seen.push(Seen { class, request, at });
     fault
 }
 

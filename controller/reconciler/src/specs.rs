@@ -3,12 +3,14 @@
 //! A scan ([`SpecLoader::scan_once`]) lists the [`source`] ([`scan`]), debounces changed files ([`debounce`]), admits
 //! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`folder_watcher`]),
 //! sync requests ([`sync_barrier`]) and a timer trigger scans.
+//!
+//! A file takes effect immediately after its writer has closed it or renamed it into place ([`file_writes`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -20,9 +22,12 @@ mod conflict;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
+pub mod file_writes;
+mod filesystem;
 pub mod folder_watcher;
 mod grace;
 mod incomplete;
+mod inputs;
 pub mod loader;
 pub mod location;
 pub mod registry;
@@ -31,12 +36,16 @@ pub mod source;
 mod symlinks;
 pub mod sync_barrier;
 
-use folder_watcher::FolderWatcher;
+use folder_watcher::{FolderWatcher, Triggers};
 pub use loader::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 use sync_barrier::SyncResponder;
 
-/// Quiet time after a notification before the folder is scanned.
+/// Minimum time between a completely written file and the scan: files that are written together are scanned together.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+/// A scan after a completely written file waits this many times as long as the last scan took.
+const PAUSE_PER_SCAN: u32 = 10;
+/// Quiet time after any other notification before the folder is scanned.
 const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum delay of a scan after a notification.
 const MAX_SCAN_DELAY: Duration = Duration::from_secs(1);
@@ -54,11 +63,12 @@ pub async fn run(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut watcher = FolderWatcher::new(rules.source.folder.clone());
-    let notified = watcher.changed();
-    let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone());
+    let mut watcher = FolderWatcher::new(rules.source.clone(), clock);
+    let triggers = watcher.triggers();
+    let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone()).with_writes(watcher.writes());
     loop {
         let generation = responder.begin();
+        let started = clock.now();
         let scanned = tokio::task::spawn_blocking(move || {
             let mut loader = loader;
             let result = loader.scan_once(clock.now());
@@ -88,11 +98,13 @@ pub async fn run(
         } else {
             UNWATCHED_SCAN_INTERVAL
         };
+        let pause = (clock.now().since(started) * PAUSE_PER_SCAN).clamp(MIN_PAUSE, QUIET_TIME);
         let next = clock.now() + tick;
         let next = result.next_at.map_or(next, |at| at.min(next));
         tokio::select! {
             () = stop.cancelled() => return,
-            () = notified.notified() => wait_until_quiet(&notified, next, clock, &stop).await,
+            () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
+            () = triggers.changed.notified() => wait_until_quiet(&triggers, pause, next, clock, &stop).await,
             () = responder.requested() => {}
             () = clock.sleep_until(Some(next)) => {}
         }
@@ -102,14 +114,22 @@ pub async fn run(
     }
 }
 
-/// Waits until no notification arrives for a while, at the latest until `next`.
-async fn wait_until_quiet(notified: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
+/// Waits until no notification arrives for a while, at the latest until `next`. A completely written file ends the
+/// wait after `pause`.
+async fn wait_until_quiet(
+    triggers: &Triggers,
+    pause: Duration,
+    next: Timestamp,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
     let latest = (clock.now() + MAX_SCAN_DELAY).min(next.max(clock.now() + QUIET_TIME));
     loop {
         let until = (clock.now() + QUIET_TIME).min(latest);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = notified.notified() => {}
+            () = triggers.written.notified() => return clock.sleep_until(Some(clock.now() + pause)).await,
+            () = triggers.changed.notified() => {}
             () = clock.sleep_until(Some(until)) => return,
         }
         if clock.now() >= latest {
@@ -151,3 +171,7 @@ mod prefix_tests;
 #[cfg(test)]
 #[path = "specs/build_delay_tests.rs"]
 mod build_delay_tests;
+
+#[cfg(test)]
+#[path = "specs/whole_file_tests.rs"]
+mod whole_file_tests;

@@ -19,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 #[path = "../bench/figure.rs"]
 mod figure;
+#[path = "../bench/first_call.rs"]
+mod first_call;
 #[path = "../bench/micro.rs"]
 mod micro;
 #[path = "../bench/mock.rs"]
@@ -28,8 +30,6 @@ mod outage;
 #[path = "../bench/raw.rs"]
 mod raw;
 
-/// Debounce time after a notification of a spec directory, in milliseconds.
-const DEBOUNCE: f64 = 150.0;
 const IDLE_SECONDS: u64 = 20;
 
 fn main() {
@@ -53,6 +53,9 @@ fn main() {
         for (count, health) in [(10, false), (10, true), (50, false), (50, true)] {
             ready(&engine, pairs, count, health, &mut figures);
         }
+    }
+    if wanted("first-call") {
+        first_call::run(&engine, pairs, &mut figures);
     }
     if wanted("calls") {
         for count in [10, 50] {
@@ -105,7 +108,7 @@ fn main() {
          turns on one private engine.\n\n\
          The baseline is a small client on keep-alive connections that makes only the necessary calls, four in flight. With \
          health checks, it probes each service from its start while it creates the others. Argus' times run from the rename of \
-         the spec to the status file with phase Ready. They include the debounce time of 150 ms after a notification.\n\n{table}",
+         the spec to the status file with phase Ready.\n\n{table}",
         version.trim()
     );
     fs::write(Path::new(&out).join("performance.md"), text).expect("the page can be written");
@@ -192,7 +195,7 @@ fn argus_down_file(engine: &PrivateEngine, controller: &Controller<'_>, project:
 
 fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figures: &mut Vec<Figure>) {
     let controller = Controller::start(engine, RunOptions::default());
-    let (mut baselines, mut ours, mut ratios, mut bare) = (vec![], vec![], vec![], vec![]);
+    let (mut baselines, mut ours, mut ratios) = (vec![], vec![], vec![]);
     for pair in 0..pairs {
         let ports = health.then_some(21_000);
         let project = format!("base{count}{}{pair}", if health { "h" } else { "p" });
@@ -205,7 +208,6 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
         baselines.push(baseline);
         ours.push(took);
         ratios.push(took / baseline);
-        bare.push((took - DEBOUNCE) / baseline);
     }
     let kind = if health {
         "with HTTP health checks"
@@ -218,22 +220,11 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
         ("≤ 1.10 × baseline", 1.10)
     };
     let baseline = Figure::new(format!("baseline, {count} services {kind}"), "ms", baselines);
-    let bare = Figure::new(
-        format!("ratio, {count} services {kind}, without the debounce time"),
-        "×",
-        bare,
-    );
-    let why = format!(
-        "the debounce time alone is {:.0} % of the baseline; without it {:.2} ×",
-        DEBOUNCE / baseline.median() * 100.0,
-        bare.median()
-    );
     push(figures, baseline);
     let took = Figure::new(format!("time to Ready, {count} services {kind}"), "ms", ours);
     push(figures, took);
     let ratio = Figure::new(format!("ratio, {count} services {kind}"), "×", ratios);
-    push(figures, ratio.goal(goal).why(why));
-    push(figures, bare);
+    push(figures, ratio.goal(goal));
 }
 
 /// Counts the calls of a controller behind a proxy. Nothing is timed here.

@@ -1,4 +1,4 @@
-//! Debounce of file contents: they take effect after two equal reads, some time apart.
+//! Debounce of file contents: they take effect once they are known to be whole, or after two equal reads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,17 @@ use argus_core::time::Timestamp;
 
 /// Minimum time between the two reads.
 pub const MIN_GAP: Duration = Duration::from_millis(200);
+
+/// What confirms the contents of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    /// This read: the file is whole.
+    ThisRead,
+    /// A second read with the same contents, at least [`MIN_GAP`] later.
+    SecondRead,
+    /// No read: a process is writing the file.
+    NoRead,
+}
 
 /// Contents that were read once and are not confirmed.
 #[derive(Debug, Clone)]
@@ -26,24 +37,30 @@ impl<H> Default for Debounce<H> {
 impl<H: PartialEq> Debounce<H> {
     /// Adds a read of a file. Returns true if its contents are confirmed by it. Contents equal to `known`, which
     /// are in effect, need no second read.
-    pub fn confirm(&mut self, path: &Path, hash: H, known: Option<&H>, now: Timestamp) -> bool {
+    pub fn confirm(
+        &mut self,
+        path: &Path,
+        hash: H,
+        known: Option<&H>,
+        by: Confirmation,
+        now: Timestamp,
+    ) -> bool {
         if known == Some(&hash) {
             self.pending.remove(path);
             return false;
         }
-        match self.pending.get(path) {
-            Some((before, since)) if *before == hash => {
-                let is_confirmed = now.since(*since) >= MIN_GAP;
-                if is_confirmed {
-                    self.pending.remove(path);
-                }
-                is_confirmed
-            }
-            _ => {
-                self.pending.insert(path.to_path_buf(), (hash, now));
-                false
-            }
+        let first_read = self.pending.get(path).filter(|(before, _)| *before == hash);
+        let is_confirmed = match by {
+            Confirmation::ThisRead => true,
+            Confirmation::SecondRead => first_read.is_some_and(|(_, since)| now.since(*since) >= MIN_GAP),
+            Confirmation::NoRead => false,
+        };
+        if is_confirmed {
+            self.pending.remove(path);
+        } else if first_read.is_none() || by == Confirmation::NoRead {
+            self.pending.insert(path.to_path_buf(), (hash, now));
         }
+        is_confirmed
     }
 
     /// Drops files that no longer exist.
@@ -75,7 +92,9 @@ mod tests {
     fn contents_are_confirmed_by_two_equal_reads() {
         let path = Path::new("e2e.yaml");
         let mut debounce = Debounce::default();
-        let mut at = |ms, hash, known: Option<&u8>| debounce.confirm(path, hash, known, Timestamp(ms));
+        let mut at = |ms, hash, known: Option<&u8>| {
+            debounce.confirm(path, hash, known, Confirmation::SecondRead, Timestamp(ms))
+        };
         assert!(!at(0, 1, None), "read once");
         assert!(!at(199, 1, None), "too soon");
         assert!(!at(250, 2, None), "another one");
@@ -87,6 +106,21 @@ mod tests {
         assert!(!at(1_200, 4, Some(&3)), "the earlier read is discarded");
         assert_eq!(debounce.next_at(), Some(Timestamp(1_400)));
         debounce.retain_files(|_| false);
+        assert!(debounce.is_empty());
+    }
+
+    #[test]
+    fn whole_file_needs_one_read_and_an_open_one_waits() {
+        let path = Path::new("e2e.yaml");
+        let mut debounce = Debounce::default();
+        let mut at = |ms, by| debounce.confirm(path, 1, None, by, Timestamp(ms));
+        assert!(at(0, Confirmation::ThisRead));
+        assert!(!at(0, Confirmation::NoRead));
+        assert!(!at(900, Confirmation::NoRead), "its writer still writes");
+        assert!(!at(1_000, Confirmation::SecondRead));
+        assert!(at(1_100, Confirmation::SecondRead), "200 ms after the last write");
+        assert!(!at(2_000, Confirmation::SecondRead));
+        assert!(at(2_001, Confirmation::ThisRead));
         assert!(debounce.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Folder watcher: file notifications, coalesced into a trigger for a scan. The scan alone decides what changed.
+//! Folder watcher: file notifications, coalesced into triggers for a scan. The scan alone decides what changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,31 +8,53 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
+use super::file_writes::{FileWrites, WriteEvent};
+use super::filesystem;
+use super::source::SpecSource;
+use crate::clock::Clock;
+
 /// Watched folders.
 pub struct FolderWatcher {
-    root: PathBuf,
-    /// Notification permit: one, however many events arrived.
-    notified: Arc<Notify>,
+    source: SpecSource,
+    triggers: Triggers,
+    writes: FileWrites,
+    clock: Clock,
     watcher: Option<RecommendedWatcher>,
     watched: BTreeMap<PathBuf, (u64, u64)>,
     complete: bool,
 }
 
+/// Permits of notifications: at most one of each kind, however many events arrived.
+#[derive(Debug, Clone, Default)]
+pub struct Triggers {
+    /// Something changed.
+    pub changed: Arc<Notify>,
+    /// A spec file was written completely.
+    pub written: Arc<Notify>,
+}
+
 impl FolderWatcher {
     /// Creates a watcher without folders; [`FolderWatcher::watch_folders`] adds them.
-    pub fn new(root: PathBuf) -> Self {
+    pub fn new(source: SpecSource, clock: Clock) -> Self {
         Self {
-            root,
-            notified: Arc::default(),
+            source,
+            triggers: Triggers::default(),
+            writes: FileWrites::default(),
+            clock,
             watcher: None,
             watched: BTreeMap::new(),
             complete: false,
         }
     }
 
-    /// Permit of the notifications since the last scan.
-    pub fn changed(&self) -> Arc<Notify> {
-        self.notified.clone()
+    /// Permits of the notifications since the last scan.
+    pub fn triggers(&self) -> Triggers {
+        self.triggers.clone()
+    }
+
+    /// Writes of the spec files.
+    pub fn writes(&self) -> FileWrites {
+        self.writes.clone()
     }
 
     /// Reports whether every folder is watched. Otherwise frequent scans find the changes.
@@ -47,15 +69,9 @@ impl FolderWatcher {
             return;
         }
         if self.watcher.is_none() {
-            let notified = self.notified.clone();
-            let on_event = move |event: notify::Result<notify::Event>| {
-                if event.as_ref().map_or(true, is_change) {
-                    notified.notify_one();
-                }
-            };
-            match notify::recommended_watcher(on_event) {
+            match notify::recommended_watcher(self.event_handler()) {
                 Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => log_failure(&self.root, &error),
+                Err(error) => log_failure(&self.source.folder, &error),
             }
         }
         let Some(mut watcher) = self.watcher.take() else {
@@ -66,7 +82,7 @@ impl FolderWatcher {
             let stays = folders.get(folder) == Some(identity);
             if !stays {
                 // An error means that the folder is gone, so nothing is watched.
-                let _gone = watcher.unwatch(&self.root.join(folder));
+                let _gone = watcher.unwatch(&self.source.folder.join(folder));
             }
             stays
         });
@@ -75,12 +91,12 @@ impl FolderWatcher {
             if self.watched.contains_key(folder) {
                 continue;
             }
-            let path = self.root.join(folder);
+            let path = self.source.folder.join(folder);
             match watcher.watch(&path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(folder.clone(), *identity);
                     // One more scan covers changes between the list and the watch.
-                    self.notified.notify_one();
+                    self.triggers.changed.notify_one();
                 }
                 Err(error) => {
                     complete = false;
@@ -92,12 +108,44 @@ impl FolderWatcher {
         self.complete = complete;
     }
 
+    fn event_handler(&self) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
+        let (source, triggers) = (self.source.clone(), self.triggers.clone());
+        let (writes, clock) = (self.writes.clone(), self.clock);
+        move |event| {
+            let Ok(event) = event else {
+                writes.clear();
+                triggers.changed.notify_one();
+                return;
+            };
+            if event.need_rescan() {
+                writes.clear();
+            }
+            match WriteEvent::of(event.kind).zip(event.paths.first()) {
+                Some((write, path)) if source.is_spec(path) && is_on_local_folder(path) => {
+                    writes.record(path, write, clock.now());
+                    if write == WriteEvent::Completed {
+                        triggers.written.notify_one();
+                    }
+                }
+                _ => {}
+            }
+            if is_change(&event) {
+                triggers.changed.notify_one();
+            }
+        }
+    }
+
     /// Drops all watches after the folder is gone.
     pub fn unwatch_all(&mut self) {
+        self.writes.clear();
         self.watcher = None;
         self.watched.clear();
         self.complete = false;
     }
+}
+
+fn is_on_local_folder(path: &Path) -> bool {
+    path.parent().is_some_and(filesystem::is_local)
 }
 
 fn log_failure(path: &Path, error: &notify::Error) {

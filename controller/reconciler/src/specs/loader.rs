@@ -1,6 +1,6 @@
 //! Spec loader: scans the folder once, debounces changed files, admits them, and updates the registry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +8,17 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::admitter::{AdmissionInput, Admitter, OwnImageContext, RequiredFiles};
-use super::build_delay::BuildDelays;
-use super::debounce::Debounce;
-use super::digest::{Digests, hex};
+use super::admitter::{AdmissionInput, Admitter, OwnImageContext};
+use super::debounce::{Confirmation, Debounce, MIN_GAP};
+use super::digest::hex;
 use super::env_vars;
-use super::location::SpecLocation;
+use super::file_writes::FileWrites;
+use super::inputs::{FileInputs, Fingerprint, Fingerprints, InputReader};
 use super::registry::{Admission, SpecRegistry};
-use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner, Text};
+use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::source::SpecSource;
 use argus_core::desired::Accepted;
-use argus_core::desired::host::HostPaths;
 
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
@@ -62,22 +60,13 @@ pub struct SpecLoader {
     registry: SpecRegistry,
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
-    digests: Digests,
-    build_delays: BuildDelays,
-    /// Fingerprint of the inputs of the last admission, by file.
-    admitted: BTreeMap<PathBuf, Fingerprint>,
+    writes: FileWrites,
+    inputs: InputReader,
+    /// Fingerprints of the inputs of the last admission, by file.
+    admitted: BTreeMap<PathBuf, Fingerprints>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
-    /// Other required files, by file, for these contents and variables.
-    required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
-    /// Host paths in the contents of a file, by file.
-    host_paths: BTreeMap<PathBuf, (HostPathsKey, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
-
-/// Hash of all inputs of an admission.
-type Fingerprint = [u8; 32];
-/// Hash of the contents, path of the file, and project: the inputs of its host paths.
-type HostPathsKey = (Fingerprint, PathBuf, String);
 
 /// Result of a scan.
 #[derive(Debug, Clone, Default)]
@@ -86,17 +75,6 @@ pub struct ScanResult {
     pub folders: Option<BTreeMap<PathBuf, (u64, u64)>>,
     /// Time of the next change without an event.
     pub next_at: Option<Timestamp>,
-}
-
-/// Current contents of a file, with all other inputs of its admission.
-struct FileInputs {
-    fingerprint: Fingerprint,
-    variables: BTreeMap<String, String>,
-    dotenv_error: Option<String>,
-    file: PathBuf,
-    host: HostPaths,
-    digests: BTreeMap<String, Result<String, String>>,
-    documents: BTreeMap<String, Result<String, String>>,
 }
 
 impl SpecLoader {
@@ -109,14 +87,19 @@ impl SpecLoader {
             rules,
             registry,
             debounce: Debounce::default(),
-            digests: Digests::default(),
-            build_delays: BuildDelays::default(),
+            writes: FileWrites::default(),
+            inputs: InputReader::default(),
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
-            required_files: BTreeMap::new(),
-            host_paths: BTreeMap::new(),
             started: None,
         }
+    }
+
+    /// Takes notice of the writes that a watcher reports.
+    #[must_use]
+    pub fn with_writes(mut self, writes: FileWrites) -> Self {
+        self.writes = writes;
+        self
     }
 
     /// Current registry.
@@ -141,8 +124,11 @@ impl SpecLoader {
     /// Scans all files once. Blocks on the file system.
     pub fn scan_once(&mut self, now: Timestamp) -> ScanResult {
         let started = *self.started.get_or_insert(now);
-        let debounce = &self.debounce;
-        let scan = match self.scanner.scan(|path| debounce.is_pending(path)) {
+        let completed = self.writes.completed();
+        let (debounce, folder) = (&self.debounce, &self.rules.source.folder);
+        let is_read_again =
+            |path: &Path| debounce.is_pending(path) || completed.contains_key(&folder.join(path));
+        let scan = match self.scanner.scan(is_read_again) {
             Ok(scan) => scan,
             Err(error) => {
                 self.registry.suspend_grace_periods(format!(
@@ -160,34 +146,41 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
             let real = scan.resolved.get(path);
-            let current = self.collect_inputs(path, real, contents, now);
-            if self
-                .debounce
-                .confirm(path, current.fingerprint, self.admitted.get(path), now)
+            let current = self.inputs.collect(&self.rules, path, real, contents, now);
+            let known = self.admitted.get(path).copied();
+            let by = if self.is_being_written(path, real, now) {
+                Confirmation::NoRead
+            } else if current.depends_on_file_alone(known)
+                && (self.is_complete(path, real, &completed) || is_unchanged(&scan, path, now))
             {
+                Confirmation::ThisRead
+            } else {
+                Confirmation::SecondRead
+            };
+            let known = known.map(|known| known.all);
+            let fingerprint = current.fingerprints.all;
+            if self.debounce.confirm(path, fingerprint, known.as_ref(), by, now) {
                 self.admit(path, contents, current, now);
-            } else if let Some(fingerprint) = self.admitted.get(path) {
-                if *fingerprint == current.fingerprint {
+            } else if let Some(known) = known {
+                if known == fingerprint {
                     self.registry.clear_edited(path, now);
                 } else {
                     self.registry.mark_edited(path, now);
                 }
             }
         }
-        self.digests.sweep();
+        self.writes.forget(&completed);
         self.registry.remove_expired(now);
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        self.required_files.retain(|path, _| known(path));
-        self.host_paths.retain(|path, _| known(path));
-        self.build_delays.retain_files(known);
+        self.inputs.retain_files(known);
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
-        self.build_delays.show(&mut self.registry.files);
-        let delayed = self.build_delays.next_at();
+        self.inputs.build_delays.show(&mut self.registry.files);
+        let delayed = self.inputs.build_delays.next_at();
         let next_at = [self.debounce.next_at(), self.registry.expires_at(), delayed]
             .into_iter()
             .flatten()
@@ -198,107 +191,29 @@ impl SpecLoader {
         }
     }
 
-    /// Collects the inputs of the admission of these contents.
-    fn collect_inputs(
-        &mut self,
-        path: &Path,
-        real: Option<&PathBuf>,
-        contents: &Contents,
-        now: Timestamp,
-    ) -> FileInputs {
-        let mut hasher = Sha256::new();
-        let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
-        let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
-        // A file without a resolved path is unreadable, and its surroundings do not matter.
-        let file = real.map_or_else(|| self.rules.source.folder.join(path), Clone::clone);
-        let mut location = self.rules.admitter.locate(&file);
-        match contents {
-            Contents::Text(text) => {
-                hasher.update(text.hash);
-                (variables, dotenv_error) = env_vars::dotenv(&location);
-                for (name, value) in &variables {
-                    for part in [name, value] {
-                        hasher.update((part.len() as u64).to_be_bytes());
-                        hasher.update(part);
-                    }
-                }
-                variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
-                let host_paths = self.host_paths(path, text, &location);
-                location.resolve(&host_paths);
-                hasher.update(location.file.as_os_str().as_encoded_bytes());
-                hasher.update(format!("{:?}", location.host));
-                let key = hasher.clone().finalize().into();
-                let required_files = self.required_files(path, &text.bytes, &variables, &location, key);
-                for build in required_files.builds {
-                    let Some(found) = self.rules.own_image.digest(&build, &mut self.digests) else {
-                        continue;
-                    };
-                    let digest =
-                        found.map(|found| self.build_delays.delay(path, &build.service, key, found, now));
-                    hasher.update(format!("{}{digest:?}", build.service));
-                    digests.insert(build.service, digest);
-                }
-                for (mock, at) in required_files.documents {
-                    let text = env_vars::document(&at, &location);
-                    hasher.update(format!("{mock}{text:?}"));
-                    documents.insert(mock, text);
-                }
-            }
-            Contents::TooLong(bytes) => hasher.update(format!("too long: {bytes}")),
-            Contents::Unreadable(why) => hasher.update(format!("unreadable: {why}")),
-            Contents::NotFile(kind) => hasher.update(format!("not a file: {kind}")),
-        }
-        hasher.update(dotenv_error.as_deref().unwrap_or_default());
-        FileInputs {
-            fingerprint: hasher.finalize().into(),
-            variables,
-            dotenv_error,
-            file: location.file,
-            host: location.host,
-            digests,
-            documents,
-        }
+    /// Returns true while a process writes the file, or the target of its link.
+    fn is_being_written(&self, path: &Path, real: Option<&PathBuf>, now: Timestamp) -> bool {
+        self.write_paths(path, real)
+            .any(|path| self.writes.is_in_progress(&path, now))
     }
 
-    /// Returns the host paths in these contents. Parses a file again only if its contents, path or project changed.
-    fn host_paths(&mut self, path: &Path, text: &Text, location: &SpecLocation) -> BTreeSet<String> {
-        let key = (text.hash, location.file.clone(), location.host.project.clone());
-        match self.host_paths.get(path) {
-            Some((known, host_paths)) if *known == key => host_paths.clone(),
-            _ => {
-                let host_paths = self.rules.admitter.host_paths(location, &text.bytes);
-                self.host_paths
-                    .insert(path.to_path_buf(), (key, host_paths.clone()));
-                host_paths
-            }
-        }
+    /// Returns true if a completed write of the file is the last one. The contents were read after `completed`.
+    fn is_complete(&self, path: &Path, real: Option<&PathBuf>, completed: &BTreeMap<PathBuf, u64>) -> bool {
+        self.write_paths(path, real).any(|path| {
+            let number = completed.get(&path);
+            number.is_some_and(|number| self.writes.is_last(&path, *number))
+        })
     }
 
-    fn required_files(
-        &mut self,
-        path: &Path,
-        bytes: &[u8],
-        variables: &BTreeMap<String, String>,
-        location: &SpecLocation,
-        key: Fingerprint,
-    ) -> RequiredFiles {
-        match self.required_files.get(path) {
-            Some((known, required_files)) if *known == key => required_files.clone(),
-            _ => {
-                let required_files =
-                    self.rules
-                        .admitter
-                        .required_files(&location.file, bytes, variables, &location.host);
-                self.required_files
-                    .insert(path.to_path_buf(), (key, required_files.clone()));
-                required_files
-            }
-        }
+    /// Paths under which notifications report writes of the file.
+    fn write_paths(&self, path: &Path, real: Option<&PathBuf>) -> impl Iterator<Item = PathBuf> {
+        let listed = self.rules.source.folder.join(path);
+        real.cloned().into_iter().chain([listed])
     }
 
     /// Admits confirmed contents.
     fn admit(&mut self, path: &Path, contents: &Contents, current: FileInputs, now: Timestamp) {
-        self.admitted.insert(path.to_path_buf(), current.fingerprint);
+        self.admitted.insert(path.to_path_buf(), current.fingerprints);
         let refused = |message: String, hint: &str| Admission {
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
             ..Admission::default()
@@ -365,6 +280,12 @@ impl SpecLoader {
         }
         entry.1
     }
+}
+
+/// Returns true if the file did not change for as long as two reads are apart.
+fn is_unchanged(scan: &Scan, path: &Path, now: Timestamp) -> bool {
+    let changed_at = scan.changed_at.get(path);
+    changed_at.is_some_and(|changed_at| now.since(*changed_at) >= MIN_GAP)
 }
 
 /// Reports whether a file may exist: it was listed, or its folder could not be listed completely.

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_backend::host_path::Resolved;
+use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
+use super::filesystem;
 use super::source::SpecSource;
 use super::symlinks::SymlinkPolicy;
 
@@ -26,6 +28,7 @@ pub struct Stamp {
     dev: u64,
     ino: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
     size: u64,
 }
 
@@ -36,8 +39,15 @@ impl Stamp {
             dev: meta.dev(),
             ino: meta.ino(),
             modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
             size: meta.size(),
         }
+    }
+
+    /// Time of the last change of the file or its metadata, which no process can set.
+    fn changed_at(self) -> Timestamp {
+        let (seconds, nanos) = self.changed;
+        Timestamp(seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000))
     }
 }
 
@@ -81,6 +91,8 @@ pub struct Scan {
     pub files: BTreeMap<PathBuf, Contents>,
     /// Path without links of each spec file, as of the check of its links.
     pub resolved: BTreeMap<PathBuf, PathBuf>,
+    /// Time of the last change of each file on a local file system.
+    pub changed_at: BTreeMap<PathBuf, Timestamp>,
     /// Folders whose changes matter (the specs folder, its subfolders and the folders of linked files) with device and
     /// inode, which identify a replaced folder.
     pub folders: BTreeMap<PathBuf, (u64, u64)>,
@@ -146,6 +158,13 @@ impl Scanner {
                 let folder = target.as_deref().and_then(Path::parent);
                 if let Some(folder) = folder.filter(|folder| !self.source.is_state(folder)) {
                     watch_target(folder, &mut scan.folders);
+                }
+                if target
+                    .as_deref()
+                    .and_then(Path::parent)
+                    .is_some_and(filesystem::is_local)
+                {
+                    scan.changed_at.insert(path.clone(), entry.0.changed_at());
                 }
                 scan.resolved.extend(target.map(|target| (path.clone(), target)));
                 scan.files.insert(path.clone(), entry.1.clone());

@@ -43,6 +43,14 @@ impl SpecSource {
         self.folder.join(self.only.as_deref().unwrap_or(name.as_ref()))
     }
 
+    /// Returns true if a file of this name can be a spec file of this source.
+    pub(super) fn is_spec(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| match &self.only {
+            Some(only) => name == only,
+            None => name.to_str().is_some_and(is_spec_name),
+        })
+    }
+
     /// Returns true if a path without links is the state directory or inside it.
     pub(super) fn is_state(&self, path: &Path) -> bool {
         path.starts_with(&self.state)
