@@ -4,8 +4,9 @@
 //! for a model. [`operation_list::all`] lists the operations. From this list, `http` builds its routes and the `OpenAPI` document, and `mcp`
 //! builds its tools. A command in `cli` has its own arguments, runs the operation, and prints its output as JSON or as text.
 //!
-//! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it),
-//! and name it in [`operation_list::all`]. For a command, write a file in `cli` and name it in `cli.rs`.
+//! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it), and
+//! name it here and in [`operation_list::all`]. Tests then ask for its rows in `docs/http.md` and `docs/mcp.md`. For a command, write a file
+//! in `cli` and name it in `cli.rs`.
 
 pub(crate) mod apply;
 pub(crate) mod arguments;

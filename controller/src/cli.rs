@@ -114,9 +114,9 @@ commands! {
     Retry(retry::Retry),
     /// Restart services or environments
     Restart(restart::Restart),
-    /// Leave an environment or a service unchanged
+    /// Pause all changes to an environment or a service
     Hold(hold::Hold),
-    /// End a hold, or mode Safe of the controller
+    /// Resume a held environment or service, or a controller in mode Safe
     Resume(hold::Resume),
     /// Cancel pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),

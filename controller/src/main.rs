@@ -16,7 +16,7 @@
 //! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes. [`runtime`] and [`blocking_io`] run
 //!   futures and blocking reads. [`own_image`] builds the image of this program for helpers. [`telemetry`] starts the log.
 //!
-//! A tool call of an agent ends in the file of its operation, for example `api/commands.rs` for `argus_retry`. The operation sends a command
+//! A tool call of an agent ends in the file of its operation, for example `api/retry.rs` for `argus_retry`. The operation sends a command
 //! with [`client::ControllerClient::send`]: to the `Handle` of the reconciler in this process, or over the socket.
 //!
 //! Start with [`app`] for the controller and with [`api`] for the operations.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
+use futures::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +70,8 @@ pub async fn run(
     loop {
         let generation = responder.begin();
         let started = clock.now();
+        // This scan sees what caused the notifications so far.
+        let _: Option<()> = triggers.changed.notified().now_or_never();
         let scanned = tokio::task::spawn_blocking(move || {
             let mut loader = loader;
             let result = loader.scan_once(clock.now());

@@ -1,12 +1,11 @@
-//! Commands without a file of their own. Each returns when the controller has stored it, and its effects follow. [`Rollback`] also
-//! waits briefly until the status of a failed environment changes.
+//! Commands without a file of their own. Each returns when the controller has stored it and the status shows it. Its effects on containers
+//! follow.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ServiceName};
 use argus_crds::error::{Code, Reason};
-use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::{Command, Reply, clock};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,52 +14,9 @@ use serde_json::{Value, json};
 use super::target;
 use super::wait::goal;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::client::ControllerClient;
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 use crate::status;
-
-/// Maximum time until the status shows the effect of a command.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Sends a command, and waits for its effect on the status.
-pub(super) async fn send_and_wait(
-    context: &Context,
-    environment: &EnvName,
-    command: Command,
-) -> Result<CommandReply, Failure> {
-    let client = &context.client;
-    let before = client
-        .statuses()
-        .await?
-        .environments
-        .get(environment.as_str())
-        .cloned();
-    let reply = client.send_if_running(command).await?;
-    if let Err(failure) = wait_for_change(client, before).await {
-        // The controller has accepted the command.
-        tracing::debug!(error = failure.message(), "cannot read the effect of a command");
-    }
-    Ok(reply)
-}
-
-/// Waits until the status of a given-up environment differs from `before`, for at most [`STATUS_TIMEOUT`]. Otherwise, an
-/// immediate `argus_wait` would return the old failure.
-pub(crate) async fn wait_for_change(
-    client: &ControllerClient,
-    before: Option<EnvironmentStatus>,
-) -> Result<(), Failure> {
-    let has_given_up = |status: &EnvironmentStatus| matches!(status.phase, Phase::Failed | Phase::Degraded);
-    let Some(before) = before.filter(has_given_up) else {
-        return Ok(());
-    };
-    let changed = client.wait_for(STATUS_TIMEOUT, |statuses| {
-        let now = statuses.environments.get(&before.environment);
-        let is_same = now.is_some_and(|now| now.phase == before.phase && now.errors == before.errors);
-        (!is_same).then_some(())
-    });
-    changed.await.map(drop)
-}
 
 pub(super) fn wait_step(env: &str) -> NextStep {
     let env = json!({ "environment": env });
@@ -257,10 +213,10 @@ impl Operation for Rollback {
         let why = "a revision contains all services of its environment";
         let remedy = |env: &str| format!("roll back the environment with `argus rollback {env}`");
         let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
-        let command = Command::Rollback {
-            environment: environment.clone(),
-        };
-        send_and_wait(context, &environment, command).await
+        context
+            .client
+            .send_if_running(Command::Rollback { environment })
+            .await
     }
 }
 

@@ -1,10 +1,10 @@
-//! Retry of an environment or a service. It returns when the status no longer shows the old failure.
+//! Retry of an environment or a service. It returns when the status shows the command, and with it no old failure.
 
 use argus_reconciler::Command;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::commands::{format_target, parse_service, send_and_wait, wait_step};
+use super::commands::{format_target, parse_service, wait_step};
 use super::{Context, Effect, Operation, Route, Summary, Tool, target};
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
@@ -29,12 +29,11 @@ impl Operation for Retry {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
-        let environment = status::parse_environment(&env)?;
         let command = Command::Retry {
-            environment: environment.clone(),
+            environment: status::parse_environment(&env)?,
             service: parse_service(service)?,
         };
-        send_and_wait(context, &environment, command).await
+        context.client.send_if_running(command).await
     }
 }
 

@@ -28,10 +28,10 @@ const ORPHANS: [Column<Orphan>; 6] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
-    /// Remove orphans [default: of projects in the specs folder]
+    /// Remove the orphans instead of listing them
     #[arg(long)]
     clean: bool,
-    /// Only orphans of these projects [default without `--clean`: all]
+    /// Limit to these projects [default: all; with `--clean`: those of the specs folder]
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
     /// Maximum time until the orphans are gone

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::apply::SMALL;
-use crate::api::commands::wait_for_change;
 use crate::api::environment_summary::EnvironmentSummary;
 use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raised};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -430,27 +429,6 @@ async fn invalid_arguments_are_rejected_with_the_valid_ones() {
             text(&result)
         );
     }
-}
-
-#[tokio::test]
-async fn retry_returns_after_the_old_failure_is_gone() {
-    let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
-    let fixture = Fixture::new(std::slice::from_ref(&failed));
-    let path = fixture.dir.path().join("state/environments/shop.json");
-    let client = fixture.client();
-    let replaced = std::cell::Cell::new(false);
-    let waiting = async {
-        wait_for_change(&client, Some(failed.clone())).await.unwrap();
-        assert!(replaced.get(), "the wait ended before the status changed");
-    };
-    let changing = async {
-        let again = environment(Phase::Progressing, vec![row("api", ServiceState::Restarting)]);
-        let temporary = path.with_extension("new");
-        std::fs::write(&temporary, serde_json::to_vec(&again).unwrap()).unwrap();
-        replaced.set(true);
-        std::fs::rename(&temporary, &path).unwrap();
-    };
-    tokio::join!(waiting, changing);
 }
 
 #[tokio::test]

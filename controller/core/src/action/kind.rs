@@ -6,90 +6,60 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Action;
 
-/// Kind of an action.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ActionKind {
-    /// [`Action::CreateNetwork`].
-    CreateNetwork,
-    /// [`Action::RemoveNetwork`].
-    RemoveNetwork,
-    /// [`Action::CreateVolume`].
-    CreateVolume,
-    /// [`Action::RemoveVolume`].
-    RemoveVolume,
-    /// [`Action::PullImage`].
-    PullImage,
-    /// [`Action::BuildImage`].
-    BuildImage,
-    /// [`Action::CreateContainer`].
-    CreateContainer,
-    /// [`Action::StartContainer`].
-    StartContainer,
-    /// [`Action::StopContainer`].
-    StopContainer,
-    /// [`Action::UnpauseContainer`].
-    UnpauseContainer,
-    /// [`Action::RenameContainer`].
-    RenameContainer,
-    /// [`Action::RemoveContainer`].
-    RemoveContainer,
-    /// [`Action::CollectEvidence`].
-    CollectEvidence,
-    /// [`Action::CopyFile`].
-    CopyFile,
-    /// [`Action::ConnectNetwork`].
-    ConnectNetwork,
-    /// [`Action::DisconnectNetwork`].
-    DisconnectNetwork,
-    /// An action of another version of Argus.
-    #[default]
-    Other,
+macro_rules! action_kinds {
+    ($($kind:ident = $name:literal,)*) => {
+        /// Kind of an action.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ActionKind {
+            $(#[doc = concat!("[`Action::", stringify!($kind), "`].")] $kind,)*
+            /// An action of another version of Argus.
+            #[default]
+            Other,
+        }
+
+        impl ActionKind {
+            /// Kinds of all actions of this version.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Stable name for the journal, logs, metrics and errors.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                    Self::Other => "action",
+                }
+            }
+        }
+
+        impl From<&Action> for ActionKind {
+            fn from(action: &Action) -> Self {
+                match action {
+                    $(Action::$kind { .. } => Self::$kind,)*
+                }
+            }
+        }
+    };
+}
+
+action_kinds! {
+    CreateNetwork = "create-network",
+    RemoveNetwork = "remove-network",
+    CreateVolume = "create-volume",
+    RemoveVolume = "remove-volume",
+    PullImage = "pull-image",
+    BuildImage = "build-image",
+    CreateContainer = "create-container",
+    StartContainer = "start-container",
+    StopContainer = "stop-container",
+    UnpauseContainer = "unpause-container",
+    RenameContainer = "rename-container",
+    RemoveContainer = "remove-container",
+    CollectEvidence = "collect-evidence",
+    CopyFile = "copy-file",
+    ConnectNetwork = "connect-network",
+    DisconnectNetwork = "disconnect-network",
 }
 
 impl ActionKind {
-    /// Kinds of all actions of this version.
-    pub const ALL: [Self; 16] = [
-        Self::CreateNetwork,
-        Self::RemoveNetwork,
-        Self::CreateVolume,
-        Self::RemoveVolume,
-        Self::PullImage,
-        Self::BuildImage,
-        Self::CreateContainer,
-        Self::StartContainer,
-        Self::StopContainer,
-        Self::UnpauseContainer,
-        Self::RenameContainer,
-        Self::RemoveContainer,
-        Self::CollectEvidence,
-        Self::CopyFile,
-        Self::ConnectNetwork,
-        Self::DisconnectNetwork,
-    ];
-
-    /// Stable name for the journal, logs, metrics and errors.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreateNetwork => "create-network",
-            Self::RemoveNetwork => "remove-network",
-            Self::CreateVolume => "create-volume",
-            Self::RemoveVolume => "remove-volume",
-            Self::PullImage => "pull-image",
-            Self::BuildImage => "build-image",
-            Self::CreateContainer => "create-container",
-            Self::StartContainer => "start-container",
-            Self::StopContainer => "stop-container",
-            Self::UnpauseContainer => "unpause-container",
-            Self::RenameContainer => "rename-container",
-            Self::RemoveContainer => "remove-container",
-            Self::CollectEvidence => "collect-evidence",
-            Self::CopyFile => "copy-file",
-            Self::ConnectNetwork => "connect-network",
-            Self::DisconnectNetwork => "disconnect-network",
-            Self::Other => "action",
-        }
-    }
-
     /// Returns true for an action that removes an object.
     pub fn is_removal(self) -> bool {
         matches!(
@@ -101,29 +71,6 @@ impl ActionKind {
     /// Returns true for an action that ends the run of its container.
     pub fn ends_run(self) -> bool {
         matches!(self, Self::StopContainer | Self::RemoveContainer)
-    }
-}
-
-impl From<&Action> for ActionKind {
-    fn from(action: &Action) -> Self {
-        match action {
-            Action::CreateNetwork { .. } => Self::CreateNetwork,
-            Action::RemoveNetwork { .. } => Self::RemoveNetwork,
-            Action::CreateVolume { .. } => Self::CreateVolume,
-            Action::RemoveVolume { .. } => Self::RemoveVolume,
-            Action::PullImage { .. } => Self::PullImage,
-            Action::BuildImage(_) => Self::BuildImage,
-            Action::CreateContainer { .. } => Self::CreateContainer,
-            Action::StartContainer { .. } => Self::StartContainer,
-            Action::StopContainer { .. } => Self::StopContainer,
-            Action::UnpauseContainer { .. } => Self::UnpauseContainer,
-            Action::RenameContainer { .. } => Self::RenameContainer,
-            Action::RemoveContainer { .. } => Self::RemoveContainer,
-            Action::CollectEvidence { .. } => Self::CollectEvidence,
-            Action::CopyFile { .. } => Self::CopyFile,
-            Action::ConnectNetwork { .. } => Self::ConnectNetwork,
-            Action::DisconnectNetwork { .. } => Self::DisconnectNetwork,
-        }
     }
 }
 
@@ -142,8 +89,8 @@ impl Serialize for ActionKind {
 impl<'de> Deserialize<'de> for ActionKind {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        Ok(known.unwrap_or_default())
+        let known = Self::ALL.iter().find(|kind| kind.as_str() == name);
+        Ok(known.copied().unwrap_or_default())
     }
 }
 
@@ -153,7 +100,7 @@ mod tests {
 
     #[test]
     fn kind_is_read_from_its_name_and_unknown_names_are_kept_apart() {
-        for kind in ActionKind::ALL {
+        for &kind in ActionKind::ALL {
             let text = serde_json::to_string(&kind).unwrap();
             assert_eq!(text, format!("\"{kind}\""));
             assert_eq!(serde_json::from_str::<ActionKind>(&text).unwrap(), kind);
