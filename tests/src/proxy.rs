@@ -374,7 +374,7 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
         live.cut = fault == Some(Fault::Cut);
         live.swallow = live.hold || live.cut || fault == Some(Fault::CloseAfter);
     }
-    let at = Instant::now();
+    let at = crate::wait::now();
     state.seen.push(Seen { class, request, at });
     fault
 }

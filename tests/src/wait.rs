@@ -41,6 +41,12 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (start.elapsed(), result)
 }
 
+/// Time of an observation, for measurements.
+#[must_use]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
 /// Waits until `due`, so that a load keeps its pace even if a response was late.
 pub fn until_due(due: Instant) {
     sleep(due.saturating_duration_since(Instant::now()));

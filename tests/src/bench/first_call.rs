@@ -1,9 +1,7 @@
 //! Measures the time from the rename of a spec file to the first call on the engine.
 
-use std::time::Instant;
-
 use argus_tests::fixture::LIMIT;
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
 use super::{Figure, argus_down_file, plain, push};
 
@@ -23,7 +21,7 @@ pub(crate) fn run(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure
     for round in 0..pairs * FILES_PER_PAIR {
         let project = format!("first{round}");
         let file = format!("{project}.e2e.yaml");
-        let renamed = Instant::now();
+        let renamed = wait::now();
         controller.write_spec(&file, &plain(&project, 1));
         let call = controller.wait_until(LIMIT, "the first call", || {
             let seen = proxy.seen();
