@@ -56,6 +56,22 @@ pub struct Correction {
     /// Other places that belong to the problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<RelatedPlace>,
+    /// Place of the problem in another file; absent if it is in the file of the diagnostic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<OtherFile>,
+}
+
+/// Place of a problem in a file that the file of the diagnostic names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherFile {
+    /// Path of the file, relative to the folder of the file of the diagnostic.
+    pub file: String,
+    /// Path in the file; empty for the whole file.
+    pub path: String,
+    /// Line, from 1; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
 }
 
 /// Another place that belongs to the problem of a diagnostic.
@@ -134,6 +150,13 @@ impl Diagnostic {
                 message: message.into(),
                 line: None,
             });
+        self
+    }
+
+    /// Sets the place of the problem in another file.
+    #[must_use]
+    pub fn elsewhere(mut self, place: OtherFile) -> Self {
+        self.correction.get_or_insert_default().elsewhere = Some(place);
         self
     }
 

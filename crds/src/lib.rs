@@ -35,7 +35,7 @@ pub mod suite;
 pub mod text;
 pub mod yaml;
 
-pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, render};
+pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, OtherFile, render};
 pub use environment::{
     Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, Runtime, RuntimeKind, VolumeDeletion,

@@ -142,6 +142,7 @@ impl Secrets {
             now: correction.now.map(text),
             suggest: correction.suggest.map(text),
             related: correction.related.into_iter().map(place).collect(),
+            elsewhere: correction.elsewhere,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Compiled mocks: from a request to a response.
 
 use argus_crds::error::Code;
-use argus_crds::{Diagnostic, MockMode};
+use argus_crds::{Diagnostic, MockMode, OtherFile};
 use serde_json::json;
 
 use crate::answer::MockReply;
@@ -145,16 +145,25 @@ impl CompiledMock {
 
 /// Converts a diagnostic about a document to one about its mock.
 fn of_document(diagnostic: Diagnostic, at: &str, file: Option<&str>) -> Diagnostic {
+    let place = file.map(|file| OtherFile {
+        file: file.to_owned(),
+        path: diagnostic.path.clone(),
+        line: diagnostic.location.map(|location| location.line),
+    });
     let file = file.unwrap_or("the document");
     let location = diagnostic.location.map_or_else(
         || file.to_owned(),
         |location| format!("{file}:{}:{}", location.line, location.column),
     );
-    Diagnostic {
+    let diagnostic = Diagnostic {
         path: format!("{at}.openapi"),
         message: format!("{location}: {}", diagnostic.message),
         location: None,
         ..diagnostic
+    };
+    match place {
+        Some(place) => diagnostic.elsewhere(place),
+        None => diagnostic,
     }
 }
 

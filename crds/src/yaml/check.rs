@@ -287,11 +287,7 @@ impl<'a> Check<'a> {
 
     fn unknown(&mut self, known: &'a Map<String, Value>, entry: &Entry, path: &str) {
         let message = format!("`{}` is not a known key and is ignored", shown(&entry.key));
-        let hint = unknown::key(self, known, &entry.key);
-        let diagnostic = Diagnostic {
-            hint,
-            ..Diagnostic::warning(path, message)
-        };
+        let diagnostic = unknown::key(Diagnostic::warning(path, message), self, known, &entry.key);
         self.collector.add(diagnostic.at(entry.key_location));
     }
 }

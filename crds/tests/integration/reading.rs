@@ -259,6 +259,7 @@ fn unknown_key_is_a_warning_and_the_file_is_accepted() {
     assert!(parsed.spec.is_some());
     let expected = Diagnostic::warning("servcies", "`servcies` is not a known key and is ignored")
         .hint("did you mean `services`?")
+        .replace("servcies", "services")
         .at(Location {
             line: 2,
             column: 1,

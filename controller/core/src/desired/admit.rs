@@ -179,6 +179,8 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
         if !referenced_services.add(
             declared.name,
             ReferencedService {
+                is_server: !ports.is_empty()
+                    || container.is_some_and(|container| container.healthcheck.is_some()),
                 ports,
                 one_shot: declared.service.one_shot,
             },
@@ -195,6 +197,7 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
             ReferencedService {
                 ports: vec![mock::port(mock)],
                 one_shot: false,
+                is_server: true,
             },
         ) {
             let message = format!("`{}` is both a service and a mock", shown(name));

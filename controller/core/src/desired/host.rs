@@ -28,16 +28,30 @@ pub struct HostPaths {
 }
 
 impl HostPaths {
-    /// Hint for a missing file as written in a spec file in `directory`.
-    pub fn hint_as_written(&self, directory: &str, text: &str, otherwise: &str) -> String {
-        self.hint(&paths::to_absolute(directory, text), otherwise)
-    }
-
-    /// Hint for a missing path: the path of a similar name, else `otherwise`.
-    pub(super) fn hint(&self, path: &str, otherwise: &str) -> String {
-        match self.missing.get(path) {
-            Some(Some(similar)) => format!("there is `{}`", printable(similar)),
-            Some(None) | None => otherwise.to_owned(),
+    /// Adds the fix of a missing file or folder: a similar name that exists, else the hint `otherwise`. `text` is its path as
+    /// written in a spec file in `directory`.
+    #[must_use]
+    pub fn with_similar(
+        &self,
+        diagnostic: Diagnostic,
+        directory: &str,
+        text: &str,
+        otherwise: &str,
+    ) -> Diagnostic {
+        let Some(Some(similar)) = self.missing.get(&paths::to_absolute(directory, text)) else {
+            return diagnostic.hint(otherwise);
+        };
+        let diagnostic = diagnostic.hint(format!("there is `{}`", printable(similar)));
+        let name = |path: &str, index: usize| path.split('/').nth(index).map(str::to_owned);
+        let absolute = paths::to_absolute(directory, text);
+        let last = similar.split('/').count().saturating_sub(1);
+        match (name(&absolute, last), name(&printable(similar), last)) {
+            (Some(wrong), Some(right)) if text.split('/').any(|part| part == wrong) => {
+                let part = |part| if part == wrong { right.as_str() } else { part };
+                let corrected: Vec<&str> = text.split('/').map(part).collect();
+                diagnostic.replace(text, corrected.join("/"))
+            }
+            _ => diagnostic,
         }
     }
 }

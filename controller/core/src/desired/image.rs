@@ -187,7 +187,12 @@ fn resolve_context(
             shown(text)
         );
         let hint = "create the folder, or write its path relative to the folder of this file";
-        diagnostics.push(Diagnostic::error(path, message).hint(spec_context.host.hint(&context, hint)));
+        diagnostics.push(spec_context.host.with_similar(
+            Diagnostic::error(path, message),
+            &spec_context.directory,
+            text,
+            hint,
+        ));
         return None;
     }
     host::resolve_host_path(
@@ -223,7 +228,8 @@ fn resolve_dockerfile(
     let is_refused = |path: &String| host.resolved.get(path).is_some_and(Result::is_err);
     let usable = tried.iter().find(|path| may_exist(path) && !is_refused(path));
     let Some(found) = usable.or_else(|| tried.iter().find(may_exist)) else {
-        diagnostics.push(missing_dockerfile(text, &tried, host, path));
+        let bases = [spec_context.directory.as_str(), context, host.project.as_str()];
+        diagnostics.push(missing_dockerfile(text, &tried, bases, host, path));
         return None;
     };
     let absolute = host::resolve_host_path(
@@ -256,18 +262,32 @@ fn resolve_dockerfile(
     }
 }
 
-fn missing_dockerfile(text: Option<&str>, tried: &[String], host: &HostPaths, path: &str) -> Diagnostic {
+fn missing_dockerfile(
+    text: Option<&str>,
+    tried: &[String],
+    bases: [&str; 3],
+    host: &HostPaths,
+    path: &str,
+) -> Diagnostic {
     const HINT: &str = "create it, or write its path relative to the folder of this file";
-    let has_similar = |path: &&String| host.missing.get(*path).is_some_and(Option::is_some);
-    let similar = tried.iter().find(has_similar);
-    let hint = similar.map_or_else(|| HINT.to_owned(), |path| host.hint(path, HINT));
+    let shown_as = text.unwrap_or("Dockerfile");
     let name = text.map_or_else(String::new, |text| format!(" `{}`", shown(text)));
-    let tried: Vec<_> = tried.iter().map(|path| format!("`{path}`")).collect();
+    let shown_paths: Vec<_> = tried.iter().map(|path| format!("`{path}`")).collect();
     let message = format!(
         "the Dockerfile{name} does not exist; Argus tried {}",
-        tried.join(", ")
+        shown_paths.join(", ")
     );
-    Diagnostic::error(path, message).hint(hint)
+    let has_similar = |base: &&str| {
+        let candidate = paths::to_absolute(base, shown_as);
+        tried.contains(&candidate) && host.missing.get(&candidate).is_some_and(Option::is_some)
+    };
+    let base = bases.into_iter().find(has_similar).unwrap_or_default();
+    let mut diagnostic = host.with_similar(Diagnostic::error(path, message), base, shown_as, HINT);
+    if let (None, Some(correction)) = (text, &mut diagnostic.correction) {
+        // The file does not contain the default name.
+        correction.now = None;
+    }
+    diagnostic
 }
 
 /// Repository name of the images of this program.

@@ -185,8 +185,12 @@ pub(super) fn bind_source(
     if context.host.missing.contains_key(&written) {
         // The program of another service, or a person, can create it before the container starts.
         let message = format!("the source `{}` of the mount does not exist", shown(text));
-        let hint = context.host.hint(&written, "create it, or fix the path");
-        diagnostics.push(Diagnostic::warning(path, message).hint(hint));
+        diagnostics.push(context.host.with_similar(
+            Diagnostic::warning(path, message),
+            &context.directory,
+            text,
+            "create it, or fix the path",
+        ));
     }
     Some(real)
 }

@@ -37,14 +37,24 @@ pub(super) fn resolve_dependencies(
             Some(DependencyCondition::Started) => Condition::Started,
             Some(DependencyCondition::Healthy) if referenced.one_shot => {
                 let message = format!("`{other}` is a one-shot service, which never stays `healthy`");
-                diagnostics.push(Diagnostic::error(path, message).hint("set `condition: completed`"));
+                let diagnostic = Diagnostic::error(format!("{path}.condition"), message);
+                diagnostics.push(
+                    diagnostic
+                        .hint("set `condition: completed`")
+                        .replace("healthy", "completed"),
+                );
                 continue;
             }
             Some(DependencyCondition::Completed) if !referenced.one_shot => {
                 let message = format!("`{other}` never completes, because it is not a one-shot service");
-                diagnostics.push(Diagnostic::error(path, message).hint(format!(
+                let diagnostic = Diagnostic::error(format!("{path}.condition"), message).hint(format!(
                     "add `oneShot: true` to `{other}`, or set `condition: healthy`"
-                )));
+                ));
+                diagnostics.push(if referenced.is_server {
+                    diagnostic.replace("completed", "healthy")
+                } else {
+                    diagnostic
+                });
                 continue;
             }
             Some(DependencyCondition::Completed) => Condition::Completed,

@@ -12,6 +12,8 @@ pub(super) struct ReferencedService {
     pub(super) ports: Vec<Port>,
     /// True if it is a one-shot service.
     pub(super) one_shot: bool,
+    /// True if others use it while it runs: it publishes a port or has a health check.
+    pub(super) is_server: bool,
 }
 
 /// Maximum size of all texts of a file after the resolution of their templates, in bytes.

@@ -129,7 +129,9 @@ fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
         let message = format!("the path `{path}` does not start with `/`");
         problems.push((
             item.pointer.clone(),
-            Diagnostic::error("", message).hint(format!("write `/{path}`")),
+            Diagnostic::error("", message)
+                .hint(format!("write `/{path}`"))
+                .replace(path, format!("/{path}")),
         ));
     }
     if crate::path::segments(path)

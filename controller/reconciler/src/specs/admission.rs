@@ -152,12 +152,12 @@ impl SpecAdmitter {
             let reported = admission.diagnostics.iter().any(|known| known.path == path);
             if let (Err(why), false) = (text, reported) {
                 let openapi = spec.mocks.get(mock).and_then(|mock| mock.openapi.as_deref());
-                let hint = context.host.hint_as_written(
+                let diagnostic = context.host.with_similar(
+                    Diagnostic::error(path, why.clone()),
                     &context.directory,
                     openapi.unwrap_or_default(),
                     "`openapi` is relative to the folder of the spec file",
                 );
-                let diagnostic = Diagnostic::error(path, why.clone()).hint(hint);
                 diagnostics.push(read.source.with_location(diagnostic));
             }
         }

@@ -3,17 +3,43 @@
 use serde_json::{Map, Value};
 
 use super::Check;
+use crate::Diagnostic;
 use crate::suggestion::{nearest, normalize};
 
 /// Maximum number of known keys in a hint.
 const MAX_LISTED: usize = 8;
 
-/// Suggests a fix for an unknown key: a similar key, or a place where the key is valid.
-pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> Option<String> {
+/// Adds a fix to the diagnostic of an unknown key: a similar key, or a place where the key is valid.
+pub(super) fn key(
+    diagnostic: Diagnostic,
+    check: &Check<'_>,
+    known: &Map<String, Value>,
+    key: &str,
+) -> Diagnostic {
+    let did_you_mean = |diagnostic: Diagnostic, name: &str| {
+        diagnostic
+            .hint(format!("did you mean `{name}`?"))
+            .replace(key, name)
+    };
     let same = |name: &&String| normalize(name) == normalize(key);
     if let Some(name) = known.keys().find(same) {
-        return Some(format!("did you mean `{name}`?"));
+        return did_you_mean(diagnostic, name);
     }
+    if let Some(place) = valid_place(check, known, key) {
+        return diagnostic.hint(place);
+    }
+    if let Some(name) = part_of(key, known).or_else(|| nearest(key, known.keys().map(String::as_str))) {
+        return did_you_mean(diagnostic, name);
+    }
+    if known.len() > MAX_LISTED {
+        return diagnostic;
+    }
+    let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
+    diagnostic.hint(format!("use one of {}", names.join(", ")))
+}
+
+/// Describes the move of a key to a place where it is valid.
+fn valid_place(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> Option<String> {
     let move_out = |sibling: &str| Some(format!("move it further out, next to `{sibling}`"));
     if let Some((_, sibling)) = check.parents.last().filter(|(keys, _)| keys.contains_key(key)) {
         return move_out(sibling);
@@ -24,22 +50,9 @@ pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> O
             return Some(format!("move it under `{child}`"));
         }
     }
-    if let Some((_, sibling)) = check
-        .parents
-        .iter()
-        .rev()
-        .find(|(keys, _)| keys.contains_key(key))
-    {
-        return move_out(sibling);
-    }
-    if let Some(name) = part_of(key, known).or_else(|| nearest(key, known.keys().map(String::as_str))) {
-        return Some(format!("did you mean `{name}`?"));
-    }
-    if known.len() > MAX_LISTED {
-        return None;
-    }
-    let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
-    Some(format!("use one of {}", names.join(", ")))
+    let mut parents = check.parents.iter().rev();
+    let (_, sibling) = parents.find(|(keys, _)| keys.contains_key(key))?;
+    move_out(sibling)
 }
 
 /// Returns true for a known key, and for a word that is probably meant to be one.

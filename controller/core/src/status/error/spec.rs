@@ -25,6 +25,50 @@ fn reason(diagnostic: &Diagnostic, related: &[RelatedPlace]) -> String {
     format!("{}; {}", diagnostic.message, places.join(", "))
 }
 
+/// Change of the file that fixes a diagnostic, or of a file that it names.
+fn edit_of(diagnostic: &Diagnostic, spec_path: &str) -> SpecEdit {
+    let correction = diagnostic.correction.as_deref().cloned().unwrap_or_default();
+    let reason = reason(diagnostic, &correction.related);
+    let edit = match correction.elsewhere {
+        Some(place) => SpecEdit::new(next_to(spec_path, &place.file), place.path, reason).line(place.line),
+        None => SpecEdit::new(spec_path, diagnostic.path.as_str(), reason)
+            .line(diagnostic.location.map(|position| position.line)),
+    };
+    SpecEdit {
+        now: correction.now,
+        suggest: correction.suggest,
+        ..edit
+    }
+}
+
+/// Path of a file that a spec file names.
+fn next_to(spec_path: &str, file: &str) -> String {
+    match spec_path.rsplit_once('/') {
+        Some((folder, _)) if !file.starts_with('/') => {
+            format!("{folder}/{}", file.trim_start_matches("./"))
+        }
+        Some(_) | None => file.trim_start_matches("./").to_owned(),
+    }
+}
+
+/// Warning about an unknown key that is probably the key that an error requires.
+fn misspelled_key<'d>(error: &Diagnostic, all: &'d [Diagnostic]) -> Option<&'d Diagnostic> {
+    fn split(path: &str) -> (&str, &str) {
+        path.rsplit_once('.').unwrap_or(("", path))
+    }
+    let names = |name: &str| error.message.contains(&format!("`{name}`"));
+    all.iter().find(|other| {
+        let meant = other
+            .correction
+            .as_ref()
+            .and_then(|correction| correction.suggest.as_deref());
+        let (parent, _) = split(&other.path);
+        // An error can name the service by its index.
+        let is_near = [error.path.as_str(), split(&error.path).0].contains(&parent) || names(split(parent).1);
+        !other.is_error() && is_near && meant.is_some_and(names)
+    })
+}
+
 /// One error per diagnostic that rejects the file.
 pub(in crate::status) fn of_spec(
     environment: Option<&str>,
@@ -56,15 +100,8 @@ pub(in crate::status) fn of_spec(
             "column": diagnostic.location.map(|position| position.column),
             "hint": forbidden.or(hint),
         }));
-        let correction = diagnostic.correction.as_deref().cloned().unwrap_or_default();
-        let reason = reason(diagnostic, &correction.related);
-        let edit = SpecEdit::new(rejection.spec_path, diagnostic.path.as_str(), reason);
-        let edit = SpecEdit {
-            now: correction.now,
-            suggest: correction.suggest,
-            ..edit.line(diagnostic.location.map(|position| position.line))
-        };
-        error_location.finish(error.edit(edit), at)
+        let diagnostic = misspelled_key(diagnostic, rejection.diagnostics).unwrap_or(diagnostic);
+        error_location.finish(error.edit(edit_of(diagnostic, rejection.spec_path)), at)
     };
     rejection
         .diagnostics
