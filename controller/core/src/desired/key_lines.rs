@@ -15,12 +15,13 @@ const ENVIRONMENT_KEYS: [&str; 4] = [
 ];
 
 /// Keys of each service that errors name.
-const SERVICE_KEYS: [&str; 14] = [
+const SERVICE_KEYS: [&str; 15] = [
     "",
     "image",
     "build.dockerfile",
     "memory",
     "command",
+    "entrypoint",
     "container",
     "container.name",
     "container.environment",

@@ -139,7 +139,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "ENTRYPOINT_NOT_FOUND",
             "image: busybox:local\n    command: [\"no-such-program\"]\n    container: { name: cure-entry-bad }"
                 .to_owned(),
-            &[VALIDATE, VALIDATE],
+            &[VALIDATE],
         ),
         Case::of(
             "cure-start",

@@ -46,6 +46,7 @@ impl<'a> FailureContext<'a> {
                 accepted,
                 service,
                 histories: &input.history.services,
+                volumes: &input.observed.volumes,
             });
         Self {
             environment: input.env.as_str(),

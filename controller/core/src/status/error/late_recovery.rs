@@ -29,6 +29,7 @@ fn of(input: &StatusInput<'_>, row: &ServiceStatus) -> Option<StructuredError> {
         accepted,
         service,
         histories: &input.history.services,
+        volumes: &input.observed.volumes,
     };
     let message = format!(
         "it became healthy {} s after its start, and failed its health check before",

@@ -1,8 +1,8 @@
-//! Errors of missing images and mounted files: a similar name that exists.
+//! Errors of missing images, mounted files and programs: the place in the file, and a similar name that exists.
 
 use argus_crds::error::{SpecEdit, StructuredError};
 
-use super::ErrorScope;
+use super::{ErrorScope, spec_edit};
 use crate::action::ActionFailure;
 use crate::desired::{Accepted, Image, Mount, Service};
 use crate::outcome::ActionError;
@@ -21,6 +21,9 @@ pub(super) fn with_edit(
         .zip(service)
         .and_then(|(accepted, service)| match &failure.error {
             ActionError::BadMount(reason) => of_mount(accepted, service, reason, failure.error.similar()),
+            ActionError::EntrypointNotFound(reason) => {
+                spec_edit::command_edit(accepted, service, spec_edit::program_in(reason)?)
+            }
             error => of_image(accepted, service, error.similar()?),
         });
     match edit {

@@ -35,7 +35,7 @@ pub(super) fn with_edit(
 }
 
 /// Returns the name with the next number at its end.
-fn next_name(name: &str) -> String {
+pub(super) fn next_name(name: &str) -> String {
     let numbered = name
         .rsplit_once('-')
         .and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));

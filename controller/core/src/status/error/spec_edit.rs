@@ -2,19 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::misspelled_hosts;
-use crate::desired::{Accepted, Condition, Dependency, Probe, ProbeKind, Service};
+use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, ProbeKind, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
-use crate::ident::{Protocol, ServiceName};
+use crate::ident::{Protocol, ResourceName, ServiceName};
+use crate::observed::Volume;
 use crate::outcome::Evidence;
 use crate::state::ServiceHistory;
 
+use super::name_conflict::next_name;
+
 mod program;
+
+pub(super) use program::program_in;
 
 /// A shorter run ends immediately: it says nothing about the memory that it needs.
 const IMMEDIATE: Duration = Duration::from_secs(2);
@@ -28,25 +34,78 @@ pub(super) struct EditContext<'a> {
     pub(super) accepted: &'a Accepted,
     pub(super) service: &'a Service,
     pub(super) histories: &'a BTreeMap<ServiceName, ServiceHistory>,
+    pub(super) volumes: &'a BTreeMap<String, Arc<Volume>>,
 }
 
 impl EditContext<'_> {
     /// Change that fixes the cause of a failed run; `None` if the file is not known to be the cause.
     pub(super) fn of_run(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        if let Some(edit) = self.misspelled_host() {
-            return Some(edit);
-        }
-        match failed_run::kind(failed_run) {
-            FailureKind::Unhealthy => self.healthcheck(failed_run),
-            FailureKind::OutOfMemory => self.memory(failed_run),
-            FailureKind::Exit | FailureKind::Signal if failed_run::oom_suspected(failed_run) => {
-                self.memory(failed_run)
-            }
-            FailureKind::Exit => self
-                .early_start(failed_run)
-                .or_else(|| self.missing_variable(failed_run)),
-            FailureKind::Signal | FailureKind::NotRunnable => None,
-        }
+        // A wrapper can outlive the process that the kernel killed, or end with an exit code of its own.
+        let is_out_of_memory =
+            failed_run.oom_killed || failed_run.oom_event || failed_run::oom_suspected(failed_run);
+        self.misspelled_host()
+            .or_else(|| is_out_of_memory.then(|| self.memory(failed_run)).flatten())
+            .or_else(|| match failed_run::kind(failed_run) {
+                FailureKind::Unhealthy => self
+                    .hidden_crash(failed_run)
+                    .or_else(|| self.healthcheck(failed_run)),
+                FailureKind::Exit => self.early_start(failed_run).or_else(|| self.reported(failed_run)),
+                FailureKind::NotRunnable => self.missing_program(failed_run),
+                FailureKind::Signal | FailureKind::OutOfMemory => None,
+            })
+    }
+
+    /// Change for a service that is unhealthy because its program ended behind a wrapper that still runs.
+    fn hidden_crash(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let listening = failed_run.evidence.as_ref()?.listening.as_ref()?;
+        let is_crash = listening.is_empty() && recovery_time(failed_run).is_none() && !self.was_healthy();
+        is_crash.then(|| self.reported(failed_run)).flatten()
+    }
+
+    /// Change that the program requests by its output.
+    fn reported(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        self.missing_variable(failed_run)
+            .or_else(|| self.unfit_volume(failed_run))
+            .or_else(|| self.missing_program(failed_run))
+    }
+
+    fn missing_program(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let name = program::missing_program(failed_run.evidence.as_ref()?)?;
+        command_edit(self.accepted, self.service, name)
+    }
+
+    /// Volume with data from before this revision that the program cannot read. Its data stays in the old volume.
+    fn unfit_volume(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let line = program::unfit_data(failed_run.evidence.as_ref()?)?;
+        let is_old = |name: &ResourceName| {
+            let created = self
+                .volumes
+                .get(name.as_str())
+                .and_then(|volume| volume.created_at());
+            created.is_some_and(|at| at < self.accepted.accepted_at)
+        };
+        let mut old = self
+            .service
+            .mounts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, mount)| match mount {
+                Mount::Volume {
+                    name,
+                    target,
+                    read_only: false,
+                } if is_old(name) => Some((index, name, target)),
+                Mount::Volume { .. } | Mount::Bind { .. } => None,
+            });
+        let named = old.clone().find(|(_, _, target)| line.contains(target.as_str()));
+        // Without a path in the message, the only volume is meant.
+        let only = || old.next().filter(|_| old.next().is_none());
+        let (index, name, _) = named.or_else(only)?;
+        let reason = format!("the process cannot use the earlier data in the volume `{name}`");
+        let edit = self.edit(&format!("container.volumes[{index}]"), reason);
+        let (source, rest) = edit.now.as_ref()?.split_once(':')?;
+        let fresh = format!("{}:{rest}", next_name(source));
+        Some(edit.suggest(fresh))
     }
 
     fn misspelled_host(&self) -> Option<SpecEdit> {
@@ -219,6 +278,24 @@ impl EditContext<'_> {
         let needed = ByteSize::from_bytes(needed.div_ceil(MIB).saturating_mul(MIB));
         Some(self.edit("memory", reason).suggest(needed.to_string()))
     }
+}
+
+/// Change of the command that names a missing program; `None` if the image names it.
+pub(super) fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<SpecEdit> {
+    let names = |words: &Option<Vec<String>>| {
+        let mut words = words.iter().flatten();
+        words.any(|word| word.contains(name))
+    };
+    let key = match (names(&service.command), names(&service.entrypoint)) {
+        (true, _) => "command",
+        (false, true) => "entrypoint",
+        (false, false) => return None,
+    };
+    let reason = format!("the image has no program `{name}`");
+    let edit = accepted
+        .lines
+        .edit_service(&accepted.spec_path, service.name.as_str(), key, reason);
+    Some(edit.now(name))
 }
 
 /// Time from the start until the first success of a run that recovered without a restart.

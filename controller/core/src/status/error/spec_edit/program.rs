@@ -1,4 +1,4 @@
-//! Changes of the spec file that a failed program requests by its output: missing variables.
+//! Causes in the output of a failed program: missing variables, missing programs, and data of another version.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,67 @@ const LEVELS: [&str; 10] = [
     "ERROR", "FATAL", "PANIC", "WARN", "WARNING", "INFO", "DEBUG", "TRACE", "CRITICAL", "HTTP",
 ];
 
+/// Parts of a message about data that this version of the program cannot read, in lower case.
+const UNFIT_DATA: [&str; 9] = [
+    "incompatible",
+    "not compatible",
+    "initialized by",
+    "cannot downgrade",
+    "downgrade from",
+    "corrupt",
+    "format version",
+    "created by a newer",
+    "existing data files",
+];
+/// Ends of a message about a missing program, after its name.
+const NOT_FOUND: [&str; 3] = [
+    ": not found",
+    ": command not found",
+    ": executable file not found in $PATH",
+];
+
+/// Last lines of both streams, newest first.
+fn last_lines(evidence: &Evidence) -> impl Iterator<Item = &str> {
+    let last = |lines: &'_ [String]| lines.len().saturating_sub(LINES);
+    let (stderr, stdout) = (&evidence.stderr, &evidence.stdout);
+    let stderr = stderr[last(stderr)..].iter().rev();
+    stderr
+        .chain(stdout[last(stdout)..].iter().rev())
+        .map(String::as_str)
+}
+
 /// Variable that the program reported as missing, and that the file does not set.
 pub(super) fn missing_variable(evidence: &Evidence, set: &BTreeMap<String, String>) -> Option<String> {
-    let last = |lines: &'_ [String]| lines.iter().rev().take(LINES).cloned().collect::<Vec<_>>();
-    let lines = last(&evidence.stderr).into_iter().chain(last(&evidence.stdout));
-    lines.into_iter().find_map(|line| variable_in(&line, set))
+    last_lines(evidence).find_map(|line| variable_in(line, set))
+}
+
+/// Program that a shell did not find.
+pub(super) fn missing_program(evidence: &Evidence) -> Option<&str> {
+    last_lines(evidence).find_map(program_in)
+}
+
+/// Line about data that this version of the program cannot read.
+pub(super) fn unfit_data(evidence: &Evidence) -> Option<&str> {
+    last_lines(evidence).find(|line| {
+        let lower = line.to_lowercase();
+        UNFIT_DATA.iter().any(|part| lower.contains(part))
+    })
+}
+
+/// Program in a message of a shell or of the engine, such as `sh: htpd: not found`.
+pub(in crate::status::error) fn program_in(line: &str) -> Option<&str> {
+    let of_shell = NOT_FOUND.iter().find_map(|end| {
+        let (before, _) = line.split_once(end)?;
+        Some(before.rsplit(": ").next()?.trim().trim_matches('"'))
+    });
+    // The init process of the engine.
+    let of_init = || {
+        let (_, rest) = line.split_once("] exec ")?;
+        Some(rest.split_once(" failed: No such file or directory")?.0)
+    };
+    let name = of_shell.or_else(of_init)?;
+    let is_word = !name.is_empty() && !name.contains(char::is_whitespace);
+    is_word.then_some(name)
 }
 
 fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
@@ -55,6 +111,27 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn missing_program_is_found_in_common_messages() {
+        for (line, name) in [
+            ("sh: htpd: not found", Some("htpd")),
+            ("/bin/sh: 1: /app/run: not found", Some("/app/run")),
+            ("bash: line 1: nod: command not found", Some("nod")),
+            (
+                "failed: exec: \"slepp\": executable file not found in $PATH: unknown",
+                Some("slepp"),
+            ),
+            (
+                "[FATAL tini (7)] exec slepp failed: No such file or directory",
+                Some("slepp"),
+            ),
+            ("GET /x: 404: page not found", None),
+            ("started", None),
+        ] {
+            assert_eq!(program_in(line), name, "{line}");
+        }
+    }
 
     #[test]
     fn missing_variable_is_found_in_common_messages() {
