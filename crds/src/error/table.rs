@@ -213,7 +213,7 @@ impl Code {
                 class: Class::Transient,
                 summary: "an image could not be pulled",
                 explanation: "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. Until the pull succeeds, the old container keeps running.",
-                actions: &[Act::PullImage, Act::RunPreflight],
+                actions: &[Act::Wait, Act::RunPreflight, Act::PullImage],
             },
             Self::RegistryRateLimited => Explanation {
                 category: Category::Infrastructure,

@@ -37,6 +37,7 @@ use crate::wait::{Wait, WaitingOn};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
+mod hidden_causes;
 mod secret_properties;
 mod spec_edits;
 

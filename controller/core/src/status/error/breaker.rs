@@ -1,6 +1,6 @@
 //! Breakers in a status: the error of an open breaker, and its report.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{BreakerChange, BreakerFailure, BreakerScope, BreakerState, BreakerStatus};
 use serde_json::json;
 
@@ -52,6 +52,10 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
             "stale": true,
         }))
         .with_call(call::of_breaker(breaker));
+    if input.engine.reachable {
+        // A restart of an engine that answers would end the containers of others.
+        error = error.suggest(&[ActionId::ResetCircuit, ActionId::Wait, ActionId::RunPreflight]);
+    }
     if let CircuitState::Open { until } = breaker.state() {
         // The delay counts from the opening, so that repeated reports of the same opening are equal.
         error = error.retry_after_span(until.since(since));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_crds::error::{Call, Class, Code, StructuredError};
+use argus_crds::error::{ActionId, Call, Class, Code, StructuredError};
 use serde_json::{Value, json};
 
 use super::blocking::PERSISTENT;
@@ -68,6 +68,10 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
             "attempts": attempts(failure),
             PERSISTENT: failure.is_persistent(),
         }));
+    }
+    if matches!(failure.error, ActionError::BuildInterrupted { .. }) {
+        // The Dockerfile is not the cause.
+        error = error.suggest(&[ActionId::Wait, ActionId::RunPreflight, ActionId::Retry]);
     }
     match after {
         Some(delay) if !failure.needs_change() => error.retry_after_span(delay),

@@ -8,8 +8,8 @@ use crate::desired::key_lines::KeyLines;
 use crate::failed_run::FailureCause;
 use crate::outcome::Evidence;
 
-const FILE: &str = "environments/shop/e2e.yaml";
-const SPEC: &str = "project: { name: shop }
+pub(super) const FILE: &str = "environments/shop/e2e.yaml";
+pub(super) const SPEC: &str = "project: { name: shop }
 services:
   db:
     image: db:1
@@ -29,11 +29,11 @@ services:
 ";
 
 /// Shop whose file is `SPEC`, and whose service `web` failed in this way.
-fn failing(change: impl FnOnce(&mut FailedRun)) -> Shop {
+pub(super) fn failing(change: impl FnOnce(&mut FailedRun)) -> Shop {
     failing_in(SPEC, change)
 }
 
-fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Shop {
+pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Shop {
     let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
     let spec = read.spec.unwrap();
     let admission = admit(&spec, &SpecContext::default());
@@ -53,19 +53,19 @@ fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Shop {
 }
 
 /// Error of `web` after its last run.
-fn error_of(shop: Shop) -> StructuredError {
+pub(super) fn error_of(shop: Shop) -> StructuredError {
     let until = NOW + Duration::from_secs(60);
     error_of_wait(shop, WaitingOn::RestartDelay { until, attempt: 1 })
 }
 
-fn error_of_wait(mut shop: Shop, on: WaitingOn) -> StructuredError {
+pub(super) fn error_of_wait(mut shop: Shop, on: WaitingOn) -> StructuredError {
     shop.add_wait("web", on);
     let status = shop.status();
     let row = status.services.iter().find(|row| row.name == "web").unwrap();
     row.last_error.clone().unwrap()
 }
 
-fn unhealthy(listening: &[&str], healthy_paths: &[&str]) -> impl FnOnce(&mut FailedRun) {
+pub(super) fn unhealthy(listening: &[&str], healthy_paths: &[&str]) -> impl FnOnce(&mut FailedRun) {
     let evidence = Evidence {
         listening: Some(listening.iter().map(|address| address.parse().unwrap()).collect()),
         healthy_paths: healthy_paths.iter().map(ToString::to_string).collect(),
@@ -79,7 +79,7 @@ fn unhealthy(listening: &[&str], healthy_paths: &[&str]) -> impl FnOnce(&mut Fai
 }
 
 /// Asserts that the first remedy changes this key, with its line and its values.
-fn assert_first(
+pub(super) fn assert_first(
     error: &StructuredError,
     key: &str,
     line: usize,
@@ -206,7 +206,7 @@ fn memory_limit_below_the_peak_suggests_more() {
 }
 
 /// `SPEC` without its health check, with these lines of the service before its container.
-fn plain(lines: &str) -> String {
+pub(super) fn plain(lines: &str) -> String {
     let (start, _) = SPEC.split_once("    memory").unwrap();
     let db = "container: { name: shop-db, healthcheck: { type: tcp, port: 5432 } }";
     format!(
@@ -215,7 +215,7 @@ fn plain(lines: &str) -> String {
     )
 }
 
-fn exited(line: &'static str) -> impl FnOnce(&mut FailedRun) {
+pub(super) fn exited(line: &'static str) -> impl FnOnce(&mut FailedRun) {
     move |run| {
         run.evidence = Some(Evidence {
             stderr: vec![line.to_owned()],
@@ -336,14 +336,11 @@ fn error_of_a_hold_names_its_holder_first() {
 }
 
 /// Errors of a file that admission rejects.
-fn rejected(text: &str) -> Vec<StructuredError> {
+pub(super) fn rejected(text: &str) -> Vec<StructuredError> {
     let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
     let admission = admit(&read.spec.unwrap(), &SpecContext::default());
-    let located = admission
-        .diagnostics
-        .into_iter()
-        .map(|found| read.source.with_location(found));
-    let diagnostics: Vec<_> = located.collect();
+    let found = read.diagnostics.into_iter().chain(admission.diagnostics);
+    let diagnostics: Vec<_> = found.map(|found| read.source.with_location(found)).collect();
     let rejection = Rejection {
         spec_path: FILE,
         code: Code::SpecInvalid,

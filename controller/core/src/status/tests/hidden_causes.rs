@@ -1,0 +1,236 @@
+//! First remedies of failures whose cause is not in the failed part: wrappers, earlier data, other files, the engine.
+
+use argus_crds::diagnostic::OtherFile;
+use argus_crds::error::{ActionId, StructuredError};
+
+use super::spec_edits::{
+    FILE, SPEC, assert_first, error_of, error_of_wait, exited, failing, failing_in, plain, rejected,
+    unhealthy,
+};
+use super::*;
+
+/// A run whose wrapper still runs, with this last line of its output, and without a listener.
+fn wrapped(line: &'static str) -> impl FnOnce(&mut FailedRun) {
+    move |run| {
+        unhealthy(&[], &[])(run);
+        if let Some(evidence) = &mut run.evidence {
+            evidence.stderr = vec![line.to_owned()];
+        }
+    }
+}
+
+#[test]
+fn crash_behind_a_wrapper_is_not_a_slow_start() {
+    let error = error_of(failing(wrapped("sh: API_KEY: parameter not set")));
+    assert_eq!(error.code, Code::HealthCheckTimeout);
+    assert_first(
+        &error,
+        "services.web.container.environment.API_KEY",
+        10,
+        None,
+        None,
+    );
+    let started = error_of(failing(wrapped("starting")));
+    assert!(
+        started.remedies[0].summary.contains("startPeriod"),
+        "{started:#?}"
+    );
+}
+
+#[test]
+fn child_out_of_memory_behind_a_wrapper_needs_more_memory() {
+    let unhealthy_wrapper = |run: &mut FailedRun| {
+        wrapped("Killed")(run);
+        (run.oom_event, run.memory_limit) = (true, Some(64_000_000));
+    };
+    let successful_wrapper = |run: &mut FailedRun| {
+        (run.exit_code, run.oom_killed, run.memory_limit) = (0, true, Some(64_000_000));
+    };
+    for error in [
+        error_of(failing(unhealthy_wrapper)),
+        error_of(failing(successful_wrapper)),
+    ] {
+        assert_first(&error, "services.web.memory", 9, Some("64MB"), Some("92MiB"));
+    }
+}
+
+#[test]
+fn missing_program_is_named_in_the_command() {
+    let text = SPEC.replace(
+        "    memory: 64MB\n",
+        "    command: [\"sh\", \"-c\", \"htpd -f; sleep 60\"]\n",
+    );
+    let first = |error: &StructuredError| {
+        let edit = assert_first(error, "services.web.command", 9, Some("htpd"), None);
+        assert!(edit.reason.contains("no program `htpd`"), "{edit:?}");
+    };
+    first(&error_of(failing_in(&text, wrapped("sh: htpd: not found"))));
+    let not_runnable = |run: &mut FailedRun| {
+        exited("sh: htpd: not found")(run);
+        run.exit_code = 127;
+    };
+    first(&error_of_wait(
+        failing_in(&text, not_runnable),
+        WaitingOn::NotRunnable { exit_code: 127 },
+    ));
+    let reason = "exec: \"htpd\": executable file not found in $PATH: unknown";
+    let failure = Shop::failure(
+        ActionKind::StartContainer,
+        ActionError::EntrypointNotFound(reason.to_owned()),
+    );
+    first(&error_of_wait(
+        failing_in(&text, |_| {}),
+        WaitingOn::Failed { failure },
+    ));
+    // The program of the image itself is not in the file.
+    let error = error_of(failing(wrapped("sh: other: not found")));
+    assert!(error.remedies[0].summary.contains("startPeriod"), "{error:#?}");
+}
+
+/// Shop whose service has a volume that was created at this time, and whose process printed this line.
+fn with_volume(created: Timestamp, line: &'static str) -> Shop {
+    let text = plain("").replace("databse", "db").replace(
+        "      environment:",
+        "      volumes: [\"data:/var/lib/db\"]\n      environment:",
+    );
+    let mut shop = failing_in(&text, exited(line));
+    let desired = &shop.accepted.as_ref().unwrap().desired;
+    let volume = desired.volumes[0].as_str().to_owned();
+    let labels = BTreeMap::from([(labels::CREATED_AT.to_owned(), created.to_string())]);
+    let name = volume.clone();
+    shop.observed
+        .volumes
+        .insert(volume, Arc::new(crate::observed::Volume { name, labels }));
+    shop
+}
+
+#[test]
+fn volume_with_unfit_data_suggests_a_new_one() {
+    let old = NOW - Duration::from_secs(3_600);
+    let line = "the data directory was initialized by version 15, which is not compatible with 16";
+    let error = error_of(with_volume(old, line));
+    let edit = assert_first(
+        &error,
+        "services.web.container.volumes[0]",
+        11,
+        Some("data:/var/lib/db"),
+        Some("data-2:/var/lib/db"),
+    );
+    assert!(edit.reason.contains("earlier data"), "{edit:?}");
+    for (created, line) in [
+        (NOW + Duration::from_secs(1), line),
+        (old, "connection to the data directory lost"),
+    ] {
+        let error = error_of(with_volume(created, line));
+        assert!(
+            error.remedies.iter().all(|remedy| remedy.edit.is_none()),
+            "{error:#?}"
+        );
+    }
+}
+
+#[test]
+fn wrong_condition_suggests_the_possible_one() {
+    let once = plain("    dependsOn:\n      - service: db\n        condition: healthy\n")
+        .replace("    image: db:1\n", "    image: db:1\n    oneShot: true\n");
+    assert_first(
+        &rejected(&once)[0],
+        "services[1].dependsOn[0].condition",
+        12,
+        Some("healthy"),
+        Some("completed"),
+    );
+    let server = plain("    dependsOn:\n      - service: db\n        condition: completed\n");
+    assert_first(
+        &rejected(&server)[0],
+        "services[1].dependsOn[0].condition",
+        11,
+        Some("completed"),
+        Some("healthy"),
+    );
+    // A service without port and health check is probably a job without `oneShot`.
+    let job = server.replace(", healthcheck: { type: tcp, port: 5432 }", "");
+    assert_first(
+        &rejected(&job)[0],
+        "services[1].dependsOn[0].condition",
+        11,
+        None,
+        None,
+    );
+}
+
+#[test]
+fn misspelled_required_key_suggests_the_right_one() {
+    let errors = rejected(&SPEC.replace("    image: web:1", "    imgae: web:1"));
+    assert_first(&errors[0], "services.web.imgae", 8, Some("imgae"), Some("image"));
+}
+
+#[test]
+fn problem_in_a_document_names_that_file() {
+    let place = OtherFile {
+        file: "./api/shop.yaml".to_owned(),
+        path: "paths.users".to_owned(),
+        line: Some(4),
+    };
+    let diagnostics = [
+        Diagnostic::error("mocks.m.openapi", "a path does not start with `/`")
+            .replace("users", "/users")
+            .elsewhere(place),
+    ];
+    let rejection = Rejection {
+        spec_path: FILE,
+        code: Code::SpecInvalid,
+        diagnostics: &diagnostics,
+    };
+    let error = &crate::status::spec_errors(Some("shop"), rejection, NOW)[0];
+    let edit = error.remedies[0].edit.clone().unwrap();
+    assert_eq!(
+        (edit.file.as_str(), edit.key.as_str(), edit.line),
+        ("environments/shop/api/shop.yaml", "paths.users", Some(4))
+    );
+    assert_eq!(edit.suggest.as_deref(), Some("/users"));
+}
+
+#[test]
+fn interrupted_build_is_first_waited_for() {
+    let failure = |error| Shop::failure(ActionKind::BuildImage, error);
+    let interrupted = failure(ActionError::BuildInterrupted {
+        message: "connection refused".to_owned(),
+        log: String::new(),
+    });
+    let until = NOW + Duration::from_secs(5);
+    let error = error_of_wait(
+        failing(|_| {}),
+        WaitingOn::Retry {
+            failure: interrupted,
+            until,
+        },
+    );
+    assert_eq!(error.suggested_actions[0], ActionId::Wait, "{error:#?}");
+    let failed = failure(ActionError::BuildFailed {
+        message: "returned a non-zero code: 1".to_owned(),
+        log: String::new(),
+    });
+    let error = error_of_wait(failing(|_| {}), WaitingOn::Failed { failure: failed });
+    assert_eq!(error.suggested_actions[0], ActionId::FixBuild, "{error:#?}");
+}
+
+#[test]
+fn open_breaker_of_a_live_engine_restarts_no_engine() {
+    let first = |reachable: bool| {
+        let mut shop = Shop::ready();
+        shop.reachable = reachable;
+        let on = WaitingOn::Breaker {
+            until: Some(NOW),
+            engine: true,
+            why: "refused".to_owned(),
+        };
+        shop.add_wait("web", on);
+        let status = shop.status();
+        let mut errors = status.errors.iter();
+        let error = errors.find(|error| error.code == Code::CircuitOpen).unwrap();
+        error.suggested_actions[0]
+    };
+    assert_eq!(first(true), ActionId::ResetCircuit);
+    assert_eq!(first(false), ActionId::StartEngine);
+}
