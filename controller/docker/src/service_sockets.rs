@@ -20,8 +20,8 @@ use crate::helper::{self, HelperNetwork};
 
 /// Maximum time for a helper to read the sockets. The rest of the evidence does not wait longer.
 const HELPER_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// Deadline of one HTTP request.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
+/// Deadline of the HTTP requests, which run in parallel. A small server answers them one after the other.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Common paths of health checks, best first.
 const HEALTH_PATHS: [&str; 12] = [
     "/healthz",
