@@ -59,6 +59,14 @@ pub fn request(
 /// Calls a tool over MCP. Returns the structured content of its response, which must have some.
 #[must_use]
 pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Value {
+    let output = result(socket, tool, arguments, limit)["structuredContent"].clone();
+    assert!(output.is_object(), "{tool} {arguments}: {output}");
+    output
+}
+
+/// Calls a tool over MCP. Returns its result: text and structured content.
+#[must_use]
+pub fn result(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Value {
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": tool, "arguments": arguments },
@@ -75,7 +83,7 @@ pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Va
         .write_all(head.as_bytes())
         .expect("the server accepts the head");
     let answer = exchange(stream, body.as_bytes()).expect("a response");
-    let output = answer.json()["result"]["structuredContent"].clone();
+    let output = answer.json()["result"].clone();
     assert!(output.is_object(), "{tool} {arguments}: {answer:?}");
     output
 }
