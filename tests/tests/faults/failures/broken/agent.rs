@@ -39,7 +39,7 @@ fn call(argus: &Controller<'_>, tool: &str, arguments: &Value) -> Value {
 }
 
 impl Answer {
-    /// Asks for the first remedy.
+    /// Requests the first remedy.
     pub(super) fn of(one: &Broken, argus: &Controller<'_>) -> Self {
         let answer = why(argus, one.name);
         let data = &answer["structuredContent"];

@@ -20,7 +20,7 @@ fn assert_size(one: &Broken, argus: &Controller<'_>) {
 }
 
 #[test]
-fn engine_away_asks_for_its_start() {
+fn engine_away_suggests_its_start() {
     let (proxy, argus) = proxied(engine(), "broken-away");
     let one = broken("broken-away", "", "DOCKER_UNAVAILABLE", "start_engine");
     argus.write_spec(&one.spec_file(), &one.spec());
@@ -33,7 +33,7 @@ fn engine_away_asks_for_its_start() {
 }
 
 #[test]
-fn open_breaker_asks_for_a_test_call() {
+fn open_breaker_suggests_a_test_call() {
     let (proxy, argus) = proxied(engine(), "broken-breaker");
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }";
@@ -50,7 +50,7 @@ fn open_breaker_asks_for_a_test_call() {
 }
 
 #[test]
-fn full_disk_asks_for_free_space() {
+fn full_disk_suggests_free_space() {
     const THRESHOLD: u64 = 20_000_000;
     let engine = PrivateEngine::start_with(Options {
         data_size: Some("128m".to_owned()),
