@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
+use argus_reconciler::identity;
 use argus_reconciler::state_dir::StateDir;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::call_trace;
+use crate::correlation;
 use crate::exit::{Exit, Failure};
 use crate::init;
 use crate::output;
@@ -193,6 +195,10 @@ pub(crate) fn main() -> ExitCode {
     let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().apply();
+    let state = settings
+        .as_ref()
+        .map(|settings| StateDir::at(settings.state.clone()));
+    correlation::set_process_controller(state.and_then(|state| identity::peek(&state.identity())));
     if let Some(settings) = settings.filter(|settings| settings.debug) {
         call_trace::enable(
             StateDir::at(settings.state),

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::breaker_reset::BreakerBefore;
 use crate::call_trace;
 use crate::command_reply::CommandReply;
+use crate::correlation;
 use crate::exit::Failure;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -111,6 +112,14 @@ impl ControllerClient {
         }
     }
 
+    /// Returns the identifier of the controller; `None` if no controller has used the state directory.
+    pub(crate) fn controller_id(&self) -> Option<String> {
+        match &self.transport {
+            Transport::InProcess(parts) => Some(parts.handle.snapshot().identity.controller.clone()),
+            Transport::Remote => correlation::current().controller,
+        }
+    }
+
     /// Returns the specs folder: the one that the controller watches if known, else the one of the settings.
     pub(crate) fn specs_folder(&self) -> PathBuf {
         let known = match &self.transport {
@@ -177,7 +186,10 @@ impl ControllerClient {
                 } else {
                     None
                 };
-                let response = parts.handle.send(command.clone()).await;
+                let response = parts
+                    .handle
+                    .send(command.clone(), correlation::current().id)
+                    .await;
                 let response = response.map_err(|error| Failure::new(refusal_error(&error, &self.state)))?;
                 let reply = CommandReply::new(&command, response);
                 Ok(match before {

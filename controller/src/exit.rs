@@ -10,6 +10,8 @@ use argus_reconciler::lock::LockError;
 use argus_reconciler::state_dir::StateError;
 use serde_json::{Value, json};
 
+use crate::correlation;
+
 /// Result of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -209,7 +211,7 @@ impl Failure {
             }
             Self::BrokenPipe => StructuredError::new(Code::Internal, "output pipe closed"),
         };
-        add_time(error)
+        add_context(error)
     }
 
     /// Sets the environment of the error.
@@ -240,15 +242,21 @@ impl Failure {
     }
 }
 
-/// Adds an identity and a time to an error that is in no status.
-pub(crate) fn add_time(error: StructuredError) -> StructuredError {
+/// Adds identity, time, controller and request to an error of this process. An error of a status is complete already.
+pub(crate) fn add_context(error: StructuredError) -> StructuredError {
     let now = clock::now();
-    let id = error.error_id.clone().unwrap_or_else(|| {
-        let env = error.environment.as_deref().unwrap_or_default();
-        error_id(env, error.service.as_deref(), error.code, &error.message, now)
-    });
     let at = error.timestamp.clone().unwrap_or_else(|| now.to_string());
-    error.error_id(id).timestamp(at)
+    if error.error_id.is_some() {
+        return error.timestamp(at);
+    }
+    let env = error.environment.as_deref().unwrap_or_default();
+    let id = error_id(env, error.service.as_deref(), error.code, &error.message, now);
+    let request = correlation::current();
+    StructuredError {
+        controller: error.controller.clone().or(request.controller),
+        correlation_id: Some(error.correlation_id.clone().unwrap_or(request.id)),
+        ..error.error_id(id).timestamp(at)
+    }
 }
 
 /// Converts an unusable state directory into the failure of a command.

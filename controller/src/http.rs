@@ -32,6 +32,7 @@ mod openapi;
 mod operations;
 mod params;
 mod problem;
+mod request_id;
 #[cfg(test)]
 mod state_file_tests;
 mod write_timeout;
@@ -102,6 +103,10 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .layer(middleware::from_fn_with_state(
             traffic,
             HttpMetrics::count_request,
+        ))
+        .layer(middleware::from_fn_with_state(
+            client.clone(),
+            request_id::scope_request,
         ))
         .with_state(AppState { client, stop, limits })
 }

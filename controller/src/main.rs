@@ -9,7 +9,8 @@
 //! - [`http`] and [`mcp`] serve the operations. [`metrics`] feeds Prometheus.
 //! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.
 //! - [`status`] reads status files, [`evidence_store`] reads crash reports, [`run_summary`] describes the end of a run,
-//!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error.
+//!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error,
+//!   and [`correlation`] the request.
 //! - [`init`] writes a first spec file, [`selftest`] injects faults, [`test_runner`] runs suites, [`mock`] serves mocks inside their
 //!   containers.
 //! - [`foreign_text`] marks and escapes text that containers wrote.
@@ -30,6 +31,7 @@ mod cli;
 mod client;
 mod command_reply;
 mod controller_start;
+mod correlation;
 mod engine;
 #[cfg(test)]
 mod error_fixtures;

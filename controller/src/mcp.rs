@@ -16,6 +16,7 @@ use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use crate::client::ControllerClient;
+use crate::correlation;
 use crate::exit::Failure;
 
 mod cut;
@@ -137,11 +138,9 @@ impl ServerHandler for Server {
         };
         let token = context.meta.get_progress_token();
         let listener = token.map(|token| (token, context.peer.clone()));
-        let work = entry.call(
-            request.arguments.unwrap_or_default(),
-            self.client.clone(),
-            listener,
-        );
+        let arguments = request.arguments.unwrap_or_default();
+        let work = entry.call(arguments, self.client.clone(), listener);
+        let work = correlation::scope(self.client.controller_id(), None, work);
         tokio::select! {
             result = work => Ok(result.into()),
             // The client does not wait for a response any more.
@@ -173,7 +172,10 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resources::read(&self.client, &request.uri).await?.into())
+        let read = resources::read(&self.client, &request.uri);
+        Ok(correlation::scope(self.client.controller_id(), None, read)
+            .await?
+            .into())
     }
 }
 

@@ -12,6 +12,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller_start;
+use crate::correlation;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
@@ -183,7 +184,10 @@ async fn remove_environment(
     running: Running,
 ) -> Vec<String> {
     let environment = test_env.env().clone();
-    let accepted = handle.send(Command::Down { environment }).await.is_ok();
+    let accepted = handle
+        .send(Command::Down { environment }, correlation::current().id)
+        .await
+        .is_ok();
     let both = || [test_env.env().clone(), test_env.foreign_env()].into();
     let mut remaining = Vec::new();
     match engine::connect_docker(test_env.settings()).await {

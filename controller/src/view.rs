@@ -215,6 +215,7 @@ fn status_condition(
         publish_address: snapshot.identity.publish_address,
         mode: snapshot.mode,
         safe_mode_reason: snapshot.problems.safe.as_deref(),
+        controller: &snapshot.identity.controller,
         state_dir: &about.state,
         now: snapshot.as_of,
     })

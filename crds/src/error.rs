@@ -10,6 +10,7 @@ mod engine;
 mod kind;
 mod mocks;
 mod reason;
+mod stage;
 mod table;
 
 use std::time::Duration;
@@ -58,6 +59,18 @@ pub struct StructuredError {
     /// Identifier of this occurrence (ULID).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_id: Option<String>,
+    /// Identifier of the controller that reports the error. Absent if no controller has used the state directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
+    /// Identifier of the action or command that caused the error, as in the journal; without such a cause, the `errorId`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// Path of the spec file of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec_path: Option<String>,
+    /// Line of the spec file that the error concerns, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec_line: Option<usize>,
     /// Operation that failed, such as `create-container`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
@@ -128,8 +141,12 @@ impl StructuredError {
             retryable: entry.class.is_retried(),
             retry_after: None,
             error_id: None,
-            stage: None,
-            attempt: None,
+            controller: None,
+            correlation_id: None,
+            spec_path: None,
+            spec_line: None,
+            stage: Some(code.stage().to_owned()),
+            attempt: Some(1),
             environment: None,
             service: None,
             container_id: None,
@@ -236,6 +253,34 @@ impl StructuredError {
     pub fn error_id(self, id: impl Into<String>) -> Self {
         Self {
             error_id: Some(id.into()),
+            ..self
+        }
+    }
+
+    /// Sets the identifier of the controller that reports the error.
+    #[must_use]
+    pub fn controller(self, controller: impl Into<String>) -> Self {
+        Self {
+            controller: Some(controller.into()),
+            ..self
+        }
+    }
+
+    /// Sets the identifier of the action or command that caused the error.
+    #[must_use]
+    pub fn correlation_id(self, id: impl Into<String>) -> Self {
+        Self {
+            correlation_id: Some(id.into()),
+            ..self
+        }
+    }
+
+    /// Sets the place in the spec file that the error concerns.
+    #[must_use]
+    pub fn spec(self, path: impl Into<String>, line: Option<usize>) -> Self {
+        Self {
+            spec_path: Some(path.into()),
+            spec_line: line,
             ..self
         }
     }

@@ -31,7 +31,7 @@ use check::Collector;
 use tree::{Broken, Builder, Node};
 
 pub use document::{Document, document};
-pub use source::SourceMap;
+pub use source::{Scalar, SourceMap};
 
 /// Maximum size of a file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;

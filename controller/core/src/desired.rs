@@ -30,6 +30,7 @@ mod secret_values;
 mod service_conflicts;
 mod settings;
 mod shell_words;
+pub mod spec_values;
 mod suggest;
 pub mod template;
 mod tmpfs;

@@ -84,6 +84,9 @@ pub struct Intent {
     pub action: ActionRecord,
     /// Reason of the action.
     pub cause: String,
+    /// Identifier of the action, as in the errors that it causes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
 }
 
 /// Outcome of an action.
@@ -298,6 +301,9 @@ pub enum Event {
         verb: String,
         /// True if the controller accepted the command.
         accepted: bool,
+        /// Identifier of the command, as in the errors that it causes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        correlation_id: Option<String>,
     },
     /// The outcome of an open intent of a dead run was found out.
     IntentResolved {
@@ -315,13 +321,14 @@ pub enum Event {
 }
 
 impl Intent {
-    /// Creates the intent of a step.
-    pub fn of(step: &Step) -> Self {
+    /// Creates the intent of a step; `id` identifies the action.
+    pub fn of(step: &Step, id: &str) -> Self {
         Self {
             environment: step.subject.environment().cloned(),
             subject: step.subject.clone(),
             action: ActionRecord::of(&step.action),
             cause: step.cause.to_string(),
+            correlation_id: Some(id.to_owned()),
         }
     }
 }

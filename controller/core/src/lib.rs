@@ -26,6 +26,7 @@
 pub mod action;
 pub mod backoff;
 pub mod connectivity;
+pub mod correlation;
 pub mod desired;
 pub mod effect;
 pub mod failed_run;

@@ -154,6 +154,9 @@ pub struct ServiceHistory {
     /// Container that received the service's file last, and the digest of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_files: Option<(ContainerId, ContainerSpecHash)>,
+    /// Identifier of the last action that created or started a container of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_start: Option<String>,
     /// Last action that the engine refused on a container of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_call: Option<RefusedCall>,
@@ -190,6 +193,8 @@ pub enum Attribution {
 pub struct InFlight {
     /// Environment that the action was planned for.
     pub environment: EnvName,
+    /// Identifier of the action, as in the journal.
+    pub id: String,
     /// Kind of the action.
     pub verb: ActionKind,
     /// Time of the submission.

@@ -40,7 +40,7 @@ mod tests;
 
 pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
-pub use error::{code_of, error_id, is_blocking, unwritable};
+pub use error::{code_of, error_id, is_blocking, unwritable, with_controller};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use port::{client_address, env_file};
 pub use wait::describe_wait;
@@ -129,6 +129,8 @@ pub struct StatusInput<'a> {
     pub mode: Mode,
     /// Reason of mode `Safe`; `None` in every other mode.
     pub safe_mode_reason: Option<&'a str>,
+    /// Identifier of the controller.
+    pub controller: &'a str,
     /// State directory of the controller.
     pub state_dir: &'a str,
     /// Current time.

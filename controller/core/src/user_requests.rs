@@ -57,6 +57,9 @@ pub struct Hold {
     /// Requester, as it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// Identifier of the command, as in the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 /// Lease of a running test case: Argus does not disrupt its services.
@@ -181,6 +184,7 @@ mod tests {
             until: until.map(Timestamp),
             reason: String::new(),
             holder: None,
+            command: None,
         }
     }
 

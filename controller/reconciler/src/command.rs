@@ -231,5 +231,7 @@ pub enum CommandError {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) command: Command,
+    /// Identifier of the command, as in the journal.
+    pub(crate) id: String,
     pub(crate) reply: oneshot::Sender<Result<Reply, CommandError>>,
 }

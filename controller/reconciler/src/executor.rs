@@ -104,8 +104,9 @@ impl<B: Backend> Executor<B> {
         self.redactor.update_secrets(desired);
     }
 
-    /// Starts an action that was planned for this environment; [`Executor::next_result`] returns its result.
-    pub fn submit(&mut self, env: &EnvName, step: Step) {
+    /// Starts an action that was planned for this environment; [`Executor::next_result`] returns its result. `id` identifies the action in
+    /// the journal.
+    pub fn submit(&mut self, env: &EnvName, id: String, step: Step) {
         let verb = step.action.verb();
         let secrets = self.redactor.of(&step.subject);
         let recorded_step = step.redacted(&secrets);
@@ -127,7 +128,7 @@ impl<B: Backend> Executor<B> {
                 CallClass::Read => None,
                 // Before the permit, so that the intents of waiting actions are written in one batch.
                 CallClass::Mutation | CallClass::LongRunning | CallClass::Stopping => {
-                    Some(journal.intend(&recorded_step).await?)
+                    Some(journal.intend(&recorded_step, &id).await?)
                 }
             };
             let call = async {

@@ -42,8 +42,8 @@ impl Handle {
     }
 
     /// Sends a command, and waits until the reconciler has applied and persisted it, and the status files show it. The
-    /// command takes effect after all spec edits that were made before it.
-    pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {
+    /// command takes effect after all spec edits that were made before it. `id` identifies it in the journal.
+    pub async fn send(&self, command: Command, id: String) -> Result<Reply, CommandError> {
         self.spec_sync.wait().await;
         if command == Command::Sync {
             self.wait_for_status_flush().await;
@@ -62,7 +62,7 @@ impl Handle {
         }
         let (reply, replied) = oneshot::channel();
         self.commands
-            .try_send(Request { command, reply })
+            .try_send(Request { command, id, reply })
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => CommandError::Busy,
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,

@@ -70,6 +70,7 @@ fn hold(service: Option<&'static str>) -> impl Request {
             until: None,
             reason: String::new(),
             holder: None,
+            command: None,
         };
         overrides.hold(hold, inputs)
     }

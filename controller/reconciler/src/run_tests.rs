@@ -104,10 +104,10 @@ async fn controller_resumes_its_state_after_a_clean_stop() {
     .await;
     let missing = EnvName::new("missing").unwrap();
     assert_eq!(
-        handle.send(down(&missing)).await,
+        handle.send(down(&missing), String::new()).await,
         Err(CommandError::Unknown(missing))
     );
-    handle.send(down(&shop)).await.unwrap();
+    handle.send(down(&shop), String::new()).await.unwrap();
     let state = StateDir::at(dir.path().join("state"));
     let read_status = || std::fs::read_to_string(state.environments().join("shop.json")).unwrap();
     let shown = "{\"environment\":\"shop\",\"down\":true}";
@@ -118,7 +118,10 @@ async fn controller_resumes_its_state_after_a_clean_stop() {
     })
     .0;
     assert_eq!(ended.unwrap(), Ok(()));
-    assert_eq!(handle.send(retry(&shop)).await, Err(CommandError::Stopped));
+    assert_eq!(
+        handle.send(retry(&shop), String::new()).await,
+        Err(CommandError::Stopped)
+    );
     assert_eq!(read_status(), shown, "the last state is written");
 
     // The file became invalid while no controller ran: its last good revision stays in effect, and is still down.
@@ -130,7 +133,7 @@ async fn controller_resumes_its_state_after_a_clean_stop() {
     let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
     let snapshot = until(&handle, "up again", up).await;
     assert!(snapshot.specs.environments.contains_key(&shop) && snapshot.overrides.down.contains_key(&shop));
-    handle.send(retry(&shop)).await.unwrap();
+    handle.send(retry(&shop), String::new()).await.unwrap();
     until(&handle, "brought back", |snapshot| {
         snapshot.overrides.down.is_empty()
     })
@@ -183,7 +186,7 @@ async fn reply_is_done_only_for_persisted_commands() {
         reason: "inspection".to_owned(),
         holder: None,
     };
-    handle.send(hold.clone()).await.unwrap();
+    handle.send(hold.clone(), String::new()).await.unwrap();
     let persisted_state: PersistedState =
         persisted::read(&state.state_json(), argus_core::time::Timestamp(1))
             .value
@@ -192,7 +195,9 @@ async fn reply_is_done_only_for_persisted_commands() {
     // A folder at the path of the file prevents the write.
     std::fs::remove_file(state.state_json()).unwrap();
     std::fs::create_dir_all(state.state_json().join("full")).unwrap();
-    let reply = tokio::time::timeout(LIMIT, handle.send(hold)).await.unwrap();
+    let reply = tokio::time::timeout(LIMIT, handle.send(hold, String::new()))
+        .await
+        .unwrap();
     assert!(matches!(reply, Err(CommandError::NotPersisted(_))), "{reply:?}");
     std::fs::remove_dir_all(state.state_json()).unwrap();
     running.stop_token().cancel();

@@ -1,7 +1,7 @@
 //! Writes a spec file to the specs folder.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_crds::diagnostic::Diagnostic;
@@ -161,7 +161,7 @@ impl Apply {
             .as_ref()
             .filter(|_| !validate::is_rejected(&parsed))
         else {
-            return Err(rejection_failure(&parsed.diagnostics));
+            return Err(rejection_failure(&guess, &parsed.diagnostics));
         };
         let env = desired.env.to_string();
         let before = status::read_environment(client.state(), &env)?;
@@ -177,13 +177,14 @@ impl Apply {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "currentFile": current_file }))
+                    .spec(path.display().to_string(), None)
                     .suggest(&[]),
             ));
         }
         // The paths of mounts and build contexts depend on the folder of the file.
         let parsed = spec_files::parse_text(client.settings(), &path, self.content.as_bytes());
         if validate::is_rejected(&parsed) {
-            return Err(rejection_failure(&parsed.diagnostics));
+            return Err(rejection_failure(&path, &parsed.diagnostics));
         }
         let changed = write_file(specs, &path, self.content.as_bytes()).map_err(|error| {
             Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error)
@@ -225,7 +226,7 @@ async fn wait_until_read(
     read.await
 }
 
-fn rejection_failure(diagnostics: &[Diagnostic]) -> Failure {
+fn rejection_failure(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "cannot write the file: {} in it",
@@ -235,8 +236,11 @@ fn rejection_failure(diagnostics: &[Diagnostic]) -> Failure {
         message.push('\n');
         message.push_str(format_diagnostic(mistake).trim_end());
     }
-    let error =
-        StructuredError::new(Code::SpecInvalid, message).details(json!({ "diagnostics": diagnostics }));
+    let places = mistakes.iter().filter_map(|mistake| mistake.location);
+    let line = places.map(|place| place.line).min();
+    let error = StructuredError::new(Code::SpecInvalid, message)
+        .details(json!({ "diagnostics": diagnostics }))
+        .spec(path.display().to_string(), line);
     // The mistakes are in the given text, not in the folder.
     Failure::new(error.suggest(&[]))
 }

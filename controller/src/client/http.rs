@@ -14,6 +14,8 @@ use hyper::{Method, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::correlation;
+
 /// Maximum time of a request. A healthy controller responds immediately.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum size of a response, in bytes. No controller and no mock of ours sends more.
@@ -109,6 +111,7 @@ where
         .uri(path)
         .header("host", host)
         .header("content-type", "application/json")
+        .header(correlation::HEADER, correlation::current().id)
         .body(Full::new(body))
         .map_err(|error| broken(&error))?;
     let response = http1::exchange(stream, request, Some(MAX_RESPONSE)).await;

@@ -158,7 +158,7 @@ fn command_failure_as_json_has_all_fields() {
 #[test]
 fn stamped_error_keeps_its_identity() {
     static ONE: OnceLock<StructuredError> = OnceLock::new();
-    let error = ONE.get_or_init(|| crate::exit::add_time(raised(Code::Timeout)));
+    let error = ONE.get_or_init(|| crate::exit::add_context(raised(Code::Timeout)));
     let again = Failure::new(error.clone()).into_error();
     assert_eq!(*error, again, "an existing identity stays");
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::exit::{Failure, add_time};
+use crate::exit::{Failure, add_context};
 
 /// Error response.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let error = add_time(*self.error);
+        let error = add_context(*self.error);
         let body = Body {
             kind: format!("urn:argus:error:{}", error.code),
             title: error.code.explanation().summary,

@@ -14,6 +14,7 @@ use argus_reconciler::{Command, clock, identity};
 use clap::ValueEnum;
 
 use super::fixture::{Fixture, RoundEnd};
+use crate::correlation;
 use crate::exit::Failure;
 
 /// Maximum time until the effect of a fault is visible.
@@ -294,7 +295,7 @@ async fn resume(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
 
 async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), RoundEnd> {
     let verb = command.verb();
-    match fixture.handle.send(command).await {
+    match fixture.handle.send(command, correlation::current().id).await {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::operation_failed(&format!("cannot send command `{verb}`"), &error).into()),
     }

@@ -9,7 +9,7 @@ use argus_core::desired::PreflightSettings;
 use argus_core::desired::admit::MAX_DIAGNOSTICS;
 use argus_core::status::{
     breaker, events_unavailable, orphan_errors, orphans, spec_errors, unavailable, unwritable,
-    with_kept_retry_after,
+    with_controller, with_kept_retry_after,
 };
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
@@ -229,7 +229,9 @@ fn list_errors(
             error.timestamp.clone_from(&old.timestamp);
         }
     }
-    errors
+    let controller = &snapshot.identity.controller;
+    let complete = |error| with_controller(error, controller);
+    errors.into_iter().map(complete).collect()
 }
 
 #[cfg(test)]

@@ -150,6 +150,15 @@ fn error_of_a_command_has_id_and_timestamp() {
         "{reported:#}"
     );
     assert!(reported["timestamp"].is_string(), "{reported:#}");
+    assert_eq!(
+        (
+            reported["correlationId"].as_str().map(str::len),
+            &reported["stage"],
+            &reported["attempt"]
+        ),
+        (Some(26), &serde_json::json!("run-command"), &serde_json::json!(1)),
+        "{reported:#}"
+    );
     assert!(
         reported["details"]["hint"]
             .as_str()

@@ -70,6 +70,16 @@ impl SourceMap {
         }
     }
 
+    /// Returns the text of every scalar with its path, in the order of the file. Items of a list have their name in the path if they
+    /// have one, else their index. Empty lists and maps are `[]` and `{}`.
+    pub fn scalars(&self) -> Vec<Scalar<'_>> {
+        let mut all = Vec::new();
+        if let Some(root) = self.root() {
+            collect_scalars(root, root.location.line, String::new(), &mut all);
+        }
+        all
+    }
+
     /// Sets the location of a diagnostic from its path, unless it has one.
     #[must_use]
     pub fn with_location(&self, mut diagnostic: Diagnostic) -> Diagnostic {
@@ -83,6 +93,57 @@ impl SourceMap {
             (None, Some(location)) => diagnostic.at(location),
             _ => diagnostic,
         }
+    }
+}
+
+/// Scalar of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scalar<'a> {
+    /// Path of its key.
+    pub path: String,
+    /// Text of the value.
+    pub text: &'a str,
+    /// Line of its key.
+    pub line: usize,
+}
+
+fn collect_scalars<'a>(node: &'a Node, line: usize, path: String, all: &mut Vec<Scalar<'a>>) {
+    match &node.kind {
+        Kind::Scalar { text, .. } => all.push(Scalar { path, text, line }),
+        Kind::List(items) if items.is_empty() => all.push(Scalar {
+            path,
+            text: "[]",
+            line,
+        }),
+        Kind::Map(entries) if entries.is_empty() => all.push(Scalar {
+            path,
+            text: "{}",
+            line,
+        }),
+        Kind::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let name = item.get("name").map(|entry| &entry.value.kind);
+                let path = match name {
+                    Some(Kind::Scalar { text, .. }) => join(&path, text),
+                    Some(Kind::List(_) | Kind::Map(_)) | None => format!("{path}[{index}]"),
+                };
+                collect_scalars(item, item.location.line, path, all);
+            }
+        }
+        Kind::Map(entries) => {
+            for entry in entries {
+                let path = join(&path, &entry.key);
+                collect_scalars(&entry.value, entry.location().line, path, all);
+            }
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
     }
 }
 

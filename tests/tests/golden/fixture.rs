@@ -372,6 +372,7 @@ impl GoldenFixture {
             until: rest.first().map(|span| moment(self.now, span)),
             reason: String::new(),
             holder: None,
+            command: None,
         });
         Ok(())
     }

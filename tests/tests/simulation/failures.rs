@@ -304,6 +304,7 @@ fn held_service_is_never_changed() {
             until: Some(until),
             reason: String::new(),
             holder: None,
+            command: None,
         });
         let before = fixture.started.len();
         let now = fixture.now;

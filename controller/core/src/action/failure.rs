@@ -33,6 +33,9 @@ pub struct ActionFailure {
     pub at: Timestamp,
     /// Number of failures in a row.
     pub attempts: u32,
+    /// Identifier of the last attempt, as in the journal; empty in the state of an earlier version.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Earlier failures in a row: the first one and the last ones, at most six.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<FailedAttempt>,
@@ -183,6 +186,7 @@ mod tests {
                 },
                 at: Timestamp(0),
                 attempts,
+                id: String::new(),
                 earlier: Vec::new(),
                 call: Box::default(),
             };

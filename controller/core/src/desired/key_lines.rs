@@ -1,4 +1,4 @@
-//! Lines of a spec file: the positions and values of the keys that errors name.
+//! Lines of a spec file: the positions and values of its keys.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,11 @@ use argus_crds::yaml::SourceMap;
 use argus_crds::{E2eSpec, SpecEdit};
 use serde::{Deserialize, Serialize};
 
+use super::spec_values::{SpecValues, spec_values};
+
 /// Keys of the environment that errors name.
-const ENVIRONMENT_KEYS: [&str; 4] = [
+const ENVIRONMENT_KEYS: [&str; 5] = [
+    "project",
     "resilience.network.portConflictStrategy",
     "isolation.portRange",
     "argus.hold",
@@ -40,6 +43,9 @@ pub struct KeyLines {
     environment: BTreeMap<String, Key>,
     /// Keys by service, relative to the path of the service.
     services: BTreeMap<String, ServiceKeys>,
+    /// Values of all keys.
+    #[serde(skip_serializing_if = "SpecValues::is_empty")]
+    values: SpecValues,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +68,10 @@ struct Key {
 impl KeyLines {
     /// Reads the positions from a parsed file.
     pub fn of(spec: &E2eSpec, source: &SourceMap) -> Self {
-        let mut lines = Self::default();
+        let mut lines = Self {
+            values: spec_values(source),
+            ..Self::default()
+        };
         for key in ENVIRONMENT_KEYS {
             lines
                 .environment
@@ -110,6 +119,21 @@ impl KeyLines {
             lines.services.insert(name.clone(), ServiceKeys { path, keys });
         }
         lines
+    }
+
+    /// Values of all keys; empty in the state of an earlier version.
+    pub fn values(&self) -> &SpecValues {
+        &self.values
+    }
+
+    /// Line of the project.
+    pub fn project(&self) -> Option<usize> {
+        self.environment.get("project").map(|key| key.line)
+    }
+
+    /// Line of a service or mock.
+    pub fn service(&self, name: &str) -> Option<usize> {
+        self.services.get(name)?.keys.get("").map(|key| key.line)
     }
 
     /// Creates a change of a key of the environment.

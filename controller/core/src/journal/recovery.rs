@@ -160,6 +160,7 @@ mod tests {
                 ..ActionRecord::default()
             },
             cause: "missing".to_owned(),
+            correlation_id: None,
         }
     }
 

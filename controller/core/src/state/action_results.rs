@@ -1,6 +1,7 @@
 //! Folds submitted and finished actions into the planner state.
 
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
+use crate::correlation;
 use crate::effect::Effect;
 use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
@@ -19,8 +20,17 @@ impl PlannerState {
         if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
             self.restarts.push(now);
         }
+        let id = correlation::action_id(step, now);
+        if let Subject::Service { environment, service } = &step.subject
+            && correlation::begins_run(&step.action)
+        {
+            let history = self.environments.entry(environment.clone()).or_default();
+            let history = history.services.entry(service.clone()).or_default();
+            history.last_start = Some(id.clone());
+        }
         let call = InFlight {
             environment: env.clone(),
+            id,
             verb: step.action.kind(),
             since: now,
             run_before: self.run_before(step, observed),
@@ -53,7 +63,10 @@ impl PlannerState {
                 let run_before = call.and_then(|call| call.run_before);
                 self.record_success(step, done, run_before, store, now);
             }
-            Err(error) => self.record_error(step, error, deadlines, store, now),
+            Err(error) => {
+                let id = call.map(|call| call.id).unwrap_or_default();
+                self.record_error(step, &id, error, deadlines, store, now);
+            }
         }
     }
 
@@ -165,6 +178,7 @@ impl PlannerState {
     fn record_error(
         &mut self,
         step: &Step,
+        id: &str,
         error: &ActionError,
         deadlines: &Deadlines,
         store: &Store,
@@ -184,7 +198,7 @@ impl PlannerState {
                 if tried.is_none() {
                     self.action_failures.remove(&step.subject);
                 }
-                self.record_failure(&step.subject, step, error.clone(), deadlines, now);
+                self.record_failure(&step.subject, step, id, error.clone(), deadlines, now);
                 return;
             }
             // Evidence that cannot be collected must not delay the restart.
@@ -206,7 +220,7 @@ impl PlannerState {
                 let error = ActionError::PullFailed(
                     "the image is missing although it was just pulled or built".to_owned(),
                 );
-                self.record_failure(&Subject::Image { key }, step, error, deadlines, now);
+                self.record_failure(&Subject::Image { key }, step, id, error, deadlines, now);
             }
             return;
         }
@@ -251,7 +265,7 @@ impl PlannerState {
             return;
         }
         self.record_refusal(step, error);
-        self.record_failure(&step.subject, step, error.clone(), deadlines, now);
+        self.record_failure(&step.subject, step, id, error.clone(), deadlines, now);
     }
 
     /// Reverts the bookkeeping of a submitted step.
@@ -268,6 +282,7 @@ impl PlannerState {
         &mut self,
         subject: &Subject,
         step: &Step,
+        id: &str,
         error: ActionError,
         deadlines: &Deadlines,
         now: Timestamp,
@@ -278,6 +293,7 @@ impl PlannerState {
             error,
             at: now,
             attempts: known.map_or(0, |failure| failure.attempts) + 1,
+            id: id.to_owned(),
             earlier: known.map(ActionFailure::failed_attempts).unwrap_or_default(),
             call: Box::new(CallArgs {
                 arguments: step.action.arguments(),

@@ -332,6 +332,7 @@ impl RunObserver<'_> {
             cause,
             hash: container.owner().and_then(|owner| owner.spec_hash),
             number: service_history.failure_count,
+            started_by: service_history.last_start.clone(),
             memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
             error: info.error.clone(),
             healthy_duration: healthy_run::healthy_duration_before(

@@ -19,6 +19,7 @@ use crate::outcome::one_line;
 mod blocking;
 pub(crate) mod breaker;
 mod call;
+mod context;
 pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
@@ -35,6 +36,7 @@ mod spec;
 mod spec_edit;
 
 pub use blocking::is_blocking;
+pub use context::with_controller;
 pub use failed_action::code_of;
 pub(super) use failed_run::error_of_last_run;
 use failed_run::{FailureContext, cause_of_spent_budget, spent_budget_error};
@@ -337,7 +339,7 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
 /// Keeps the time and id of an error that was reported before, unless the error has a time of its own.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
     // The reported errors are redacted, so the comparison needs a redacted error.
-    let error = redact::error(&redact::secrets(input), error);
+    let error = context::complete(input, redact::error(&redact::secrets(input), error));
     let Some(previous) = input.previous else {
         return error;
     };
@@ -354,6 +356,7 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
     match matching.next() {
         Some(old) => StructuredError {
             error_id: old.error_id.clone(),
+            correlation_id: old.correlation_id.clone(),
             timestamp: old.timestamp.clone(),
             ..retry_after::keep_retry_after(error, old)
         },

@@ -354,10 +354,12 @@ impl Shop {
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
             safe_mode_reason: None,
+            controller: "CONTROLLER",
             state_dir: "/srv/state",
             now: self.now,
         });
         assert_waits_are_reported(&status);
+        assert_errors_have_their_context(&status);
         status
     }
 
@@ -368,8 +370,24 @@ impl Shop {
             error,
             at: NOW,
             attempts: 2,
+            id: "ACTION".to_owned(),
             call: Box::default(),
         }
+    }
+}
+
+/// Every error names its controller, its occurrence and cause, the place in the file, the stage and the attempt.
+fn assert_errors_have_their_context(status: &EnvironmentStatus) {
+    let of_services = status.services.iter().filter_map(|row| row.last_error.as_ref());
+    for error in status.errors.iter().chain(of_services) {
+        let texts = [
+            &error.controller,
+            &error.error_id,
+            &error.correlation_id,
+            &error.stage,
+        ];
+        let is_complete = texts.into_iter().all(Option::is_some) && error.attempt >= Some(1);
+        assert!(is_complete && error.spec_path.is_some(), "{error:#?}");
     }
 }
 
@@ -536,6 +554,7 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
         error: ActionError::Busy("removal is in progress".to_owned()),
         at: NOW,
         attempts: 1,
+        id: String::new(),
         call: Box::default(),
     };
     let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {

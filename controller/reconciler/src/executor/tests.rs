@@ -77,7 +77,7 @@ async fn hanging_call_ends_at_its_deadline_with_unknown_outcome() {
     ] {
         let (mut executor, _, _dir) = executor(&[(action.verb(), FakeReply::Never)]);
         let verb = action.verb();
-        executor.submit(&shop(), step(action));
+        executor.submit(&shop(), String::new(), step(action));
         let finished = executor.next_result().await;
         let text = format!("{verb} did not answer within {seconds} s");
         assert_eq!(finished.outcome, Err(ActionError::TimedOut(text)));
@@ -88,7 +88,11 @@ async fn hanging_call_ends_at_its_deadline_with_unknown_outcome() {
 #[tokio::test(start_paused = true)]
 async fn panic_in_a_call_is_an_unknown_outcome() {
     let (mut executor, _, _dir) = executor(&[("start-container", FakeReply::Panic)]);
-    executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
+    executor.submit(
+        &shop(),
+        String::new(),
+        step(Action::StartContainer { id: id("a") }),
+    );
     let finished = executor.next_result().await;
     assert_eq!(
         finished.outcome,
@@ -107,6 +111,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
     let mut progress = executor.progress();
     executor.submit(
         &shop(),
+        String::new(),
         step(Action::PullImage {
             reference: "nginx:1".to_owned(),
         }),
@@ -114,6 +119,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
     for n in 0..10 {
         executor.submit(
             &shop(),
+            String::new(),
             step(Action::StartContainer {
                 id: id(&n.to_string()),
             }),
@@ -148,7 +154,7 @@ async fn cancelled_pull_keeps_its_log() {
     let (mut executor, _, dir) = executor(&[("pull-image", FakeReply::Never)]);
     for reference in ["nginx:1", "nginx:2"] {
         let reference = reference.to_owned();
-        executor.submit(&shop(), step(Action::PullImage { reference }));
+        executor.submit(&shop(), String::new(), step(Action::PullImage { reference }));
     }
     let mut progress = executor.progress();
     while progress.read().len() < 2 {
@@ -168,6 +174,7 @@ async fn pull_output_is_written_to_its_log() {
     let (mut executor, _, dir) = executor(&[]);
     executor.submit(
         &shop(),
+        String::new(),
         step(Action::PullImage {
             reference: "r.io/nginx:1".to_owned(),
         }),
@@ -192,7 +199,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let mut executor = Executor::new(fake, Deadlines::default(), state, journal, clock);
     for number in 0..10 {
         let id = id(&format!("c{number}"));
-        executor.submit(&shop(), step(Action::StartContainer { id }));
+        executor.submit(&shop(), String::new(), step(Action::StartContainer { id }));
     }
     let first = executor.next_result().await;
     assert_eq!(first.outcome, Ok(Done::Applied));
@@ -210,7 +217,11 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     }
     // Four permits: four actions have ended, four may be in flight, and the rest waits for a permit.
     assert!((2..=6).contains(&refused_count), "{refused_count} of 9");
-    executor.submit(&shop(), step(Action::StartContainer { id: id("probe") }));
+    executor.submit(
+        &shop(),
+        String::new(),
+        step(Action::StartContainer { id: id("probe") }),
+    );
     assert_eq!(
         executor.next_result().await.outcome,
         Ok(Done::Applied),
@@ -223,6 +234,7 @@ async fn missing_evidence_is_recorded_on_disk() {
     let (mut executor, _, dir) = executor(&[("collect-evidence", FakeReply::Never)]);
     executor.submit(
         &shop(),
+        String::new(),
         Step {
             subject: Subject::Service {
                 environment: argus_core::ident::EnvName::new("shop").unwrap(),
@@ -258,7 +270,11 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     let (mut executor, fake, (dir, _tasks)) = executor(&[("stop-container", FakeReply::Never)]);
     let state = StateDir::at(dir.path().join("state"));
     let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
-    executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
+    executor.submit(
+        &shop(),
+        String::new(),
+        step(Action::StartContainer { id: id("a") }),
+    );
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     assert_eq!(fake.engine().max_in_flight.load(Ordering::SeqCst), 1);
     assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
@@ -266,7 +282,11 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     std::fs::remove_file(state.journal()).unwrap();
     std::fs::create_dir(state.journal()).unwrap();
     for (round, name) in ["b", "c"].into_iter().enumerate() {
-        executor.submit(&shop(), step(Action::StartContainer { id: id(name) }));
+        executor.submit(
+            &shop(),
+            String::new(),
+            step(Action::StartContainer { id: id(name) }),
+        );
         let outcome = executor.next_result().await.outcome;
         assert!(
             matches!(outcome, Err(ActionError::JournalUnwritable(_))),
@@ -276,6 +296,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     // Even a read is refused: its evidence goes to the same disk.
     executor.submit(
         &shop(),
+        String::new(),
         Step {
             subject: Subject::ExtraContainer { id: id("d") },
             action: Action::CollectEvidence {
@@ -302,14 +323,22 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     );
     // A writable journal is not enough: a person must resume the controller.
     std::fs::remove_dir(state.journal()).unwrap();
-    executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
+    executor.submit(
+        &shop(),
+        String::new(),
+        step(Action::StartContainer { id: id("b") }),
+    );
     let outcome = executor.next_result().await.outcome;
     assert!(
         matches!(outcome, Err(ActionError::JournalUnwritable(_))),
         "{outcome:?}"
     );
     executor.journal.leave_safe_mode().await.unwrap();
-    executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
+    executor.submit(
+        &shop(),
+        String::new(),
+        step(Action::StartContainer { id: id("b") }),
+    );
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     assert_eq!(fake.engine().actions.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"event\":\"resumed\""), "{}", lines());

@@ -141,12 +141,12 @@ impl Journal {
     }
 
     /// Writes an intent, and returns once it is on disk.
-    pub(crate) async fn intend(&self, step: &Step) -> Result<StartedAction, ActionError> {
+    pub(crate) async fn intend(&self, step: &Step, id: &str) -> Result<StartedAction, ActionError> {
         let (reply, replied) = oneshot::channel();
         let at = self.clock.now();
         let request = WriteRequest::Intend {
             at,
-            intent: Box::new(Intent::of(step)),
+            intent: Box::new(Intent::of(step, id)),
             reply,
         };
         let closed = || ActionError::JournalUnwritable("it is closed".to_owned());
@@ -340,7 +340,7 @@ mod tests {
             action: Action::StartContainer { id },
             cause: Cause::Missing,
         };
-        let held = tokio::time::timeout(Duration::from_secs(60), journal.intend(&step)).await;
+        let held = tokio::time::timeout(Duration::from_secs(60), journal.intend(&step, "A")).await;
         assert!(held.is_err(), "an action waits for its intent");
         // Events are never delayed; those beyond the capacity are counted.
         for _ in 0..REQUEST_CAPACITY + 100 {
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(journal.dropped(), 101);
         drop(writer);
         assert!(matches!(
-            journal.intend(&step).await,
+            journal.intend(&step, "A").await,
             Err(ActionError::JournalUnwritable(_))
         ));
     }

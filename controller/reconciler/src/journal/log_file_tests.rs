@@ -25,6 +25,7 @@ fn intent(seq: u64) -> String {
         subject: argus_core::action::Subject::Network { environment },
         action: ActionRecord::default(),
         cause: "it is missing".to_owned(),
+        correlation_id: None,
     };
     record(seq, Entry::Intent(intent))
 }

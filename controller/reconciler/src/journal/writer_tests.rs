@@ -49,6 +49,7 @@ impl Fixture {
             subject: Subject::Network { environment },
             action: ActionRecord::default(),
             cause: "it is missing".to_owned(),
+            correlation_id: None,
         };
         let (requests, replies): (Vec<_>, Vec<_>) = (0..number)
             .map(|_| {

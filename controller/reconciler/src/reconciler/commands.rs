@@ -19,8 +19,9 @@ pub(super) struct PendingReply {
 
 impl<B: Backend> Reconciler<B> {
     pub(super) fn handle_command(&mut self, request: Request) {
-        let result = self.execute(&request.command);
-        self.recorder.record_command(&request.command, result.is_ok());
+        let result = self.execute(&request);
+        self.recorder
+            .record_command(&request.command, &request.id, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         match result {
             // The reply waits for the disk, because the command would not survive a crash before that.
@@ -40,7 +41,8 @@ impl<B: Backend> Reconciler<B> {
 
     /// Executes a command. [`Command::Sync`] and [`Command::ResumeController`] have no effect here, because
     /// [`Handle::send`](crate::Handle::send) has executed them.
-    fn execute(&mut self, command: &Command) -> Result<Reply, CommandError> {
+    fn execute(&mut self, request: &Request) -> Result<Reply, CommandError> {
+        let id = Some(request.id.clone());
         let specs = self.inputs.specs.borrow().clone();
         let store = self.inputs.stores.borrow().clone();
         let now = self.clock.now();
@@ -51,7 +53,7 @@ impl<B: Backend> Reconciler<B> {
             now,
         };
         let overrides = &mut self.overrides;
-        match command.clone() {
+        match request.command.clone() {
             Command::Down { environment } => overrides.take_down(&environment, inputs),
             Command::Retry {
                 environment,
@@ -92,6 +94,7 @@ impl<B: Backend> Reconciler<B> {
                     until,
                     reason,
                     holder,
+                    command: id,
                 };
                 overrides.hold(hold, inputs)
             }
@@ -106,6 +109,7 @@ impl<B: Backend> Reconciler<B> {
                     until: None,
                     reason: "cancelled".to_owned(),
                     holder: None,
+                    command: id,
                 };
                 let reply = overrides.hold(hold, inputs)?;
                 let images = overrides.images_of_only(&environment, &specs);

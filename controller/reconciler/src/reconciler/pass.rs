@@ -163,8 +163,9 @@ impl<B: Backend> Reconciler<B> {
         self.publish_breakers();
         for step in std::mem::take(&mut result.steps) {
             let planned_for = self.planner.state().in_flight.get(&step.subject);
-            if let Some(env) = planned_for.map(|in_flight| in_flight.environment.clone()) {
-                self.executor.submit(&env, step);
+            if let Some(in_flight) = planned_for {
+                self.executor
+                    .submit(&in_flight.environment, in_flight.id.clone(), step);
             }
         }
         if result.relist {

@@ -115,11 +115,12 @@ impl ReconcilerJournal {
     }
 
     /// Records that a command was accepted or refused.
-    pub(crate) fn record_command(&self, command: &Command, accepted: bool) {
+    pub(crate) fn record_command(&self, command: &Command, id: &str, accepted: bool) {
         self.journal.record_event(Event::Command {
             environment: command.environment().cloned(),
             verb: command.verb().to_owned(),
             accepted,
+            correlation_id: Some(id.to_owned()),
         });
     }
 

@@ -179,7 +179,7 @@ async fn unwritable_journal_stops_all_actions_and_is_reported() {
     run.settled().await;
     let before = run.engine().model.calls().len();
     let journal = state.join("private/journal.jsonl");
-    let refused = run.handle.send(Command::ResumeController).await;
+    let refused = run.handle.send(Command::ResumeController, String::new()).await;
     assert!(matches!(refused, Err(CommandError::Refused(_))), "{refused:?}");
     std::fs::rename(&journal, state.join("away")).unwrap();
     std::fs::create_dir(&journal).unwrap();
@@ -200,13 +200,16 @@ async fn unwritable_journal_stops_all_actions_and_is_reported() {
     run.lose("mail-smtp");
     run.pause(120).await;
     assert_eq!(run.engine().model.calls().len(), before, "nothing was done");
-    let refused = run.handle.send(Command::ResumeController).await;
+    let refused = run.handle.send(Command::ResumeController, String::new()).await;
     assert!(matches!(refused, Err(CommandError::Safe(_))), "{refused:?}");
     std::fs::remove_dir(&journal).unwrap();
     run.pause(60).await;
     assert_eq!(run.handle.snapshot().mode, Mode::Safe, "writable is not enough");
     assert_eq!(run.engine().model.calls().len(), before);
-    run.handle.send(Command::ResumeController).await.unwrap();
+    run.handle
+        .send(Command::ResumeController, String::new())
+        .await
+        .unwrap();
     let snapshot = run.settled().await;
     assert_eq!(snapshot.mode, Mode::Full);
     let failures = &snapshot.state.action_failures;

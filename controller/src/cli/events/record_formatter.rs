@@ -240,6 +240,7 @@ fn describe_event(event: &Event) -> (String, String) {
             environment,
             verb,
             accepted: taken,
+            ..
         } => {
             let of = environment.as_ref().map_or_else(controller, ToString::to_string);
             let text = if *taken { "accepted" } else { "rejected" };

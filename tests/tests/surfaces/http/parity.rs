@@ -11,7 +11,14 @@ use serde_json::{Value, json};
 use super::HttpFixture;
 
 /// Fields that differ from one response to the next.
-const MOMENTS: [&str; 5] = ["tookMs", "errorId", "timestamp", "since", "until"];
+const MOMENTS: [&str; 6] = [
+    "tookMs",
+    "errorId",
+    "correlationId",
+    "timestamp",
+    "since",
+    "until",
+];
 /// Upper bound of the automatic recovery after a crash.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Members that RFC 9457 adds to an error over HTTP.

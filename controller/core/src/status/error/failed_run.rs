@@ -122,10 +122,11 @@ impl<'a> FailureContext<'a> {
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
         let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
-        let error = match edit {
+        let mut error = match edit {
             Some(edit) => error.edit(edit),
             None => error,
         };
+        error.correlation_id.clone_from(&failed_run.started_by);
         match &failed_run.evidence {
             Some(evidence) if !evidence.stdout.is_empty() || !evidence.stderr.is_empty() => {
                 error.tails(&self.tail(&evidence.stdout), &self.tail(&evidence.stderr))
@@ -164,10 +165,9 @@ pub(super) fn of(
             map.insert("stoppedByOther".to_owned(), json!(at.to_string()));
         }
     }
-    context.with_evidence(
-        StructuredError::new(code, describe(failed_run)).details(details),
-        failed_run,
-    )
+    let number = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
+    let error = StructuredError::new(code, describe(failed_run)).details(details);
+    context.with_evidence(error.attempt(number.max(1)), failed_run)
 }
 
 /// Error of a spent restart budget, with all failures in its details.
@@ -190,7 +190,7 @@ pub(super) fn exhausted(
         None => format!("gave up after {restarts} restarts"),
     };
     let error = StructuredError::new(Code::ContainerRestartExhausted, message)
-        .attempt(restarts)
+        .attempt(restarts.max(1))
         .details(json!({
             "restarts": restarts,
             "attempts": attempts(context, failures),

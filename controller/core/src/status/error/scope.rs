@@ -1,8 +1,8 @@
 //! Location and identity of an error.
 
 use argus_crds::error::{Code, StructuredError};
-use sha2::{Digest, Sha256};
 
+use crate::correlation::identifier;
 use crate::status::StatusInput;
 use crate::time::Timestamp;
 
@@ -60,22 +60,8 @@ pub fn error_id(
     message: &str,
     at: Timestamp,
 ) -> String {
-    const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let text = format!(
-        "{environment}\0{}\0{code}\0{message}\0{}",
-        service.unwrap_or_default(),
-        at.0
-    );
-    let hash = Sha256::digest(text.as_bytes());
-    let tail = hash
-        .iter()
-        .take(10)
-        .fold(0_u128, |bits, byte| (bits << 8) | u128::from(*byte));
-    let time = u128::try_from(at.0).unwrap_or(0) % (1 << 48);
-    let bits = (time << 80) | tail;
-    let digit = |position: u32| CROCKFORD[usize::try_from((bits >> (5 * position)) & 31).unwrap_or(0)];
-    (0..26)
-        .rev()
-        .map(|position| char::from(digit(position)))
-        .collect()
+    identifier(
+        &[environment, service.unwrap_or_default(), code.as_str(), message],
+        at,
+    )
 }

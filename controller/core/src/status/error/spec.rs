@@ -100,8 +100,10 @@ pub(in crate::status) fn of_spec(
             "column": diagnostic.location.map(|position| position.column),
             "hint": forbidden.or(hint),
         }));
+        let line = diagnostic.location.map(|position| position.line);
         let diagnostic = misspelled_key(diagnostic, rejection.diagnostics).unwrap_or(diagnostic);
-        error_location.finish(error.edit(edit_of(diagnostic, rejection.spec_path)), at)
+        let edit = edit_of(diagnostic, rejection.spec_path);
+        error_location.finish(error.edit(edit).spec(rejection.spec_path, line), at)
     };
     rejection
         .diagnostics

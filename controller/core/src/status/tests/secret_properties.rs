@@ -222,7 +222,7 @@ fn records(desired: &Desired, secrets: &Secrets) -> Vec<Record> {
             seq: 1,
             at: NOW.to_string(),
             run: "RUN".to_owned(),
-            entry: Entry::Intent(Intent::of(&step.redacted(secrets))),
+            entry: Entry::Intent(Intent::of(&step.redacted(secrets), "A")),
         }
     };
     desired.services.values().map(record).collect()

@@ -327,9 +327,11 @@ fn error_of_a_hold_names_its_holder_first() {
         until,
         reason: "debugging".to_owned(),
         holder: Some("ann".to_owned()),
+        command: Some("COMMAND".to_owned()),
     });
     let why = "debugging".to_owned();
     let error = error_of_wait(shop, WaitingOn::Held { until, why });
+    assert_eq!(error.correlation_id.as_deref(), Some("COMMAND"), "{error:#?}");
     assert_eq!(error.suggested_actions[0], ActionId::ContactHolder, "{error:#?}");
     assert!(error.message.contains("by `ann` until 2026"), "{error:#?}");
     assert!(error.message.ends_with(": debugging"), "{error:#?}");
@@ -453,5 +455,49 @@ fn missing_file_of_a_mount_suggests_the_similar_one() {
         12,
         Some("./conf/ap.yaml:/b:ro"),
         Some("./conf/app.yaml:/b:ro"),
+    );
+}
+
+#[test]
+fn error_names_the_action_and_the_place_that_caused_it() {
+    let shop = failing(|run| run.started_by = Some("START".to_owned()));
+    let error = error_of(shop);
+    assert_eq!(
+        (
+            error.controller.as_deref(),
+            error.correlation_id.as_deref(),
+            error.spec_path.as_deref(),
+            error.spec_line,
+            error.stage.as_deref(),
+            error.attempt,
+        ),
+        (
+            Some("CONTROLLER"),
+            Some("START"),
+            Some(FILE),
+            Some(7),
+            Some("run-container"),
+            Some(1)
+        ),
+        "the line of the service: {error:#?}"
+    );
+    let error = error_of(failing(unhealthy(&["0.0.0.0:8080"], &[])));
+    assert_eq!(error.spec_line, Some(15), "the line of the change: {error:#?}");
+    assert_eq!(error.correlation_id, error.error_id, "without a known cause");
+    let mut shop = failing(|_| {});
+    let failure = Shop::failure(
+        ActionKind::CreateContainer,
+        ActionError::StartFailed("no".to_owned()),
+    );
+    shop.add_wait("web", WaitingOn::Failed { failure });
+    let error = shop.status().errors[0].clone();
+    assert_eq!(
+        (
+            error.correlation_id.as_deref(),
+            error.stage.as_deref(),
+            error.attempt
+        ),
+        (Some("ACTION"), Some("create-container"), Some(2)),
+        "{error:#?}"
     );
 }
