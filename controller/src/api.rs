@@ -13,6 +13,7 @@ pub(crate) mod arguments;
 pub(crate) mod breaker;
 pub(crate) mod commands;
 mod context;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod environment_summary;
 pub(crate) mod environments;

@@ -19,6 +19,7 @@ mod call;
 mod completions;
 mod demo;
 mod describe;
+mod diff;
 pub(crate) mod doctor;
 mod down;
 mod env;
@@ -106,6 +107,8 @@ commands! {
     Top(top::Top),
     /// Show all details of an environment
     Describe(describe::Describe),
+    /// Show changes of file and images since the last good revision
+    Diff(diff::Diff),
     /// Wait until environments are ready or gone
     Wait(wait::Wait),
     /// Remove environments from the engine

@@ -19,6 +19,7 @@
 //! Start with [`yaml::read`] for spec files and with [`StructuredError`] for errors.
 
 pub mod diagnostic;
+pub mod diff;
 pub mod environment;
 pub mod error;
 pub mod halt_after_same;

@@ -210,6 +210,9 @@ pub struct ServiceStatus {
     /// Image of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Id of the image of its container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
     /// Published ports of the service.
     pub ports: Vec<PortMapping>,
     /// Last error of the service.

@@ -26,7 +26,7 @@ mod port_policy;
 pub mod ports;
 mod probe;
 mod referenced_services;
-mod secret_values;
+pub(crate) mod secret_values;
 mod service_conflicts;
 mod settings;
 mod shell_words;

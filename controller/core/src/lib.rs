@@ -44,6 +44,7 @@ pub mod prune;
 pub mod reconcile;
 pub mod secrets;
 pub mod socket_access;
+pub mod spec_diff;
 pub mod state;
 pub mod status;
 pub mod time;

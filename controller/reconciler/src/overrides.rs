@@ -11,6 +11,7 @@ use std::time::Duration;
 use argus_core::desired::Accepted;
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::observed::Store;
+use argus_core::spec_diff::GoodImages;
 use argus_core::state::{Disruption, PlannerState};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease, UserRequests};
@@ -48,6 +49,9 @@ pub struct Overrides {
     pub requests: UserRequests,
     /// Newest revisions that have been Ready long enough, newest last; at most two.
     pub known_good: BTreeMap<EnvName, Vec<Arc<Accepted>>>,
+    /// Images of the newest known good revisions.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub good_images: BTreeMap<EnvName, GoodImages>,
     /// Rollbacks in effect.
     pub rollbacks: BTreeMap<EnvName, Rollback>,
     /// Copies of environments.
@@ -315,6 +319,7 @@ impl Overrides {
         let forks = &self.forks;
         let known = |env: &EnvName| specs.environments.contains_key(env) || forks.contains_key(env);
         self.known_good.retain(|env, _| known(env));
+        self.good_images.retain(|env, _| known(env));
         self.attempted.retain(|env, _| known(env));
         self.requests.holds.retain(|hold| known(&hold.environment));
     }
@@ -331,42 +336,6 @@ impl Overrides {
                 .filter_map(|env| Some((env.clone(), self.accepted(env, specs)?)))
                 .collect(),
         )
-    }
-
-    /// Stores revisions that have been Ready long enough, with the image ids of their containers. Returns the time
-    /// of the next check.
-    pub(crate) fn record_known_good(
-        &mut self,
-        desired: &DesiredState,
-        inputs: OverrideInputs<'_>,
-    ) -> Option<Timestamp> {
-        let mut next: Option<Timestamp> = None;
-        for (env, accepted) in desired {
-            let revision = &accepted.desired.revision;
-            let ready = inputs
-                .state
-                .environments
-                .get(env)
-                .is_some_and(|history| history.last_ready.as_ref() == Some(revision));
-            let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
-            let last = good_revisions
-                .last()
-                .filter(|last| last.desired.revision == *revision);
-            if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, inputs.store)) {
-                continue;
-            }
-            let good_at = known_good::good_at(env, inputs.store);
-            if good_at > inputs.now {
-                next = Some(next.map_or(good_at, |next| next.min(good_at)));
-                continue;
-            }
-            let good_revisions = self.known_good.entry(env.clone()).or_default();
-            good_revisions.retain(|good| good.desired.revision != *revision);
-            good_revisions.push(Arc::new(known_good::pinned(accepted, inputs.store)));
-            let surplus = good_revisions.len().saturating_sub(2);
-            good_revisions.drain(..surplus);
-        }
-        next
     }
 }
 

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::operation::{Effect, Operation, Route, Tool};
 use super::summary::{Summary, ToolOutput};
 use super::{
-    apply, breaker, commands, doctor, environments, events, evidence, explain, incidents, logs,
+    apply, breaker, commands, diff, doctor, environments, events, evidence, explain, incidents, logs,
     mock_requests, network, orphans, plan, preflight, prune, restart, retry, status, sync, test, validate,
     wait, why,
 };
@@ -79,6 +79,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<apply::Apply>(),
             entry_with_tool::<validate::Validate>(),
             entry_with_tool::<why::Why>(),
+            entry_with_tool::<diff::Diff>(),
             entry_with_tool::<evidence::Evidence>(),
             entry_with_tool::<logs::Logs>(),
             entry_with_tool::<events::Events>(),

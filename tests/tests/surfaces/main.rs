@@ -1,6 +1,8 @@
 //! The surfaces of a running controller: HTTP, MCP, metrics, error codes, commands that follow, and mock servers.
 
 mod codes;
+mod diff;
+mod error_context;
 mod http;
 mod mcp;
 mod metrics;

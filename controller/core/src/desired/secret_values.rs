@@ -89,6 +89,11 @@ fn is_unresolved(value: &str) -> bool {
     inner.is_some_and(|inner| !inner.contains(['{', '}']))
 }
 
+/// Returns whether a value under a secret name is no secret: a boolean, or a template.
+pub(crate) fn is_harmless(value: &str) -> bool {
+    is_plain(value.trim(), true) || is_unresolved(value)
+}
+
 /// Returns whether the value is a boolean, or a number without a secret name, which occurs in many unrelated places.
 fn is_plain(value: &str, has_secret_name: bool) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "null", "none"];

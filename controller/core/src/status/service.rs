@@ -106,6 +106,9 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         waiting_on,
         container_id: facts.container.map(|container| container.id.to_string()),
         container_name: facts.container.map(|container| container.name.clone()),
+        image_id: facts
+            .container
+            .and_then(|container| container.inspect.as_ref()?.image_id.clone()),
         image: image.or_else(|| facts.container.map(|container| container.image.clone())),
         ports: facts
             .desired

@@ -1,19 +1,82 @@
 //! Known good revisions: targets of a rollback, pinned to the images that ran.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::{Accepted, Image};
 use argus_core::ident::{EnvName, ServiceName};
-use argus_core::observed::Store;
+use argus_core::observed::{Container, Store};
+use argus_core::probe::ProbeStatus;
+use argus_core::spec_diff::{GoodImage, GoodImages};
+use argus_core::state::{EnvHistory, ServiceHistory};
 use argus_core::time::Timestamp;
+
+use super::{DesiredState, OverrideInputs, Overrides};
 
 /// Minimum time that all containers must run before their revision counts as good.
 const MIN_UPTIME: Duration = Duration::from_secs(10);
 
+impl Overrides {
+    /// Stores revisions that have been Ready long enough, with the image ids of their containers. Returns the time
+    /// of the next check.
+    pub(crate) fn record_known_good(
+        &mut self,
+        desired: &DesiredState,
+        inputs: OverrideInputs<'_>,
+    ) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        for (env, accepted) in desired {
+            let revision = &accepted.desired.revision;
+            let is_ready = |history: &&EnvHistory| {
+                history.last_ready.as_ref() == Some(revision) && is_running(env, history, inputs.store)
+            };
+            let history = inputs.state.environments.get(env).filter(is_ready);
+            let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
+            let last = good_revisions
+                .last()
+                .filter(|last| last.desired.revision == *revision);
+            let is_recorded = |last: &Arc<Accepted>| {
+                last.lines.values() == accepted.lines.values() && runs_as_pinned(last, inputs.store)
+            };
+            if history.is_none() || last.is_some_and(is_recorded) {
+                continue;
+            }
+            let good_at = good_at(env, inputs.store);
+            if good_at > inputs.now {
+                next = Some(next.map_or(good_at, |next| next.min(good_at)));
+                continue;
+            }
+            let earlier = self.good_images.get(env);
+            let running = images(accepted, inputs.store, earlier, inputs.now);
+            self.good_images.insert(env.clone(), running);
+            let good_revisions = self.known_good.entry(env.clone()).or_default();
+            good_revisions.retain(|good| good.desired.revision != *revision);
+            good_revisions.push(Arc::new(pinned(accepted, inputs.store)));
+            let surplus = good_revisions.len().saturating_sub(2);
+            good_revisions.drain(..surplus);
+        }
+        next
+    }
+}
+
+/// Reports whether no container has failed or is unhealthy. The revision may have been Ready with other images.
+fn is_running(env: &EnvName, history: &EnvHistory, store: &Store) -> bool {
+    let is_unhealthy = |service: &ServiceHistory| service.health == Some(ProbeStatus::Unhealthy);
+    let mut containers = store
+        .of(env)
+        .into_iter()
+        .flat_map(|seen| seen.containers.values());
+    let has_failed = |container: &Arc<Container>| {
+        let exit_code = container.inspect.as_ref().map(|info| info.exit_code);
+        !container.state.is_up() && exit_code != Some(0)
+    };
+    !history.services.values().any(is_unhealthy) && !containers.any(has_failed)
+}
+
 /// Time at which all running containers have run long enough. A revision that is Ready for a moment may fail in the
 /// next.
-pub(super) fn good_at(env: &EnvName, store: &Store) -> Timestamp {
+fn good_at(env: &EnvName, store: &Store) -> Timestamp {
     let containers = store
         .of(env)
         .into_iter()
@@ -23,7 +86,7 @@ pub(super) fn good_at(env: &EnvName, store: &Store) -> Timestamp {
 }
 
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.
-pub(super) fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
+fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     let mut pinned = accepted.clone();
     let ids = ids(accepted, store);
     for (name, service) in &mut pinned.desired.services {
@@ -34,9 +97,30 @@ pub(super) fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     pinned
 }
 
+/// Returns the running images, with their keys in the spec. A rollback runs image ids, so it keeps the earlier keys.
+fn images(accepted: &Accepted, store: &Store, earlier: Option<&GoodImages>, since: Timestamp) -> GoodImages {
+    let revision = accepted.desired.revision.clone();
+    let earlier = earlier.filter(|earlier| earlier.revision == revision);
+    let ids = ids(accepted, store).into_iter();
+    let image = |(name, id): (ServiceName, String)| {
+        let image = &accepted.desired.services.get(&name)?.image;
+        let known = earlier.and_then(|earlier| earlier.images.get(&name));
+        let key = match known.filter(|_| image.reference() == id) {
+            Some(known) => known.key.clone(),
+            None => image.key(),
+        };
+        Some((name, GoodImage { key, id }))
+    };
+    GoodImages {
+        revision,
+        since,
+        images: ids.filter_map(image).collect(),
+    }
+}
+
 /// Reports whether the running images are the pinned ones. Images can change within a revision, for example those
 /// of mocks after an upgrade of Argus.
-pub(super) fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
+fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
     let ids = ids(pinned, store);
     pinned
         .desired
@@ -49,7 +133,7 @@ pub(super) fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
 fn ids(accepted: &Accepted, store: &Store) -> BTreeMap<ServiceName, String> {
     let seen = store.of(&accepted.desired.env).into_iter();
     let containers = seen.flat_map(|seen| seen.containers.values());
-    let id = |container: &std::sync::Arc<argus_core::observed::Container>| {
+    let id = |container: &Arc<Container>| {
         let service = container.owner()?.service?;
         Some((service, container.inspect.as_ref()?.image_id.clone()?))
     };
@@ -58,16 +142,21 @@ fn ids(accepted: &Accepted, store: &Store) -> BTreeMap<ServiceName, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use argus_core::desired::admit::{SpecContext, admit};
+    use argus_core::desired::key_lines::KeyLines;
     use argus_core::ident::ContainerId;
     use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-    use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, WatchEvent};
+    use argus_core::observed::{Config, ContainerState, InspectInfo, Object, WatchEvent};
+    use argus_core::state::PlannerState;
 
     use super::*;
+    use crate::specs::SpecRegistry;
 
     fn store(image_id: &str) -> Store {
+        store_in(ContainerState::Running, 0, image_id)
+    }
+
+    fn store_in(state: ContainerState, exit_code: i64, image_id: &str) -> Store {
         let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "web")];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let container = Container {
@@ -75,13 +164,13 @@ mod tests {
             name: "shop-web".to_owned(),
             labels: labels.into_iter().collect(),
             image: "web:1".to_owned(),
-            state: ContainerState::Running,
+            state,
             created_at: Timestamp(1),
             networks: BTreeMap::new(),
             inspect: Some(InspectInfo {
                 started_at: Some(Timestamp(1)),
                 finished_at: None,
-                exit_code: 0,
+                exit_code,
                 oom_killed: false,
                 error: String::new(),
                 image_id: Some(image_id.to_owned()),
@@ -103,17 +192,22 @@ mod tests {
         store
     }
 
-    #[test]
-    fn new_image_of_the_same_revision_is_pinned_again() {
+    fn accepted() -> Accepted {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
-        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let accepted = Accepted {
-            desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+        let spec = read.spec.unwrap();
+        Accepted {
+            desired: admit(&spec, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
-            lines: argus_core::desired::key_lines::KeyLines::default(),
+            lines: KeyLines::of(&spec, &read.source),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
-        };
+        }
+    }
+
+    #[test]
+    fn new_image_of_the_same_revision_is_pinned_again() {
+        let accepted = accepted();
         let (old, new) = (store("sha256:old"), store("sha256:new"));
         let good = pinned(&accepted, &old);
         assert!(runs_as_pinned(&good, &old) && !runs_as_pinned(&good, &new));
@@ -125,5 +219,40 @@ mod tests {
             runs_as_pinned(&good, &Store::default()),
             "services that do not run are ignored"
         );
+    }
+
+    #[test]
+    fn only_running_images_become_good() {
+        let accepted = accepted();
+        let env = accepted.desired.env.clone();
+        let desired: DesiredState = [(env.clone(), Arc::new(accepted.clone()))].into();
+        let mut state = PlannerState::default();
+        let history = EnvHistory {
+            last_ready: Some(accepted.desired.revision.clone()),
+            ..EnvHistory::default()
+        };
+        state.environments.insert(env.clone(), history);
+        let mut overrides = Overrides::default();
+        let mut record = |store: &Store| {
+            let specs = SpecRegistry::default();
+            let now = Timestamp(60_000);
+            let inputs = OverrideInputs {
+                specs: &specs,
+                store,
+                state: &state,
+                now,
+            };
+            overrides.record_known_good(&desired, inputs);
+            let good = overrides.good_images.get(&env);
+            good.map(|good| good.images.values().next().unwrap().clone())
+        };
+        let failed = |id| store_in(ContainerState::Exited, 1, id);
+        assert_eq!(record(&failed("sha256:bad")), None);
+        let good = record(&store("sha256:good")).unwrap();
+        assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
+        let after = record(&failed("sha256:bad")).unwrap();
+        assert_eq!(after, good, "the image of a failed container is not good");
+        let values = overrides.known_good[&env][0].lines.values();
+        assert_eq!(values["services.web.image"], "web:1");
     }
 }

@@ -136,6 +136,9 @@ fn shown() -> Vec<Thing> {
         thing("why same web")
             .get("/api/v1/environments/same/services/web/why")
             .mcp("argus_why", web(json!({}))),
+        thing("diff same")
+            .get("/api/v1/environments/same/diff")
+            .mcp("argus_diff", env.clone()),
         thing("network same")
             .get("/api/v1/environments/same/network")
             .mcp("argus_network", env.clone()),
