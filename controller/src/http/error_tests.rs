@@ -87,6 +87,7 @@ async fn http_serves_status_errors_with_all_fields() {
     }
 }
 
+// Requirements: FR-R02
 #[tokio::test]
 async fn http_problem_has_all_error_fields() {
     for code in Code::ALL {

@@ -312,6 +312,7 @@ fn every_tool_has_a_description_and_schemas() {
     assert!(all < 24_000, "{all}");
 }
 
+// Requirements: SC-R08
 #[test]
 fn every_error_matches_every_output_schema() {
     // The official TypeScript client validates error results as well.

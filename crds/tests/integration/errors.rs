@@ -7,6 +7,7 @@ use argus_crds::error::Category;
 use argus_crds::{ActionId, Code, SpecEdit, StructuredError};
 use serde_json::json;
 
+// Requirements: FR-R01
 #[test]
 fn every_code_has_a_complete_table_entry() {
     let mut seen = BTreeSet::new();
@@ -40,6 +41,7 @@ const DEMANDED: &[(&str, &str, &str)] = &[
     ("PORT_CONFLICT", "network", "recoverable"),
 ];
 
+// Requirements: FR-R02
 #[test]
 fn required_codes_have_their_category_and_severity() {
     for (code, category, severity) in DEMANDED {

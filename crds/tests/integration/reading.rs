@@ -182,6 +182,7 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
     );
 }
 
+// Requirements: FR-R30
 #[test]
 fn defaults_match_the_format() {
     let spec = read("e2e.yaml", b"project: {name: a}\n").spec.unwrap();

@@ -16,6 +16,7 @@ fn through(proxy: &Proxy) -> RunOptions {
     }
 }
 
+// Requirements: SC-R07
 #[test]
 fn spec_file_becomes_a_stable_environment() {
     let engine = engine();

@@ -20,6 +20,7 @@ mocks:
   pay: { image: "busybox:local", port: 18610, args: "httpd -f -p 18610" }
 "#;
 
+// Requirements: FR-R06
 #[test]
 fn every_object_names_its_run_and_creation_time() {
     let engine = PrivateEngine::start();

@@ -23,6 +23,7 @@ fn mappings(status: &Value) -> Vec<(u64, u64)> {
         .collect()
 }
 
+// Requirements: FR-R12, FR-R13
 #[test]
 fn ports_held_by_processes_move() {
     let engine = engine();
@@ -80,6 +81,7 @@ fn start_up(argus: &Controller<'_>, name: &str, ports: &[u16]) -> (f64, Vec<Valu
     (took, failed.into_iter().filter(is_failed).collect())
 }
 
+// Requirements: SC-R04
 #[test]
 fn ten_taken_ports_cost_no_failed_start() {
     let engine = engine();
@@ -113,6 +115,7 @@ fn ten_taken_ports_cost_no_failed_start() {
     );
 }
 
+// Requirements: FR-R12
 #[test]
 fn command_with_its_port_is_reached_after_a_move() {
     let engine = engine();
@@ -133,6 +136,7 @@ fn command_with_its_port_is_reached_after_a_move() {
     drop(holder);
 }
 
+// Requirements: FR-R14
 #[test]
 fn taken_port_waits_under_strategy_fail() {
     let engine = engine();

@@ -30,6 +30,7 @@ fn error<'v>(status: &'v Value, code: &str) -> Option<&'v Value> {
     errors.iter().find(|error| error["code"] == code)
 }
 
+// Requirements: FR-R18, FR-R21
 #[test]
 fn half_made_start_opens_the_breaker_until_reset() {
     let engine = engine();
@@ -107,6 +108,7 @@ fn half_made_start_opens_the_breaker_until_reset() {
     );
 }
 
+// Requirements: FR-R22
 #[test]
 fn open_breaker_closes_after_one_call() {
     let engine = engine();
@@ -206,6 +208,7 @@ fn hanging_engine_is_reported_and_survived() {
 /// Limit of a command that needs the engine while its breaker is open. The benchmark measures the time.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 
+// Requirements: FR-R20, SC-R03
 #[test]
 fn commands_end_immediately_while_the_breaker_is_open() {
     let engine = engine();

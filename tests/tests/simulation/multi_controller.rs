@@ -644,6 +644,7 @@ fn left(controllers: &Controllers) -> usize {
             .count()
 }
 
+// Requirements: FR-R15
 #[test]
 fn orphans_of_dead_controllers_go_after_their_grace() {
     let mut controllers = Controllers::new(3, FaultProfile::no_faults());
@@ -690,6 +691,7 @@ fn report_only_orphans_go_on_request() {
     assert_eq!(controllers.offence(), None);
 }
 
+// Requirements: FR-R16
 #[test]
 fn orphans_of_other_projects_stay_until_named() {
     let mut controllers = Controllers::new(3, FaultProfile::no_faults());

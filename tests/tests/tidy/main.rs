@@ -11,6 +11,7 @@ mod code_map;
 mod dependencies;
 mod language;
 mod module_graph;
+mod requirements;
 
 const MAX_LINES: usize = 400;
 

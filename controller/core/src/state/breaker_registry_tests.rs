@@ -71,6 +71,7 @@ fn failures_of_one_resource_open_no_breaker() {
     }
 }
 
+// Requirements: FR-R19
 #[test]
 fn five_failures_open_the_breakers_of_environment_and_engine() {
     for outcome in [
@@ -236,6 +237,7 @@ fn ramp_up_ends_after_its_limit() {
     assert_eq!(breakers.blocked_by(&env("b"), Timestamp(5_000)), None);
 }
 
+// Requirements: FR-R21
 #[test]
 fn reset_half_opens_breakers() {
     let mut breakers = BreakerRegistry::default();

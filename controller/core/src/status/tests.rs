@@ -572,6 +572,7 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
     assert_eq!(ended.errors, []);
 }
 
+// Requirements: FR-R13
 #[test]
 fn moved_port_is_reported_everywhere() {
     let mut shop = Shop::ready();

@@ -51,6 +51,7 @@ services:
     container: {name: shop-db, environment: {C: "{{uuid}}"}}
 "#;
 
+// Requirements: FR-R30, SC-R07
 #[test]
 fn minimal_file_gets_all_defaults() {
     let desired = desired(
@@ -427,5 +428,48 @@ fn work_trees_with_namespaces_do_not_conflict() {
             .map(|diagnostic| diagnostic.path.as_str())
             .collect::<Vec<_>>(),
         ["isolation.namespace"]
+    );
+}
+
+// Requirements: FR-R29
+#[test]
+fn resilience_section_sets_every_setting() {
+    let text = "version: \"1\"
+project: { name: shop }
+resilience:
+  preflight: { enabled: false, diskSpaceThreshold: 3GB, cleanOrphans: false }
+  container: { restartOnFailure: false, maxRestarts: 7, restartDelay: 9s, restartBackoff: linear }
+  network: { portConflictStrategy: fail, verifyConnectivity: false }
+  circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 10000 }
+services:
+  web: { image: \"web:1\", container: { name: shop-web } }
+";
+    let desired = admission(text, &context()).desired.unwrap();
+    let (preflight, restart) = (desired.preflight, &desired.restart);
+    assert_eq!(
+        (
+            preflight.enabled,
+            preflight.disk_space_threshold,
+            desired.clean_orphans
+        ),
+        (false, 3_000_000_000, false)
+    );
+    assert_eq!(
+        (
+            restart.enabled,
+            restart.max_restarts,
+            restart.delay,
+            restart.growth
+        ),
+        (false, 7, Duration::from_secs(9), Growth::Linear)
+    );
+    assert_eq!(
+        (desired.ports.strategy, desired.verify_connectivity),
+        (PortStrategy::Fail, false)
+    );
+    let breaker = desired.breaker.unwrap();
+    assert_eq!(
+        (breaker.threshold, breaker.cooldown),
+        (3, Duration::from_secs(10))
     );
 }

@@ -42,6 +42,7 @@ fn results(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
+// Requirements: FR-R04, FR-R25
 #[test]
 fn healthy_engine_passes_with_and_without_controller() {
     // A private engine, because parallel tests create orphans on purpose.
@@ -73,6 +74,7 @@ fn healthy_engine_passes_with_and_without_controller() {
     );
 }
 
+// Requirements: FR-R03
 #[test]
 fn lost_engine_fails_one_check_and_skips_others() {
     let engine = engine();
@@ -213,6 +215,7 @@ fn ports_images_and_journal_checks_can_fail() {
     );
 }
 
+// Requirements: FR-R03
 #[test]
 fn exhausted_pools_and_small_disks_are_reported() {
     let engine = PrivateEngine::start();

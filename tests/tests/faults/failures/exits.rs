@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use super::case::{Case, SLACK, assert_delay, once, shell, started};
 
+// Requirements: FR-R07, FR-R10, SC-R05
 #[test]
 fn crash_is_reported_with_last_lines_and_restarted() {
     let script = once("echo working; echo out of ideas >&2; exit 1");

@@ -103,6 +103,7 @@ fn expired_test_lease_ends() {
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
 
+// Requirements: FR-R23
 #[test]
 fn test_is_refused_on_missing_or_unverified_services() {
     let (case, before) = sick("useless", 18343);

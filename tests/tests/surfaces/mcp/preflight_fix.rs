@@ -69,6 +69,7 @@ fn fixture_with(project: &str, port: u16) -> (McpFixture, String) {
     (fixture, name)
 }
 
+// Requirements: FR-R26
 #[test]
 fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
