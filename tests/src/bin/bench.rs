@@ -27,6 +27,8 @@ mod micro;
 mod mock;
 #[path = "../bench/outage.rs"]
 mod outage;
+#[path = "../bench/ports.rs"]
+mod ports;
 #[path = "../bench/raw.rs"]
 mod raw;
 
@@ -67,6 +69,9 @@ fn main() {
     }
     if wanted("heal") {
         heal(&engine, &mut figures);
+    }
+    if wanted("ports") {
+        ports::run(&engine, pairs, &mut figures);
     }
     if wanted("breaker") {
         outage::breaker(&engine, &mut figures);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
@@ -248,6 +248,7 @@ fn plant(engine: &PrivateEngine) {
     engine.docker_ok(&["network", "connect", "left-network", "left-1"]);
 }
 
+// Requirements: FR-R15, FR-R16
 #[test]
 fn twenty_deaf_orphans_are_removed_within_30_s() {
     let engine = engine();
@@ -330,4 +331,56 @@ fn another_projects_go_when_a_person_names_it(
             .map(str::to_owned)
             .into()
     );
+}
+
+// Requirements: FR-R17
+#[test]
+fn orphan_in_use_delays_no_other_removal() {
+    let engine = engine();
+    let label = |(key, value): &(&str, &str)| format!("--label=argusai.{key}={value}");
+    let labels: Vec<String> = dead("busyorph", "dead").iter().map(label).collect();
+    let words = ["network", "create", "busyorph-network"].map(str::to_owned);
+    let words: Vec<&str> = words.iter().chain(&labels).map(String::as_str).collect();
+    engine.docker_ok(&words);
+    // A foreign container uses the network, so the engine refuses its removal.
+    let user = [
+        "run",
+        "-d",
+        "--name",
+        "busyorph-user",
+        "--network",
+        "busyorph-network",
+    ];
+    engine.docker_ok(&[&user[..], &["busybox:local", "sleep", "3600"]].concat());
+    for number in 0..3 {
+        let name = format!("busyorph-{number}");
+        deaf(engine, &name, "busybox:local", &dead("busyorph", "dead"));
+    }
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "version: \"1\"\nproject: { name: busyorph }\nservices:\n  app: { image: \"busybox:local\", container: { name: busyorph-app } }\n",
+    );
+    let failed = argus.wait_until(
+        LIMIT * 2,
+        "the network is reported, the containers are gone",
+        || {
+            let status = argus.controller_status();
+            let orphans = status["orphans"].as_array()?;
+            let network = orphans.iter().find(|one| one["name"] == "busyorph-network")?;
+            let is_gone = (0..3).all(|number| engine.inspect(&format!("busyorph-{number}")).is_none());
+            (network["result"] == "failed" && is_gone).then(|| network.clone())
+        },
+    );
+    assert!(text(&failed["message"]).contains("busyorph-user"), "{failed:#}");
+    assert!(
+        running(engine, "busyorph-user"),
+        "a foreign container is never changed"
+    );
+    // The removal continues automatically.
+    engine.docker_ok(&["rm", "-f", "busyorph-user"]);
+    argus.wait_until(LIMIT * 2, "the network is gone", || {
+        let found = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=busyorph-network"]);
+        found.trim().is_empty().then_some(())
+    });
 }

@@ -225,3 +225,41 @@ fn ten_environments_recover_from_an_engine_restart() {
     assert_eq!(counted("POST /containers/*/stop"), 0, "{counts:?}");
     assert_eq!(counted("POST /containers/*/restart"), 0, "{counts:?}");
 }
+
+#[test]
+fn services_start_in_order_after_an_engine_restart() {
+    let engine = prepared(Options::default());
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("ordered", 18730, "one"));
+    argus.wait_ready("ordered", LIMIT);
+    let before = container_runs(&engine, "ordered");
+    let events = |after: &str| -> Value {
+        let output = argus.cli(&[
+            "events", "ordered", "--type", "intent", "--after", after, "--tail", "1000", "-o", "json",
+        ]);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let last = events("0")["last"].to_string();
+    engine.restart();
+    argus.wait_status("ordered", LIMIT * 2, "is ready with new runs", |status| {
+        let now = container_runs(&engine, "ordered");
+        is_fresh_and_ready(status)
+            && now.len() == 3
+            && now.iter().all(|(name, run)| before.get(name) != Some(run))
+    });
+    let items = events(&last)["items"].as_array().cloned().unwrap_or_default();
+    let starts: Vec<String> = items
+        .iter()
+        .filter(|intent| {
+            intent["action"]["verb"] == "start-container" || intent["action"]["verb"] == "startContainer"
+        })
+        .map(|intent| text(&intent["subject"]["service"]))
+        .collect();
+    // A dependency becomes healthy before its dependents start.
+    let first = |name: &str| starts.iter().position(|started| started == name);
+    let order = ["db", "api", "web"].map(first);
+    assert!(
+        order.iter().all(Option::is_some) && order.is_sorted(),
+        "{starts:?}"
+    );
+}
