@@ -1,11 +1,13 @@
 //! Implements `scripts/selftest`: injects every recoverable fault into environments on a private engine, and counts
-//! recoveries.
+//! recoveries. A recovery is complete when the suites of the environment pass again. It also counts failed actions with and without
+//! preflight.
 #![allow(
     clippy::expect_used,
     clippy::panic,
     reason = "a failed measurement ends with a message"
 )]
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,6 +18,11 @@ use serde_json::{Value, json};
 
 #[path = "../selftest/disk.rs"]
 mod disk;
+#[path = "../selftest/preflight.rs"]
+mod preflight;
+
+/// Page with the tables of a complete run.
+const PAGE: &str = "docs/selftest.md";
 
 /// Time limit of a recovery.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
@@ -140,15 +147,18 @@ fn web(env: &str) -> String {
     format!("{env}-web")
 }
 
-/// Spec of two services. `web` ends on a signal, and fills its memory when `/tmp/boom` exists.
+/// Spec of two services with the default restart budget, and a suite. `web` ends on a signal, and fills its memory when `/tmp/boom`
+/// exists.
 ///
 /// The engine's disk is small, so the spec sets the free space that it requires.
 fn spec(env: &str, port: usize, free: &str) -> String {
     format!(
         r#"version: "1"
 project: {{ name: {env} }}
-resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }}, preflight: {{ diskSpaceThreshold: {free} }} }}
-argus: {{ restart: {{ window: 1s, resetAfter: 1s }} }}
+resilience: {{ preflight: {{ diskSpaceThreshold: {free} }} }}
+tests:
+  suites:
+    - {{ name: Page, id: page, runner: shell, command: 'busybox wget -q -O /dev/null "$ARGUS_WEB_URL/etc/passwd"' }}
 services:
   db:
     image: {IMAGE}
@@ -238,7 +248,13 @@ impl Bench<'_> {
             && status["stale"] != true
     }
 
-    /// Time until the environment is whole again. `None` if that takes too long.
+    /// True if the suites of the environment pass. Its restart budget is whole after that, so that rounds do not share one.
+    fn passes_suites(&self, env: &str) -> bool {
+        let passed = self.argus.cli(&["test", "run", env]).status.success();
+        self.argus.cli(&["retry", env]).status.success() && passed
+    }
+
+    /// Time until the environment is whole again. `None` if that takes too long, or if its suites fail after that.
     fn healed(&self, env: &str, fault: &Fault, round: u32) -> Option<Duration> {
         let before = self.run(env);
         let started = now();
@@ -247,7 +263,8 @@ impl Bench<'_> {
             let again = !fault.restarts || self.run(env) != before;
             (again && self.is_whole(env)).then_some(())
         })?;
-        now().duration_since(started).ok()
+        let took = now().duration_since(started).ok();
+        took.filter(|_| self.passes_suites(env))
     }
 }
 
@@ -277,7 +294,8 @@ fn main() -> ExitCode {
         .iter()
         .filter(|fault| is_wanted(fault.name) || is_wanted(RESTART))
         .collect();
-    assert!(!all.is_empty() || is_wanted(disk::NAME), "--only names no fault");
+    let is_apart = is_wanted(disk::NAME) || is_wanted(preflight::NAME);
+    assert!(!all.is_empty() || is_apart, "--only names no fault");
     let wanted: Vec<&Fault> = all
         .iter()
         .copied()
@@ -321,10 +339,22 @@ fn main() -> ExitCode {
     if is_wanted(RESTART) {
         rows.push(daemon_restarts(&bench, &all, rounds));
     }
-    report(&rows);
+    // The engine's disk is full at times, so nothing else may run.
+    let compared = if is_wanted(preflight::NAME) {
+        preflight::rounds(&engine, rounds)
+    } else {
+        Vec::new()
+    };
+    let tables = format!("{}\n{}", table(&rows), preflight::table(&compared));
+    println!("{tables}");
+    if only.is_none() && std::env::args().any(|argument| argument == "--write") {
+        std::fs::write(PAGE, page(&tables, rounds)).expect("the page is writable");
+    }
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
     let total: u32 = rows.iter().map(|row| row.rounds).sum();
-    ExitCode::from(u8::from(recovered < total as usize || total == 0))
+    let has_run = total > 0 || !compared.is_empty();
+    let is_good = recovered == total as usize && preflight::is_met(&compared);
+    ExitCode::from(u8::from(!has_run || !is_good))
 }
 
 /// Restarts the daemon under all environments together.
@@ -337,7 +367,8 @@ fn daemon_restarts(bench: &Bench<'_>, faults: &[&Fault], rounds: u32) -> Row {
         let whole = wait::poll(HEALED_WITHIN, || {
             envs.iter().all(|env| bench.is_whole(env)).then_some(())
         });
-        times.extend(whole.and_then(|()| now().duration_since(started).ok()));
+        let took = whole.and_then(|()| now().duration_since(started).ok());
+        times.extend(took.filter(|_| envs.iter().all(|env| bench.passes_suites(env))));
     }
     Row {
         name: RESTART,
@@ -346,17 +377,27 @@ fn daemon_restarts(bench: &Bench<'_>, faults: &[&Fault], rounds: u32) -> Row {
     }
 }
 
-fn report(rows: &[Row]) {
-    println!(
-        "{:<16} {:>9} {:>8} {:>8}",
-        "TROUBLE", "RECOVERED", "MEDIAN", "LONGEST"
-    );
+/// Table of the recoveries, in Markdown.
+fn table(rows: &[Row]) -> String {
+    let mut text = "| fault | recovered | median | longest |\n|---|---|---|---|\n".to_owned();
     for row in rows {
-        println!("{}", line(row));
+        let _ = writeln!(text, "{}", line(row));
     }
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
     let total: u32 = rows.iter().map(|row| row.rounds).sum();
-    println!("{:<16} {recovered:>4}/{total}", "all");
+    let _ = writeln!(text, "| all | {recovered}/{total} | | |");
+    text
+}
+
+/// The page `docs/selftest.md`.
+fn page(tables: &str, rounds: u32) -> String {
+    format!(
+        "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`; do not edit.\n\n\
+         The first table counts recoveries on a private engine, with the default restart budgets. An environment has recovered if all its \
+         services are healthy again, no extra object exists, and its suites pass. The times do not include the suites.\n\n\
+         The second table counts the rounds in which an action of the controller failed, with preflight and without. In each round, the \
+         engine has one problem before the environment is created: an orphan has the name of a container, or the disk is full.\n\n{tables}"
+    )
 }
 
 fn line(row: &Row) -> String {
@@ -366,9 +407,10 @@ fn line(row: &Row) -> String {
         time.map_or_else(|| "-".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()))
     };
     format!(
-        "{:<16} {:>9} {:>8} {:>8}",
+        "| `{}` | {}/{} | {} | {} |",
         row.name,
-        format!("{}/{}", times.len(), row.rounds),
+        times.len(),
+        row.rounds,
         seconds(times.get(times.len() / 2)),
         seconds(times.last())
     )

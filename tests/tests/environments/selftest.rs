@@ -93,6 +93,7 @@ fn prepared() -> PrivateEngine {
     engine
 }
 
+// Requirements: SC-R01
 #[test]
 fn selftest_recovers_all_and_cleans_up() {
     let engine = prepared();
@@ -197,4 +198,21 @@ fn selftest_without_an_engine_starts_nothing() {
     let error: Value = serde_json::from_slice(&output.stderr).expect("an error as JSON");
     assert_eq!(error["code"], "DOCKER_UNAVAILABLE");
     assert!(run.is_tidy() && running(&engine, "foreign"));
+}
+
+// Requirements: SC-R02
+#[test]
+fn preflight_prevents_failed_actions() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selftest"));
+    let output = command
+        .args(["--only", "preflight", "--rounds", "1"])
+        .output()
+        .expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("100 % fewer"), "{text}");
 }
