@@ -313,6 +313,9 @@ fn missing() -> Vec<Thing> {
         thing("why missing")
             .get("/api/v1/environments/missing/why")
             .mcp("argus_why", no_one.clone()),
+        thing("diff missing")
+            .get("/api/v1/environments/missing/diff")
+            .mcp("argus_diff", no_one.clone()),
         thing("network missing")
             .get("/api/v1/environments/missing/network")
             .mcp("argus_network", no_one.clone()),

@@ -187,6 +187,9 @@ fn query_steps(name: &str) -> Vec<Step> {
         ("argus_why", env.clone(), |answer| {
             assert_eq!(good(answer)["phase"], "Ready");
         }),
+        ("argus_diff", env.clone(), |answer| {
+            assert!(good(answer)["keys"].is_array());
+        }),
         (
             "argus_logs",
             of(name, &json!({ "service": "web", "tail": 5 })),
