@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_core::failed_run;
-use argus_core::failed_run::FailedRun;
-use argus_core::failed_run::FailureKind;
+use argus_core::failed_run::{FailedRun, FailureKind, RunFacts, Stopper};
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
@@ -25,16 +23,33 @@ pub(crate) struct RunSummary {
     pub(crate) kind: Option<FailureKind>,
     /// Number of the failed run, counted per service from 1. It identifies the evidence.
     pub(crate) run: u64,
+    /// Revision of the environment at the creation of the container.
+    pub(crate) revision: Option<String>,
+    /// Spec hash of the container.
+    pub(crate) spec_hash: Option<String>,
+    /// Image reference of the container.
+    pub(crate) image: Option<String>,
+    /// Id of its image.
+    pub(crate) image_id: Option<String>,
     /// Start of the run (RFC 3339).
     pub(crate) started_at: Option<String>,
-    /// End of the run (RFC 3339).
+    /// End of the run, or the time at which its health check had failed too often (RFC 3339).
     pub(crate) ended_at: Option<String>,
-    /// Exit code, as the engine reports it.
+    /// Time between start and end, in milliseconds.
+    pub(crate) duration_ms: Option<u64>,
+    /// First failed probe of a run whose health check failed (RFC 3339).
+    pub(crate) failing_since: Option<String>,
+    /// Exit code, as the engine reports it; `null` if the container still ran.
     pub(crate) exit_code: Option<i64>,
     /// False if the engine lost the exit code of the process.
     pub(crate) exit_code_known: Option<bool>,
     /// Name of the signal behind the exit code, such as `SIGKILL`.
     pub(crate) signal: Option<String>,
+    /// Party that stopped the container: `argus`, `otherClient` or `engine`; `null` if the process ended without a stop.
+    #[schemars(with = "Option<String>")]
+    pub(crate) stopped_by: Option<Stopper>,
+    /// Time of this stop (RFC 3339).
+    pub(crate) stopped_at: Option<String>,
     /// Out-of-memory flag of the engine.
     pub(crate) oom_killed: bool,
     /// True if the kernel reported an out-of-memory event.
@@ -45,8 +60,10 @@ pub(crate) struct RunSummary {
     pub(crate) memory_limit: Option<u64>,
     /// Highest measured memory use in bytes.
     pub(crate) memory_peak: Option<u64>,
-    /// Last line on stderr, without secrets.
-    pub(crate) last_line: Option<String>,
+    /// Error that the engine recorded for the container.
+    pub(crate) engine_error: Option<String>,
+    /// Last lines on stderr, at most five, without secrets.
+    pub(crate) last_lines: Vec<String>,
     /// Responses of its ports after the failure, by request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[serde(rename = "probeAnswers")]
@@ -56,21 +73,11 @@ pub(crate) struct RunSummary {
 impl From<&FailedRun> for RunSummary {
     fn from(failed_run: &FailedRun) -> Self {
         Self {
-            kind: Some(failed_run::kind(failed_run)),
-            run: failed_run.number,
-            started_at: failed_run.started_at.map(|at| at.to_string()),
-            ended_at: Some(failed_run.at.to_string()),
-            exit_code: Some(failed_run.exit_code),
+            // The saved state contains no effects of engine outages, and texts without redaction.
             exit_code_known: None,
-            signal: failed_run::signal(failed_run.exit_code).map(str::to_owned),
-            oom_killed: failed_run.oom_killed,
-            oom_event: failed_run.oom_event,
-            oom_suspected: failed_run::oom_suspected(failed_run),
-            memory_limit: failed_run.memory_limit,
-            memory_peak: failed_run.peak(),
-            // The saved state contains the line without redaction.
-            last_line: None,
-            network_diagnostics: BTreeMap::new(),
+            image: None,
+            engine_error: None,
+            ..Self::from_facts(&RunFacts::of(failed_run, false))
         }
     }
 }
@@ -78,14 +85,34 @@ impl From<&FailedRun> for RunSummary {
 impl RunSummary {
     /// Summary from the evidence alone, for runs that neither status nor saved state contain.
     pub(crate) fn from_evidence(facts: &EvidenceFacts) -> Option<Self> {
-        let exit_code = facts.exit_code?;
-        Some(Self {
-            run: facts.run,
-            started_at: facts.started_at.clone(),
-            exit_code: Some(exit_code),
-            signal: failed_run::signal(exit_code).map(str::to_owned),
-            ..Self::default()
-        })
+        let is_known = facts.run.kind.is_some() || facts.run.exit_code.is_some();
+        is_known.then(|| Self::from_facts(&facts.run))
+    }
+
+    /// Adds what only the evidence contains: texts without secrets.
+    pub(crate) fn with_evidence(self, facts: &EvidenceFacts) -> Self {
+        Self {
+            image: self.image.or_else(|| facts.run.image.clone()),
+            engine_error: self.engine_error.or_else(|| facts.run.engine_error.clone()),
+            ..self
+        }
+    }
+
+    /// The facts have the same names as the fields of this type.
+    fn from_facts(facts: &RunFacts) -> Self {
+        let value = serde_json::to_value(facts).unwrap_or_default();
+        serde_json::from_value(value).unwrap_or_default()
+    }
+
+    /// Party that stopped the container in words, such as `another client at 2026-11-21T10:00:00Z`.
+    pub(crate) fn format_stop(&self) -> Option<String> {
+        let by = match self.stopped_by? {
+            Stopper::Argus => "Argus",
+            Stopper::OtherClient => "another client",
+            Stopper::Engine => "the engine",
+        };
+        let at = self.stopped_at.as_deref();
+        Some(by.to_owned() + &at.map_or_else(String::new, |at| format!(" at {at}")))
     }
 
     /// End in words, such as `exit code 3 after 7s`.

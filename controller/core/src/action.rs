@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
+use crate::failed_run::FailedRun;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
-use crate::time::Timestamp;
 
 mod call;
 mod cause;
@@ -225,21 +225,13 @@ pub enum Action {
     },
     /// Collect the evidence of a failed run before its container changes. Changes nothing.
     CollectEvidence {
-        /// Id of the container.
-        id: ContainerId,
-        /// Number of the failure within its service, from 1.
-        number: u64,
-        /// Start of the run.
-        since: Option<Timestamp>,
-        /// Exit code; `None` if the container still runs.
-        exit_code: Option<i64>,
+        /// Run to collect it from.
+        run: Box<FailedRun>,
         /// Port of its probe; probed once more if the container still runs.
         port: Option<u16>,
         /// True if its probe sends HTTP requests.
         #[serde(default)]
         http: bool,
-        /// Last outputs of the probe, oldest first, stored with the evidence.
-        probe_output: Vec<String>,
         /// True if an outage of the engine caused the failure.
         #[serde(default)]
         by_engine: bool,
@@ -288,9 +280,9 @@ impl Action {
             | Self::UnpauseContainer { id }
             | Self::RenameContainer { id, .. }
             | Self::RemoveContainer { id, .. }
-            | Self::CollectEvidence { id, .. }
             | Self::CopyFile { id, .. }
             | Self::ConnectNetwork { container: id, .. } => Some(id),
+            Self::CollectEvidence { run, .. } => Some(&run.container),
             _ => None,
         }
     }

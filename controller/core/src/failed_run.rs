@@ -5,8 +5,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ident::{ContainerId, ContainerSpecHash};
+use crate::observed::Container;
 use crate::outcome::Evidence;
 use crate::time::Timestamp;
+
+mod facts;
+
+pub use facts::{RunFacts, Stopper};
+
+/// Number of last lines on stderr that an error contains.
+pub const REPORTED_LINES: usize = 5;
 
 /// A failed run: an unexpected end of a container, or a probe that failed more often than its `retries` allow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +43,18 @@ pub struct FailedRun {
     /// Spec hash of the container; another hash is another try.
     #[serde(default)]
     pub hash: Option<ContainerSpecHash>,
+    /// Revision of the environment at the creation of the container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+    /// Image reference of the container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// Id of its image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// Party that stopped the container after the failed health check, and the time of the stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<(Stopper, Timestamp)>,
     /// Number of the failure within its service, from 1; names its evidence.
     #[serde(default)]
     pub number: u64,
@@ -86,6 +106,10 @@ impl FailedRun {
             oom_event: false,
             cause: FailureCause::Exited,
             hash: None,
+            revision: String::new(),
+            image: String::new(),
+            image_id: None,
+            stopped: None,
             number: 0,
             started_by: None,
             memory_limit: None,
@@ -98,6 +122,33 @@ impl FailedRun {
             budget_reset: false,
             recovered_at: None,
             healthy_duration: None,
+        }
+    }
+
+    /// Creates a failure from the state of its container.
+    pub fn observed(container: &Container, at: Timestamp) -> Self {
+        let owner = container.owner();
+        let failed_run = Self {
+            oom_event: container.oom_at.is_some(),
+            revision: owner
+                .as_ref()
+                .map(|owner| owner.revision.clone())
+                .unwrap_or_default(),
+            hash: owner.and_then(|owner| owner.spec_hash),
+            image: container.image.clone(),
+            ..Self::of(container.id.clone(), at)
+        };
+        match &container.inspect {
+            Some(info) => Self {
+                started_at: info.started_at,
+                exit_code: info.exit_code,
+                oom_killed: info.oom_killed,
+                image_id: info.image_id.clone(),
+                memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
+                error: info.error.clone(),
+                ..failed_run
+            },
+            None => failed_run,
         }
     }
 

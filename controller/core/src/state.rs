@@ -39,6 +39,7 @@ mod refused_call;
 mod requested_restart;
 pub mod restart;
 pub mod run_count;
+mod stopped_run;
 
 pub use breaker_registry::BreakerRegistry;
 pub use ended_budget::EndedBudget;

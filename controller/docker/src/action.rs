@@ -49,16 +49,10 @@ async fn perform(shared: &Shared, action: &Action, progress: &dyn Progress) -> R
         Action::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => image::build::build(shared, build, progress).await,
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
-        Action::CollectEvidence {
-            id,
-            since,
-            port,
-            http,
-            ..
-        } => {
+        Action::CollectEvidence { run, port, http, .. } => {
             let run = evidence::Run {
-                id,
-                since: *since,
+                id: &run.container,
+                since: run.started_at,
                 port: *port,
                 http: *http,
             };

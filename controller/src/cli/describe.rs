@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use argus_core::failed_run::REPORTED_LINES;
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Condition, EnvironmentStatus, Truth};
 use clap::Args;
@@ -179,6 +180,9 @@ fn format_error(error: &StructuredError) -> String {
     for line in log.into_iter().flat_map(str::lines) {
         let _ = writeln!(text, "  | {line}");
     }
+    for line in last_lines(error) {
+        let _ = writeln!(text, "  | {line}");
+    }
     for hint in hint
         .map(str::to_owned)
         .into_iter()
@@ -195,4 +199,11 @@ fn format_error(error: &StructuredError) -> String {
         );
     }
     text
+}
+
+/// Last lines of the container's stderr.
+fn last_lines(error: &StructuredError) -> Vec<&str> {
+    let tail = error.stderr_tail.as_deref().unwrap_or_default();
+    let lines: Vec<&str> = tail.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(REPORTED_LINES)..].to_vec()
 }

@@ -226,13 +226,13 @@ fn mention_stored_run(state: &StateDir, env: &str, service: &str, current: Optio
     let good = row.is_some_and(|row| matches!(row.state, ServiceState::Ready | ServiceState::Completed));
     let newest = evidence_store::select_run(state, env, service, None).ok();
     let Some(run) =
-        newest.filter(|run| !good && current.is_none_or(|id| id.as_str() != run.facts.container_id))
+        newest.filter(|run| !good && current.is_none_or(|id| id.as_str() != run.facts.run.container_id))
     else {
         return;
     };
     output::print_note(&format!(
         "note: run {} failed, see its logs with `argus logs {env} {service} --previous`",
-        run.facts.run
+        run.facts.run.run
     ));
 }
 

@@ -146,7 +146,7 @@ fn attempt(number: u64) -> Value {
         "memoryPeak": 12_582_912,
         "run": number,
         "evidence": format!("private/evidence/shop/db/{number}"),
-        "lastLine": "FATAL: no configuration",
+        "lastLines": ["FATAL: no configuration"],
     })
 }
 

@@ -8,7 +8,7 @@
 mod blocked;
 mod broken;
 mod case;
-
+mod evidence;
 mod exits;
 mod flapping;
 mod health;

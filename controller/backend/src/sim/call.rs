@@ -54,7 +54,7 @@ impl Model {
                     Ok(Done::Applied)
                 }
             },
-            Action::CollectEvidence { id, .. } => self.collect_evidence(id),
+            Action::CollectEvidence { run, .. } => self.collect_evidence(&run.container),
             Action::CopyFile { id, file } => self.ensure_owned(action, id).map(|()| {
                 self.files.insert(id.clone(), file.clone());
                 Done::Applied

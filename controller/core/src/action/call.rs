@@ -81,7 +81,7 @@ impl Action {
             Self::StopContainer { id, grace } => json!({ "container": id, "graceSeconds": grace.as_secs() }),
             Self::RenameContainer { id, to } => json!({ "container": id, "to": to }),
             Self::RemoveContainer { id, name } => json!({ "container": id, "name": name }),
-            Self::CollectEvidence { id, number, .. } => json!({ "container": id, "run": number }),
+            Self::CollectEvidence { run, .. } => json!({ "container": run.container, "run": run.number }),
             Self::CopyFile { id, file } => json!({ "container": id, "path": file.path }),
             Self::ConnectNetwork {
                 network,

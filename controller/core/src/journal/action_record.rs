@@ -61,8 +61,11 @@ impl ActionRecord {
             Action::StartContainer { id: it }
             | Action::StopContainer { id: it, .. }
             | Action::UnpauseContainer { id: it }
-            | Action::CollectEvidence { id: it, .. }
             | Action::CopyFile { id: it, .. } => Self { id: id(it), ..bare },
+            Action::CollectEvidence { run, .. } => Self {
+                id: id(&run.container),
+                ..bare
+            },
             Action::RenameContainer { id: it, to } => Self {
                 id: id(it),
                 name: id(to),

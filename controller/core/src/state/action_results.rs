@@ -3,6 +3,7 @@
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
 use crate::correlation;
 use crate::effect::Effect;
+use crate::failed_run::REPORTED_LINES;
 use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done, Evidence};
@@ -101,14 +102,14 @@ impl PlannerState {
             (Action::StartContainer { id }, _) if self.stopped_by_us.get(id) == Some(&None) => {
                 self.stopped_by_us.remove(id);
             }
-            (Action::CollectEvidence { number, .. }, subject) => {
+            (Action::CollectEvidence { run, .. }, subject) => {
                 let nothing = Evidence::default();
                 let evidence = match done {
                     Done::Evidence(evidence) => evidence,
                     Done::Applied | Done::Container(_) | Done::Network(_) => &nothing,
                 };
-                self.store_evidence(subject, *number, evidence);
-                self.record_refusal_evidence(subject, *number);
+                self.store_evidence(subject, run.number, evidence);
+                self.record_refusal_evidence(subject, run.number);
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
                 let history = self.environments.entry(environment.clone()).or_default();
@@ -154,7 +155,8 @@ impl PlannerState {
         ended.max(info.and_then(|info| info.started_at))
     }
 
-    /// Stores the newest evidence completely. Older evidence keeps only its last line, for the comparison of failures.
+    /// Stores the newest evidence completely. Older evidence keeps only the last lines of stderr, for errors and for the
+    /// comparison of failures.
     fn store_evidence(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
         let Subject::Service { environment, service } = subject else {
             return;
@@ -169,8 +171,8 @@ impl PlannerState {
                 failed_run.evidence = Some(evidence.clone());
             } else if let Some(older) = &mut failed_run.evidence {
                 older.stdout.clear();
-                let all_but_last = older.stderr.len().saturating_sub(1);
-                older.stderr.drain(..all_but_last);
+                let surplus = older.stderr.len().saturating_sub(REPORTED_LINES);
+                older.stderr.drain(..surplus);
             }
         }
     }
@@ -189,7 +191,7 @@ impl PlannerState {
             self.undo_started(step);
             return;
         }
-        if let Action::CollectEvidence { number, .. } = &step.action {
+        if let Action::CollectEvidence { run, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.action.kind());
             if observed_state_after(error) == ObservedStateAfterFailure::Unknown
@@ -209,8 +211,8 @@ impl PlannerState {
                 missing: vec![error.to_string()],
                 ..Evidence::default()
             };
-            self.store_evidence(&step.subject, *number, &evidence);
-            self.record_refusal_evidence(&step.subject, *number);
+            self.store_evidence(&step.subject, run.number, &evidence);
+            self.record_refusal_evidence(&step.subject, run.number);
             return;
         }
         if let (ActionError::ImageMissing, Action::CreateContainer { spec, .. }) = (error, &step.action) {

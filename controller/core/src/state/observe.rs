@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::desired::{Accepted, Desired, RestartPolicy, Service};
-use crate::failed_run::FailedRun;
-use crate::failed_run::FailureCause;
+use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
     Attribution, Disruption, EnvHistory, PlannerState, ServiceHistory, healthy_run, image_retagged,
-    port_labels, restart, run_count,
+    port_labels, restart, run_count, stopped_run,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -140,6 +139,7 @@ impl RunObserver<'_> {
                 Self::record_next_run(service_history, container);
                 self.record_probe(service_history, container);
                 self.record_exit(service_history, container);
+                stopped_run::record(service_history, container, self);
                 image_retagged::record(service_history, container, self);
             }
             run_count::reset_budget(
@@ -154,7 +154,7 @@ impl RunObserver<'_> {
         self.record_disruption(history, failures_before);
     }
 
-    fn is_stopped_externally(&self, container: &Container) -> bool {
+    pub(super) fn is_stopped_externally(&self, container: &Container) -> bool {
         container.state == ContainerState::Paused || container.is_stopped_externally(self.service.stop_grace)
     }
 
@@ -306,7 +306,7 @@ impl RunObserver<'_> {
     }
 
     /// True if Argus stopped this very run.
-    fn is_caused_by_us(&self, container: &Container) -> bool {
+    pub(super) fn is_caused_by_us(&self, container: &Container) -> bool {
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         self.stopped_by_us
             .get(&container.id)
@@ -320,21 +320,16 @@ impl RunObserver<'_> {
         at: Timestamp,
         cause: FailureCause,
     ) {
-        let Some(info) = &container.inspect else { return };
+        if container.inspect.is_none() {
+            return;
+        }
         service_history.failure_count += 1;
         image_retagged::clear(service_history);
         service_history.failures.push(FailedRun {
-            started_at: info.started_at,
             observed_at: Some(self.context.now),
-            exit_code: info.exit_code,
-            oom_killed: info.oom_killed,
-            oom_event: container.oom_at.is_some(),
             cause,
-            hash: container.owner().and_then(|owner| owner.spec_hash),
             number: service_history.failure_count,
             started_by: service_history.last_start.clone(),
-            memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
-            error: info.error.clone(),
             healthy_duration: healthy_run::healthy_duration_before(
                 service_history,
                 self.service,
@@ -342,7 +337,7 @@ impl RunObserver<'_> {
                 cause,
                 self.context.now,
             ),
-            ..FailedRun::of(container.id.clone(), at)
+            ..FailedRun::observed(container, at)
         });
         let outages = self.context.outages;
         if restart::begins_budget(self.restart, &service_history.failures, outages) {

@@ -61,7 +61,7 @@ fn object(action: &Action) -> String {
         | Action::PullImage { .. }
         | Action::BuildImage(_) => String::new(),
         Action::CreateContainer { name, spec } => describe_container(name.as_str(), spec),
-        Action::CollectEvidence { id, number, .. } => format!("{number}, {id}"),
+        Action::CollectEvidence { run, .. } => format!("{}, {}", run.number, run.container),
         Action::CopyFile { id, file } => format!("{} into {id}", file.path),
         Action::StartContainer { id } | Action::UnpauseContainer { id } => id.to_string(),
         Action::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),

@@ -1093,7 +1093,7 @@ fn status_contains_no_secret_from_any_source() {
     let reported = error.stderr_tail.as_deref();
     let redacted = "no [redacted] for [redacted] in `shop-db`";
     assert_eq!(reported, Some(redacted), "secrets of other services are redacted");
-    assert_eq!(attempt["lastLine"], redacted);
+    assert_eq!(attempt["lastLines"], serde_json::json!([redacted]));
 
     // A repeated report is the same occurrence.
     shop.previous = Some(status.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run;
-use argus_core::failed_run::{FailureCause, FailureKind};
+use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
@@ -190,6 +190,51 @@ fn never_healthy_service_uses_up_its_budget() {
         }
         fixture.advance(8);
     }
+}
+
+#[test]
+fn failed_run_names_the_party_that_stopped_it() {
+    for (by_us, expected) in [(true, Some(Stopper::Argus)), (false, Some(Stopper::OtherClient))] {
+        let mut fixture = Fixture::with_probe();
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        fixture.advance(130);
+        fixture.observe_probe(ProbeStatus::Unhealthy);
+        let ended = fixture.advance(1);
+        let id = ContainerId::new("c1").unwrap();
+        if by_us {
+            fixture.state.stopped_by_us.insert(id, Some(started));
+            fixture.observe_container(ContainerState::Exited, started, Some((ended, 137)));
+        } else {
+            let container = fixture.containers.get_mut("c1").unwrap();
+            container.state = ContainerState::Exited;
+            container.stopped_by_other = Some(ended);
+            container.inspect.as_mut().unwrap().finished_at = Some(ended);
+            fixture.observe();
+        }
+        let facts = RunFacts::of(fixture.history().failures.last().unwrap(), false);
+        assert_eq!(facts.stopped_by, expected);
+        assert_eq!(facts.stopped_at, Some(ended.to_string()));
+        assert_eq!(
+            (facts.kind, facts.exit_code),
+            (Some(FailureKind::Unhealthy), None)
+        );
+        assert_eq!(facts.duration_ms, Some(130_000));
+    }
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    let ended = fixture.advance(5);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 3)));
+    let id = ContainerId::new("c1").unwrap();
+    // Argus removes the container, which does not run any more.
+    fixture.state.stopped_by_us.insert(id, Some(started));
+    fixture.observe();
+    let failed_run = fixture.history().failures.last().unwrap().clone();
+    let facts = RunFacts::of(&failed_run, false);
+    assert_eq!((facts.stopped_by, facts.exit_code), (None, Some(3)));
+    assert_eq!(facts.image.as_deref(), Some("web:1"));
+    assert_eq!(facts.spec_hash.as_deref(), Some("aaaaaaaa"));
+    assert_eq!(RunFacts::of(&failed_run, true).stopped_by, Some(Stopper::Engine));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use argus_core::action::{Action, Step, Subject};
+use argus_core::failed_run::{FailedRun, RunFacts};
 use argus_core::outcome::{ActionError, Evidence};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
@@ -46,26 +47,18 @@ pub struct EvidenceFacts {
     pub environment: String,
     /// Name of the service.
     pub service: String,
-    /// Number of the failed run, counted per service from 1.
-    pub run: u64,
-    /// Container id of the engine.
-    pub container_id: String,
-    /// Start of the run (RFC 3339).
-    pub started_at: Option<String>,
-    /// Exit code; `null` if the container still ran and was unhealthy.
-    #[serde(default)]
-    pub exit_code: Option<i64>,
+    /// Facts of the run at the time of the collection.
+    #[serde(flatten)]
+    pub run: RunFacts,
     /// Time of the collection (RFC 3339).
     pub taken_at: String,
-    /// Peak memory usage in bytes, if measured.
-    pub memory_peak: Option<u64>,
     /// Last outputs of the failed probe, oldest first; empty if no probe failed.
     #[serde(default)]
     pub probe_output: Vec<String>,
     /// True if an outage of the engine ended the run. Such an end is no failure of the service.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub engine: bool,
-    /// Results of the network diagnostics by check: the result of a connection to the port, and the DNS names.
+    /// Results of the network diagnostics by check.
     #[serde(default, rename = "probeAnswers")]
     pub network_diagnostics: std::collections::BTreeMap<String, String>,
     /// Number of lines of stdout.
@@ -150,31 +143,21 @@ impl EvidenceStore {
         evidence: &Evidence,
         secrets: &Secrets,
     ) -> Option<(PathBuf, EvidenceFacts)> {
-        let (
-            Subject::Service { environment, service },
-            Action::CollectEvidence {
-                id,
-                number,
-                since,
-                exit_code,
-                probe_output,
-                by_engine,
-                ..
-            },
-        ) = (&step.subject, &step.action)
+        let (Subject::Service { environment, service }, Action::CollectEvidence { run, by_engine, .. }) =
+            (&step.subject, &step.action)
         else {
             return None;
         };
         let facts = EvidenceFacts {
             environment: environment.to_string(),
             service: service.to_string(),
-            run: *number,
-            container_id: id.to_string(),
-            started_at: since.map(|at: Timestamp| at.to_string()),
-            exit_code: *exit_code,
+            run: run_facts(run, evidence, *by_engine, secrets),
             taken_at: self.clock.now().to_string(),
-            memory_peak: evidence.memory_peak,
-            probe_output: probe_output.iter().map(|line| secrets.redacted(line)).collect(),
+            probe_output: run
+                .probe_output
+                .iter()
+                .map(|line| secrets.redacted(line))
+                .collect(),
             engine: *by_engine,
             network_diagnostics: evidence.network_diagnostics.clone(),
             stdout_lines: evidence.stdout.len(),
@@ -183,8 +166,28 @@ impl EvidenceStore {
         };
         let folder = self
             .state_dir
-            .evidence_run(environment.as_str(), service.as_str(), *number);
+            .evidence_run(environment.as_str(), service.as_str(), run.number);
         Some((folder, facts))
+    }
+}
+
+/// Facts of the run without secrets, with what its evidence shows about them.
+fn run_facts(run: &FailedRun, evidence: &Evidence, by_engine: bool, secrets: &Secrets) -> RunFacts {
+    let decisive = Evidence {
+        stderr: evidence.stderr.last().cloned().into_iter().collect(),
+        memory_peak: evidence.memory_peak,
+        ..Evidence::default()
+    };
+    let run = FailedRun {
+        evidence: Some(decisive),
+        ..run.clone()
+    };
+    let facts = RunFacts::of(&run, by_engine);
+    let redacted = |text: Option<String>| text.map(|text| secrets.redacted(&text));
+    RunFacts {
+        image: redacted(facts.image),
+        engine_error: redacted(facts.engine_error),
+        ..facts
     }
 }
 
@@ -225,7 +228,7 @@ fn has_same_run(folder: &Path, facts: &EvidenceFacts) -> bool {
     let stored = state_file::read(&folder.join(FACTS_FILE), state_file::MAX_BYTES).ok();
     let stored: Option<EvidenceFacts> = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     stored.is_some_and(|stored| {
-        stored.container_id == facts.container_id && stored.started_at == facts.started_at
+        stored.run.container_id == facts.run.container_id && stored.run.started_at == facts.run.started_at
     })
 }
 

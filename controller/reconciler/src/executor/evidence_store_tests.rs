@@ -35,12 +35,12 @@ fn facts(container: &str, number: u64, taken_at: &str) -> EvidenceFacts {
     EvidenceFacts {
         environment: "shop".to_owned(),
         service: "web".to_owned(),
-        run: number,
-        container_id: container.to_owned(),
-        started_at: None,
+        run: RunFacts {
+            run: number,
+            container_id: container.to_owned(),
+            ..RunFacts::default()
+        },
         taken_at: taken_at.to_owned(),
-        memory_peak: None,
-        exit_code: None,
         probe_output: Vec::new(),
         engine: false,
         network_diagnostics: std::collections::BTreeMap::new(),
@@ -67,7 +67,7 @@ fn recreated_service_keeps_old_runs_and_newest_has_top_number() {
     };
     let mut found: Vec<(Option<u64>, String)> = folders(&dir.path().join("shop/web"))
         .iter()
-        .map(|folder| (number(folder), read(folder).container_id))
+        .map(|folder| (number(folder), read(folder).run.container_id))
         .collect();
     found.sort();
     let old = || (None, "old".to_owned());

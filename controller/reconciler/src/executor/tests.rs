@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use argus_core::action::{Cause, Deadlines, Subject};
+use argus_core::failed_run::{FailedRun, Stopper};
 use argus_core::ident::{ContainerId, NetworkId};
 
 use super::*;
@@ -241,13 +242,15 @@ async fn missing_evidence_is_recorded_on_disk() {
                 service: argus_core::ident::ServiceName::new("web").unwrap(),
             },
             action: Action::CollectEvidence {
-                id: id("a"),
-                number: 1,
-                exit_code: None,
-                since: None,
+                run: Box::new(FailedRun {
+                    number: 1,
+                    revision: "r1".to_owned(),
+                    image: "web:1".to_owned(),
+                    probe_output: vec!["503".to_owned()],
+                    ..FailedRun::of(id("a"), Timestamp(0))
+                }),
                 port: None,
                 http: false,
-                probe_output: vec!["503".to_owned()],
                 by_engine: true,
             },
             cause: Cause::Failed,
@@ -263,6 +266,11 @@ async fn missing_evidence_is_recorded_on_disk() {
     let facts: evidence_store::EvidenceFacts = serde_json::from_slice(&facts).unwrap();
     assert_eq!(facts.missing.len(), 1, "{facts:?}");
     assert_eq!(facts.probe_output, ["503"]);
+    let run = facts.run;
+    assert_eq!(
+        (run.revision.as_deref(), run.image.as_deref(), run.stopped_by),
+        (Some("r1"), Some("web:1"), Some(Stopper::Engine))
+    );
 }
 
 #[tokio::test]
@@ -300,13 +308,9 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
         Step {
             subject: Subject::ExtraContainer { id: id("d") },
             action: Action::CollectEvidence {
-                id: id("d"),
-                number: 1,
-                exit_code: None,
-                since: None,
+                run: Box::new(FailedRun::of(id("d"), Timestamp(0))),
                 port: None,
                 http: false,
-                probe_output: vec![],
                 by_engine: false,
             },
             cause: Cause::Missing,

@@ -36,9 +36,8 @@ pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> R
         let mut endings = run_summary::known_summaries(state, status.as_ref(), env, service);
         let stored = evidence_store::list_runs(state, env, service)?.into_iter();
         items.extend(stored.map(|stored| {
-            let ending = endings.remove(&stored.facts.run);
-            let ending = ending.or_else(|| RunSummary::from_evidence(&stored.facts));
-            describe_run(&stored, ending.as_ref())
+            let ending = endings.remove(&stored.facts.run.run);
+            describe_run(&stored, summarize(ending, &stored).as_ref())
         }));
     }
     if items.is_empty() {
@@ -129,8 +128,16 @@ fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummar
         env,
         service,
     );
-    let ending = endings.remove(&stored.facts.run);
-    Ok(ending.or_else(|| RunSummary::from_evidence(&stored.facts)))
+    let ending = endings.remove(&stored.facts.run.run);
+    Ok(summarize(ending, stored))
+}
+
+/// Summary of a run from its newest state, if that is known, and from its evidence.
+fn summarize(ending: Option<RunSummary>, stored: &StoredRun) -> Option<RunSummary> {
+    match ending {
+        Some(ending) => Some(ending.with_evidence(&stored.facts)),
+        None => RunSummary::from_evidence(&stored.facts),
+    }
 }
 
 impl FailedRunReport {
@@ -150,13 +157,13 @@ fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> FailedRunRep
     FailedRunReport {
         environment: facts.environment.clone(),
         service: facts.service.clone(),
-        run: facts.run,
-        container_id: facts.container_id.clone(),
-        started_at: facts.started_at.clone(),
-        exit_code: facts.exit_code,
+        run: facts.run.run,
+        container_id: facts.run.container_id.clone(),
+        started_at: facts.run.started_at.clone(),
+        exit_code: facts.run.exit_code,
         taken_at: facts.taken_at.clone(),
         ending: ending.cloned(),
-        memory_peak: facts.memory_peak,
+        memory_peak: facts.run.memory_peak,
         stdout_lines: facts.stdout_lines,
         stderr_lines: facts.stderr_lines,
         bytes: stored.bytes,
@@ -187,8 +194,26 @@ fn format_facts(report: &EvidenceReport) -> String {
         Some(format!("memory peak {}", run_summary::format_size(peak)))
     });
     field("Memory", &memory.unwrap_or_default());
+    field(
+        "Stopped by",
+        &ending.and_then(RunSummary::format_stop).unwrap_or_default(),
+    );
+    let ending = ending.cloned().unwrap_or_default();
+    let with = |text: Option<String>, name: &str, more: Option<String>| match (text, more) {
+        (Some(text), Some(more)) => format!("{text} ({name}{more})"),
+        (text, more) => text.or(more).unwrap_or_default(),
+    };
+    field("Revision", &with(ending.revision, "spec hash ", ending.spec_hash));
+    field("Image", &with(ending.image, "", ending.image_id));
     field("Container", &run.container_id);
     field("Started", run.started_at.as_deref().unwrap_or_default());
+    field(
+        "Failing",
+        &ending
+            .failing_since
+            .map(|at| format!("since {at}"))
+            .unwrap_or_default(),
+    );
     field("Taken", &run.taken_at);
     for (question, answer) in network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));

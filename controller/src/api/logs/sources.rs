@@ -175,7 +175,7 @@ pub(crate) fn read_stored_lines(run: &StoredRun, query: &LogQuery) -> Result<Log
         items: items
             .map(|line| LogEntry::new(&run.facts.service, line))
             .collect(),
-        run: Some(run.facts.run),
+        run: Some(run.facts.run.run),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use argus_core::failed_run::REPORTED_LINES;
 use argus_crds::error::{Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
 use argus_reconciler::state_dir::StateDir;
@@ -249,23 +250,20 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
 
 fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> ChainLink {
     let folder = state.evidence_run(env, &row.name, last.run);
-    let words = |stream: &str, line: &str| format!("last line on {stream}: {line}");
-    let last_line = last.last_line.as_ref().map(|line| words("stderr", line));
+    let last_lines = format_last_lines("stderr", &last.last_lines);
     match evidence_store::find_run(state, env, &row.name, last.run) {
         Ok(Some(stored)) => {
-            let last = |stderr| {
-                let lines = stored.read_stream(stderr).ok()?;
-                let mut lines = lines.into_iter().rev();
-                lines.find(|line| !line.text.trim().is_empty())
-            };
             let found = || {
-                let line = last(true).or_else(|| last(false))?;
-                Some(words(
-                    if line.stderr { "stderr" } else { "stdout" },
-                    line.text.trim_end(),
-                ))
+                let of = |stderr, name| {
+                    let lines = stored.read_stream(stderr).ok()?;
+                    let lines = lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
+                    format_last_lines(name, &lines)
+                };
+                of(true, "stderr").or_else(|| of(false, "stdout"))
             };
-            let what = last_line.or_else(found).unwrap_or_else(|| "no output".to_owned());
+            let what = last_lines
+                .or_else(found)
+                .unwrap_or_else(|| "no output".to_owned());
             ChainLink {
                 at: Some(stored.facts.taken_at.clone()),
                 evidence: Some(stored.folder.display().to_string()),
@@ -273,7 +271,7 @@ fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSum
             }
         }
         Ok(None) => {
-            let what = last_line.unwrap_or_else(|| format!("no evidence of run {}", last.run));
+            let what = last_lines.unwrap_or_else(|| format!("no evidence of run {}", last.run));
             create_link(Kind::Evidence, Some(row), what)
         }
         // The evidence is private to the controller's user. The status contains its last line.
@@ -282,8 +280,24 @@ fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSum
             ..create_link(
                 Kind::Evidence,
                 Some(row),
-                last_line.unwrap_or_else(|| "private to the controller's user".to_owned()),
+                last_lines.unwrap_or_else(|| "private to the controller's user".to_owned()),
             )
         },
     }
+}
+
+/// The last lines of a stream, without empty lines at its end; `None` if it has none.
+fn format_last_lines(stream: &str, lines: &[String]) -> Option<String> {
+    let end = lines.iter().rposition(|line| !line.trim().is_empty())? + 1;
+    let lines = &lines[end.saturating_sub(REPORTED_LINES)..end];
+    Some(match lines {
+        [line] => format!("last line on {stream}: {}", line.trim_end()),
+        lines => {
+            let all: String = lines
+                .iter()
+                .map(|line| format!("\n{}", line.trim_end()))
+                .collect();
+            format!("last lines on {stream}:{all}")
+        }
+    })
 }

@@ -209,9 +209,10 @@ pub(crate) fn format_link(link: &ChainLink) -> String {
             let code = link.code.map(output::red).unwrap_or_default();
             format!("failed: {code} {what}{}", format_time(link.at.as_deref()))
         }
-        Kind::Evidence => match &link.evidence {
-            Some(path) => format!("evidence: {what} (in {path})"),
-            None => format!("evidence: {what}"),
+        Kind::Evidence => match (&link.evidence, what.split_once(":\n")) {
+            (Some(path), Some((head, lines))) => format!("evidence: {head} (in {path}):\n{lines}"),
+            (Some(path), None) => format!("evidence: {what} (in {path})"),
+            (None, _) => format!("evidence: {what}"),
         },
     }
 }

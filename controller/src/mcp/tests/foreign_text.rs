@@ -23,7 +23,7 @@ fn attempt() -> Value {
         "memoryPeak": null,
         "run": 1,
         "evidence": "private/evidence/shop/api/1",
-        "lastLine": HOSTILE,
+        "lastLines": [HOSTILE, HOSTILE],
     })
 }
 

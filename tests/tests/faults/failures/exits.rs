@@ -34,7 +34,7 @@ fn crash_is_reported_with_last_lines_and_restarted() {
     assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
     assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
     assert_eq!(error["details"]["exitCode"], 1);
-    assert_eq!(error["details"]["lastLine"], "out of ideas");
+    assert_eq!(error["details"]["lastLines"], serde_json::json!(["out of ideas"]));
     assert_eq!(error["details"]["evidence"], "private/evidence/crashes/bad/1");
     let folder = case.evidence(error);
     let kept = |name: &str| fs::read_to_string(folder.join(name)).expect(name);

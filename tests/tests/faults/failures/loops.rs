@@ -48,7 +48,7 @@ fn restart_delays_grow_until_the_budget_is_spent() {
     }
     let lines: BTreeSet<_> = attempts
         .iter()
-        .map(|attempt| attempt["lastLine"].to_string())
+        .map(|attempt| attempt["lastLines"].to_string())
         .collect();
     assert_eq!(lines.len(), 4, "each run has its own last line: {lines:?}");
     let last = runs.last().expect("four runs");

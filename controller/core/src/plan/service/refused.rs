@@ -2,6 +2,7 @@
 
 use super::{ServicePlanner, remove, run};
 use crate::action::{Action, Cause};
+use crate::failed_run::FailedRun;
 use crate::observed::{Container, ContainerState};
 use crate::plan::Decision;
 use crate::state::RefusedCall;
@@ -32,7 +33,7 @@ pub(super) fn replace_container(planner: &ServicePlanner<'_>) -> Option<Decision
     }
     let evidence = call.evidence_number.filter(|_| !call.has_evidence);
     Some(match evidence {
-        Some(number) => Decision::Do(evidence_action(container, number), Cause::Failed),
+        Some(number) => Decision::Do(evidence_action(planner, container, number), Cause::Failed),
         None => remove(container, cause(call)),
     })
 }
@@ -41,16 +42,16 @@ fn cause(call: &RefusedCall) -> Cause {
     Cause::Refused { verb: call.verb }
 }
 
-fn evidence_action(container: &Container, number: u64) -> Action {
-    let info = container.inspect.as_ref();
+fn evidence_action(planner: &ServicePlanner<'_>, container: &Container, number: u64) -> Action {
+    let ended = container.inspect.as_ref().and_then(|info| info.finished_at);
+    let at = ended.unwrap_or(planner.input.now);
     Action::CollectEvidence {
-        id: container.id.clone(),
-        number,
-        since: info.and_then(|info| info.started_at),
-        exit_code: info.map(|info| info.exit_code),
+        run: Box::new(FailedRun {
+            number,
+            ..FailedRun::observed(container, at)
+        }),
         port: None,
         http: false,
-        probe_output: Vec::new(),
         by_engine: false,
     }
 }

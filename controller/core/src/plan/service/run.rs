@@ -73,13 +73,9 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     };
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {
-            id: last.container.clone(),
-            number: last.number,
-            since: last.started_at,
-            exit_code: (last.cause != FailureCause::Unhealthy).then_some(last.exit_code),
+            run: Box::new(last.clone()),
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
             http,
-            probe_output: last.probe_output.clone(),
             by_engine: restart::is_caused_by_engine(last, planner.input.outages),
         }
     })

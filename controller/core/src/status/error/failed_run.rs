@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use crate::desired::Service;
 use crate::failed_run;
-use crate::failed_run::FailedRun;
-use crate::failed_run::FailureKind;
-use crate::observed::{Container, Outage};
+use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts};
+use crate::observed::Outage;
 use crate::outcome::Evidence;
 use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
@@ -82,26 +81,25 @@ impl<'a> FailureContext<'a> {
         Some(self.redacted(line))
     }
 
+    /// Last lines on stderr without secrets, oldest first.
+    fn last_lines(&self, failed_run: &FailedRun) -> Vec<String> {
+        let lines = failed_run
+            .evidence
+            .as_ref()
+            .map_or(&[][..], |evidence| &evidence.stderr);
+        let from = lines.len().saturating_sub(REPORTED_LINES);
+        lines[from..].iter().map(|line| self.redacted(line)).collect()
+    }
+
     fn run_details(&self, failed_run: &FailedRun) -> Value {
-        let is_code_lost =
-            failed_run.exit_code == 255 && restart::is_caused_by_engine(failed_run, self.outages);
-        let mut run_details = json!({
-            "kind": failed_run::kind(failed_run),
-            "containerId": failed_run.container,
-            "startedAt": failed_run.started_at.map(|at| at.to_string()),
-            "endedAt": failed_run.at.to_string(),
-            "exitCode": failed_run.exit_code,
-            "exitCodeKnown": !is_code_lost,
-            "signal": failed_run::signal(failed_run.exit_code),
-            "oomKilled": failed_run.oom_killed,
-            "oomEvent": failed_run.oom_event,
-            "oomSuspected": failed_run::oom_suspected(failed_run),
-            "memoryLimit": failed_run.memory_limit,
-            "memoryPeak": failed_run.peak(),
-            "run": failed_run.number,
-            "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, failed_run.number),
-            "lastLine": self.last_line(failed_run),
-        });
+        let by_engine = restart::is_caused_by_engine(failed_run, self.outages);
+        let mut run_details = json!(RunFacts::of(failed_run, by_engine));
+        let folder = format!(
+            "private/evidence/{}/{}/{}",
+            self.environment, self.name, failed_run.number
+        );
+        run_details["evidence"] = json!(folder);
+        run_details["lastLines"] = json!(self.last_lines(failed_run));
         if let Some(last) = failed_run.probe_output.last() {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
@@ -141,11 +139,7 @@ fn last_line(evidence: &Evidence) -> Option<&String> {
 }
 
 /// Error of one failed run.
-pub(super) fn of(
-    context: &FailureContext<'_>,
-    failed_run: &FailedRun,
-    container: Option<&Container>,
-) -> StructuredError {
+pub(super) fn of(context: &FailureContext<'_>, failed_run: &FailedRun) -> StructuredError {
     let code = match failed_run::kind(failed_run) {
         FailureKind::OutOfMemory => Code::ContainerOom,
         FailureKind::NotRunnable => Code::EntrypointNotFound,
@@ -153,17 +147,9 @@ pub(super) fn of(
         FailureKind::Exit | FailureKind::Signal => Code::ContainerCrash,
     };
     let mut details = context.run_details(failed_run);
-    if let Some(map) = details.as_object_mut() {
-        let line = Some(failed_run.error.as_str()).filter(|line| !line.is_empty());
-        map.insert("engineError".to_owned(), json!(line));
-        if !failed_run.probe_output.is_empty() {
-            let lines = failed_run.probe_output.iter().map(|line| context.redacted(line));
-            map.insert("probeLog".to_owned(), json!(lines.collect::<Vec<_>>()));
-        }
-        let stopped = container.and_then(|container| container.stopped_by_other);
-        if let Some(at) = stopped {
-            map.insert("stoppedByOther".to_owned(), json!(at.to_string()));
-        }
+    if !failed_run.probe_output.is_empty() {
+        let lines = failed_run.probe_output.iter().map(|line| context.redacted(line));
+        details["probeLog"] = lines.collect();
     }
     let number = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
     let error = StructuredError::new(code, describe(failed_run)).details(details);
@@ -318,11 +304,8 @@ pub(in crate::status) fn error_of_last_run(
     history: &ServiceHistory,
 ) -> Option<StructuredError> {
     let last = history.failures.last()?;
-    let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(error_scope.finish(
-        of(&FailureContext::of(input, error_scope), last, container),
-        last.at,
-    ))
+    let error = of(&FailureContext::of(input, error_scope), last);
+    Some(error_scope.finish(error, last.at))
 }
 
 /// Error of the last failed run of a service that may not restart. The error of its spent budget alone would hide the code of the cause.
