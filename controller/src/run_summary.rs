@@ -221,6 +221,13 @@ pub(crate) fn known_summaries(
         .collect()
 }
 
+/// Memory use and its limit, such as `59 MiB of the memory limit of 64 MiB (92%)`.
+pub(crate) fn format_share(used: u64, limit: u64) -> String {
+    let percent = u128::from(used) * 100 / u128::from(limit.max(1));
+    let (used, limit) = (format_size(used), format_size(limit));
+    format!("{used} of the memory limit of {limit} ({percent}%)")
+}
+
 /// Size with a unit, such as `63.4 MiB`.
 pub(crate) fn format_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

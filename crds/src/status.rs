@@ -181,6 +181,18 @@ pub struct RestartBudget {
     pub left: u32,
 }
 
+/// Memory use of a container near its memory limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemoryWarning {
+    /// Used bytes, without cache that the kernel can free.
+    pub used_bytes: u64,
+    /// Memory limit in bytes.
+    pub limit_bytes: u64,
+    /// Time since which the use is high (RFC 3339).
+    pub since: String,
+}
+
 /// Status of a service or mock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -198,6 +210,9 @@ pub struct ServiceStatus {
     /// Restart budget for failures. Absent if restarts are disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_budget: Option<RestartBudget>,
+    /// Memory use of its container. Present while the use is above 90 % of the memory limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_warning: Option<MemoryWarning>,
     /// Reason why the service cannot proceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,

@@ -225,6 +225,17 @@ pub enum Event {
         /// New host port.
         to: u16,
     },
+    /// The memory use of a service is above 90 % of its memory limit.
+    MemoryHigh {
+        /// Environment of the service.
+        environment: EnvName,
+        /// Service with the memory limit.
+        service: String,
+        /// Used bytes, without cache that the kernel can free.
+        used_bytes: u64,
+        /// Memory limit in bytes.
+        limit_bytes: u64,
+    },
     /// A circuit breaker changed its state.
     Circuit {
         /// Environment; `None` for the engine's breaker.

@@ -36,6 +36,8 @@ pub enum WatchEvent {
     StoppedByOther(ContainerId, Timestamp),
     /// The kernel reported a lack of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
+    /// The memory use of this container is above 90 % of its limit, or `None` when it is normal again.
+    MemoryHigh(ContainerId, Option<MemoryUse>),
     /// The image reference of this container now names another image, or none.
     ImageRetagged(ContainerId),
     /// The engine became unreachable; the stored objects are from before this time. Holds the reason.
@@ -339,6 +341,17 @@ impl Volume {
     }
 }
 
+/// Memory use of a container with a memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Used bytes, without cache that the kernel can free.
+    pub used: u64,
+    /// Limit in bytes.
+    pub limit: u64,
+    /// Time of the sample.
+    pub at: Timestamp,
+}
+
 /// Observed objects of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -350,6 +363,8 @@ pub struct Observed {
     pub volumes: BTreeMap<String, Arc<Volume>>,
     /// Containers whose image reference now names another image.
     pub image_retagged: BTreeSet<ContainerId>,
+    /// Memory use of the containers that are near their limits.
+    pub memory_high: BTreeMap<ContainerId, MemoryUse>,
     /// Changes with every change of the fields above, so that the planner can skip an unchanged environment.
     pub version: u64,
 }

@@ -24,6 +24,7 @@ mod bound;
 mod condition;
 mod connectivity;
 mod error;
+mod memory;
 mod orphan;
 mod phase;
 pub mod plan_text;

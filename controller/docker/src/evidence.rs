@@ -40,6 +40,10 @@ const MAX_STREAM_BYTES: usize = 512 * 1024;
 /// Deadline of a test connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Missing part of the evidence of a run whose memory was never sampled.
+const NO_PEAK: &str =
+    "memory peak: the run ended before the first sample, or the engine runs on another host";
+
 /// The run whose evidence is collected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
@@ -86,10 +90,14 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     if let (Err(why), Err(_)) = (&stdout, &stderr) {
         return Err(why.clone());
     }
+    shared.peaks.sample_one(run.id);
     let mut evidence = Evidence {
         memory_peak: shared.peaks.peak_of(run.id, run.since),
         ..Evidence::default()
     };
+    if evidence.memory_peak.is_none() && run.since.is_some() {
+        evidence.missing.push(NO_PEAK.to_owned());
+    }
     for (name, result, lines) in [
         ("stdout", stdout, &mut evidence.stdout),
         ("stderr", stderr, &mut evidence.stderr),

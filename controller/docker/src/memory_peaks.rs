@@ -1,4 +1,4 @@
-//! Peak memory of containers with a memory limit, sampled from cgroup files while they run.
+//! Memory of containers, sampled from cgroup files while they run: the peak, and use near the limit.
 //!
 //! After the end of a container, its cgroup no longer exists, and the engine's statistics are empty. The samples come from
 //! the files because a read of one file takes microseconds, and a query of the engine takes milliseconds. The files are
@@ -10,15 +10,41 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::ident::ContainerId;
+use argus_core::observed::{MemoryUse, WatchEvent};
 use argus_core::time::Timestamp;
 
-/// Sampling interval; long enough for no visible idle CPU usage.
-pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between two rounds. A round samples only the runs that are due.
+pub(crate) const ROUND_INTERVAL: Duration = Duration::from_secs(2);
+/// A run is sampled in each of its first rounds, and later once per this many rounds: every 10 s.
+const ROUNDS_PER_SAMPLE: u32 = 5;
+/// Share of the limit above which the memory use is high, in percent.
+const HIGH_PERCENT: u64 = 90;
+/// Share of the limit below which it is no longer high, in percent.
+const NORMAL_PERCENT: u64 = 80;
 
 /// Mount point of cgroups, version 1 and 2.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Peaks by container.
+/// Names of the memory files of a cgroup, and of the field with the cache that the kernel can free.
+#[derive(Debug, PartialEq, Eq)]
+struct Files {
+    peak: &'static str,
+    current: &'static str,
+    inactive_cache: &'static str,
+}
+
+const VERSION_1: Files = Files {
+    peak: "memory.max_usage_in_bytes",
+    current: "memory.usage_in_bytes",
+    inactive_cache: "total_inactive_file",
+};
+const VERSION_2: Files = Files {
+    peak: "memory.peak",
+    current: "memory.current",
+    inactive_cache: "inactive_file",
+};
+
+/// Sampled runs by container.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPeaks {
     runs: Mutex<HashMap<ContainerId, Run>>,
@@ -27,13 +53,25 @@ pub(crate) struct MemoryPeaks {
 #[derive(Debug)]
 struct Run {
     started_at: Option<Timestamp>,
-    file: PathBuf,
+    folder: PathBuf,
+    files: &'static Files,
+    /// Memory limit in bytes; `None` without a limit.
+    limit: Option<u64>,
     peak: Option<u64>,
+    is_high: bool,
+    /// Number of rounds since the start of the sampling.
+    rounds: u32,
 }
 
 impl MemoryPeaks {
-    /// Starts to sample a run with a memory limit. `pid` is its main process, if the engine runs on this host.
-    pub(crate) fn track(&self, id: &ContainerId, pid: i64, started_at: Option<Timestamp>) {
+    /// Starts to sample a run. `pid` is its main process, if the engine runs on this host.
+    pub(crate) fn track(
+        &self,
+        id: &ContainerId,
+        pid: i64,
+        started_at: Option<Timestamp>,
+        limit: Option<u64>,
+    ) {
         let known = self
             .lock()
             .get(id)
@@ -45,14 +83,18 @@ impl MemoryPeaks {
         let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
             return;
         };
-        if let Some(file) = find_peak_file(&text, id, Path::new(CGROUPS)) {
-            let run = Run {
+        if let Some((folder, files)) = find_folder(&text, id, Path::new(CGROUPS)) {
+            let mut run = Run {
                 started_at,
-                file,
+                folder,
+                files,
+                limit,
                 peak: None,
+                is_high: false,
+                rounds: 0,
             };
+            run.sample();
             self.lock().insert(id.clone(), run);
-            self.sample_one(id);
         }
     }
 
@@ -66,15 +108,28 @@ impl MemoryPeaks {
         self.lock().is_empty()
     }
 
-    /// Samples all tracked runs.
-    pub(crate) fn sample_all(&self) {
-        self.lock().values_mut().for_each(read);
+    /// Samples the runs that are due. Returns an event for each run whose use became high, or normal again.
+    pub(crate) fn sample_due(&self, now: Timestamp) -> Vec<WatchEvent> {
+        let mut runs = self.lock();
+        let changed = runs.iter_mut().filter_map(|(id, run)| {
+            // The last seconds before a lack of memory matter most.
+            let is_due = run.rounds < ROUNDS_PER_SAMPLE || run.rounds % ROUNDS_PER_SAMPLE == 0 || run.is_high;
+            run.rounds = run.rounds.wrapping_add(1);
+            if !is_due {
+                return None;
+            }
+            run.sample();
+            let high = run.change_of_use()?;
+            let high = high.map(|(used, limit)| MemoryUse { used, limit, at: now });
+            Some(WatchEvent::MemoryHigh(id.clone(), high))
+        });
+        changed.collect()
     }
 
     /// Samples one run, for example when its end is near.
     pub(crate) fn sample_one(&self, id: &ContainerId) {
         if let Some(run) = self.lock().get_mut(id) {
-            read(run);
+            run.sample();
         }
     }
 
@@ -90,14 +145,50 @@ impl MemoryPeaks {
     }
 }
 
-fn read(run: &mut Run) {
-    let text = std::fs::read_to_string(&run.file).ok();
-    let now = text.and_then(|text| text.trim().parse().ok());
-    run.peak = run.peak.max(now);
+impl Run {
+    /// Reads the peak. Kernels before 5.19 with cgroup version 2 do not have it, so the highest sample counts there.
+    fn sample(&mut self) {
+        let now = self
+            .read(self.files.peak)
+            .or_else(|| self.read(self.files.current));
+        self.peak = self.peak.max(now);
+    }
+
+    /// Use and limit if the use became high, `Some(None)` if it is normal again, and `None` without a change.
+    fn change_of_use(&mut self) -> Option<Option<(u64, u64)>> {
+        let limit = self.limit?;
+        // The kernel frees this cache before it refuses memory.
+        let used = self
+            .read(self.files.current)?
+            .saturating_sub(self.read_inactive_cache());
+        let percent = if self.is_high {
+            NORMAL_PERCENT
+        } else {
+            HIGH_PERCENT
+        };
+        let is_high = u128::from(used) * 100 > u128::from(limit) * u128::from(percent);
+        let has_changed = is_high != self.is_high;
+        self.is_high = is_high;
+        has_changed.then(|| is_high.then_some((used, limit)))
+    }
+
+    fn read(&self, file: &str) -> Option<u64> {
+        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
+        text.trim().parse().ok()
+    }
+
+    fn read_inactive_cache(&self) -> u64 {
+        let text = std::fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+        let mut values = text.lines().filter_map(|line| line.split_once(' '));
+        let value = values.find(|(name, _)| *name == self.files.inactive_cache);
+        value
+            .and_then(|(_, bytes)| bytes.trim().parse().ok())
+            .unwrap_or(0)
+    }
 }
 
-/// The file with the peak, from the content of `/proc/PID/cgroup`.
-fn find_peak_file(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf> {
+/// The folder of a container's memory files, from the content of `/proc/PID/cgroup`.
+fn find_folder(cgroup: &str, id: &ContainerId, root: &Path) -> Option<(PathBuf, &'static Files)> {
     let mut fields = cgroup.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -112,9 +203,9 @@ fn find_peak_file(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf
     }
     let path = path.trim_start_matches('/');
     Some(if controllers.is_empty() {
-        root.join(path).join("memory.peak")
+        (root.join(path), &VERSION_2)
     } else {
-        root.join("memory").join(path).join("memory.max_usage_in_bytes")
+        (root.join("memory").join(path), &VERSION_1)
     })
 }
 
@@ -123,40 +214,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_file_is_found_in_both_cgroup_versions() {
+    fn memory_files_are_found_in_both_cgroup_versions() {
         let id = ContainerId::new("abc123").unwrap();
         let root = Path::new("/cg");
-        for (cgroup, file) in [
+        for (cgroup, expected) in [
             (
                 "12:cpu,cpuacct:/docker/abc123\n4:memory:/docker/abc123\n0::/x\n",
-                Some("/cg/memory/docker/abc123/memory.max_usage_in_bytes"),
+                Some(("/cg/memory/docker/abc123", &VERSION_1)),
             ),
             (
                 "0::/system.slice/docker-abc123.scope\n",
-                Some("/cg/system.slice/docker-abc123.scope/memory.peak"),
+                Some(("/cg/system.slice/docker-abc123.scope", &VERSION_2)),
             ),
             ("4:memory:/user.slice\n", None),
             ("", None),
             ("nonsense", None),
         ] {
-            let found = find_peak_file(cgroup, &id, root);
-            assert_eq!(found.as_deref(), file.map(Path::new), "{cgroup}");
+            let expected = expected.map(|(folder, files)| (PathBuf::from(folder), files));
+            assert_eq!(find_folder(cgroup, &id, root), expected, "{cgroup}");
         }
+    }
+
+    /// A tracked run whose files are in a temporary folder.
+    fn tracked(limit: Option<u64>) -> (tempfile::TempDir, MemoryPeaks, ContainerId) {
+        let dir = tempfile::tempdir().unwrap();
+        let id = ContainerId::new("abc123").unwrap();
+        let peaks = MemoryPeaks::default();
+        let run = Run {
+            started_at: Some(Timestamp(1)),
+            folder: dir.path().to_path_buf(),
+            files: &VERSION_2,
+            limit,
+            peak: None,
+            is_high: false,
+            rounds: 0,
+        };
+        peaks.lock().insert(id.clone(), run);
+        (dir, peaks, id)
     }
 
     #[test]
     fn a_peak_never_decreases_and_belongs_to_one_run() {
-        let dir = tempfile::tempdir().unwrap();
+        let (dir, peaks, id) = tracked(None);
         let file = dir.path().join("memory.peak");
-        let id = ContainerId::new("abc123").unwrap();
-        let peaks = MemoryPeaks::default();
         let started_at = Some(Timestamp(1));
-        let run = Run {
-            started_at,
-            file: file.clone(),
-            peak: None,
-        };
-        peaks.lock().insert(id.clone(), run);
         for (text, known) in [
             ("100\n", Some(100)),
             ("50\n", Some(100)),
@@ -164,7 +265,7 @@ mod tests {
             ("200\n", Some(200)),
         ] {
             std::fs::write(&file, text).unwrap();
-            peaks.sample_all();
+            assert_eq!(peaks.sample_due(Timestamp(2)), []);
             assert_eq!(peaks.peak_of(&id, started_at), known, "{text}");
         }
         std::fs::remove_file(&file).unwrap();
@@ -174,8 +275,62 @@ mod tests {
             Some(200),
             "the peak survives its cgroup"
         );
+        // An old kernel has no peak.
+        std::fs::write(dir.path().join("memory.current"), "300\n").unwrap();
+        peaks.sample_one(&id);
+        assert_eq!(peaks.peak_of(&id, started_at), Some(300));
         assert_eq!(peaks.peak_of(&id, Some(Timestamp(2))), None);
         peaks.forget(&id);
         assert!(peaks.is_empty());
+    }
+
+    #[test]
+    fn old_runs_are_sampled_once_in_five_rounds() {
+        let (dir, peaks, id) = tracked(None);
+        let file = dir.path().join("memory.peak");
+        let mut samples = Vec::new();
+        for round in 0..20 {
+            std::fs::write(&file, format!("{}\n", round + 1)).unwrap();
+            peaks.sample_due(Timestamp(2));
+            if peaks.peak_of(&id, Some(Timestamp(1))) == Some(round + 1) {
+                samples.push(round);
+            }
+        }
+        assert_eq!(samples, [0, 1, 2, 3, 4, 5, 10, 15]);
+    }
+
+    #[test]
+    fn use_near_the_limit_is_reported_once_without_cache() {
+        let (dir, peaks, id) = tracked(Some(1_000));
+        let at = Timestamp(2);
+        for (current, cache, expected) in [
+            (850, 0, None),
+            (950, 100, None),
+            (
+                950,
+                10,
+                Some(Some(MemoryUse {
+                    used: 940,
+                    limit: 1_000,
+                    at,
+                })),
+            ),
+            (990, 0, None),
+            (850, 0, None),
+            (790, 0, Some(None)),
+            (790, 0, None),
+        ] {
+            std::fs::write(dir.path().join("memory.current"), format!("{current}\n")).unwrap();
+            std::fs::write(
+                dir.path().join("memory.stat"),
+                format!("anon 1\ninactive_file {cache}\n"),
+            )
+            .unwrap();
+            peaks.lock().get_mut(&id).unwrap().rounds = 0;
+            let changed = peaks.sample_due(at);
+            let event = |high| WatchEvent::MemoryHigh(id.clone(), high);
+            let expected: Vec<_> = expected.map(event).into_iter().collect();
+            assert_eq!(changed, expected, "{current} - {cache}");
+        }
     }
 }

@@ -88,6 +88,7 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::Delete(_)
         | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
+        | WatchEvent::MemoryHigh(..)
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::EngineStarted(_)
         | WatchEvent::StreamGap => false,
@@ -118,6 +119,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::Delete(_)
         | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
+        | WatchEvent::MemoryHigh(..)
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::Retrying { .. }
         | WatchEvent::EventsRestored

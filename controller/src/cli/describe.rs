@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use argus_core::failed_run::REPORTED_LINES;
 use argus_crds::error::StructuredError;
-use argus_crds::status::{Condition, EnvironmentStatus, Truth};
+use argus_crds::status::{Condition, EnvironmentStatus, ServiceStatus, Truth};
 use clap::Args;
 
 use super::get::SERVICES;
@@ -18,6 +18,7 @@ use crate::call_trace;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
+use crate::run_summary;
 use crate::settings::{Options, SpecOptions};
 use crate::status;
 use crate::status_text;
@@ -94,6 +95,7 @@ fn format_environment(status: &EnvironmentStatus) -> String {
         &table::format_columns(CONDITIONS, &status.conditions, inner_width()),
     );
     add_section(&mut text, "Services", &format_services(status));
+    add_section(&mut text, "Memory", &format_memory(status));
     add_section(&mut text, "Ports", &format_ports(status));
     let diagnostics = status
         .diagnostics
@@ -153,6 +155,17 @@ fn format_services(status: &EnvironmentStatus) -> String {
     let [name, state, health, restarts, _, waits, image, container] = SERVICES;
     let columns = [("NAME", name.1), state, health, restarts, image, container, waits];
     table::format_columns(&columns, &status.services, inner_width())
+}
+
+/// One line per service whose memory use is near its limit.
+fn format_memory(status: &EnvironmentStatus) -> String {
+    let line = |row: &ServiceStatus| {
+        let high = row.memory_warning.as_ref()?;
+        let share = run_summary::format_share(high.used_bytes, high.limit_bytes);
+        let text = format!("uses {share}, since {}", high.since);
+        Some(format!("{}: {}\n", row.name, output::yellow(text)))
+    };
+    status.services.iter().filter_map(line).collect()
 }
 
 fn format_ports(status: &EnvironmentStatus) -> String {

@@ -23,6 +23,7 @@ impl Record {
         "restart_exhausted",
         "port_conflict",
         "port_reassigned",
+        "memory_high",
         "circuit_open",
         "circuit_half_open",
         "circuit_closed",
@@ -82,6 +83,7 @@ impl Event {
             Self::Recovered { .. } => "restart_success",
             Self::RestartsExhausted { .. } => "restart_exhausted",
             Self::PortMoved { .. } => "port_reassigned",
+            Self::MemoryHigh { .. } => "memory_high",
             Self::Circuit { to, .. } => match to {
                 BreakerState::Closed => "circuit_closed",
                 BreakerState::Open => "circuit_open",
@@ -111,6 +113,7 @@ impl Event {
             | Self::RestartsExhausted { environment, .. }
             | Self::PortConflict { environment, .. }
             | Self::PortMoved { environment, .. }
+            | Self::MemoryHigh { environment, .. }
             | Self::Connectivity { environment, .. } => Some(environment),
             Self::Error { environment, .. }
             | Self::Circuit { environment, .. }

@@ -207,6 +207,18 @@ fn service_events(env: &EnvName, before: &ServiceStatus, after: &ServiceStatus, 
             service: after.name.clone(),
         });
     }
+    if let Some(high) = after
+        .memory_warning
+        .as_ref()
+        .filter(|_| before.memory_warning.is_none())
+    {
+        events.push(Event::MemoryHigh {
+            environment: env.clone(),
+            service: after.name.clone(),
+            used_bytes: high.used_bytes,
+            limit_bytes: high.limit_bytes,
+        });
+    }
     if after.state == ServiceState::Failed && before.state != ServiceState::Failed {
         events.push(Event::RestartsExhausted {
             environment: env.clone(),

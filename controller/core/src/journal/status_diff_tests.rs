@@ -1,6 +1,6 @@
 //! Events between two statuses; no event is reported twice.
 
-use argus_crds::status::{Phase, PortMapping};
+use argus_crds::status::{MemoryWarning, Phase, PortMapping};
 
 use super::*;
 use crate::failed_run::FailedRun;
@@ -53,6 +53,39 @@ fn crash_causes_error_restart_and_recovery_events_once() {
     assert_eq!(names(Some(&healthy), &recovered), ["error", "restart"]);
     let given_up = status(vec![service(ServiceState::Failed, 1, Some("2"))]);
     assert_eq!(names(Some(&recovered), &given_up), ["error", "restartsExhausted"]);
+}
+
+#[test]
+fn high_memory_use_causes_one_event() {
+    let env = EnvName::new("shop").unwrap();
+    let normal = service(ServiceState::Ready, 0, None);
+    let high = ServiceStatus {
+        memory_warning: Some(MemoryWarning {
+            used_bytes: 95,
+            limit_bytes: 100,
+            since: String::new(),
+        }),
+        ..normal.clone()
+    };
+    let (normal, high) = (status(vec![normal]), status(vec![high]));
+    let events = |before, after| {
+        events_between(
+            &env,
+            Some(before),
+            after,
+            &EnvHistory::default(),
+            &BTreeMap::new(),
+        )
+    };
+    let event = Event::MemoryHigh {
+        environment: env.clone(),
+        service: "api".to_owned(),
+        used_bytes: 95,
+        limit_bytes: 100,
+    };
+    assert_eq!(events(&normal, &high), [event]);
+    assert_eq!(events(&high, &high), []);
+    assert_eq!(events(&high, &normal), []);
 }
 
 #[test]

@@ -65,7 +65,13 @@ impl Store {
             WatchEvent::OutOfMemory(id, at) => {
                 self.patch_container(&id, |container| container.oom_at = Some(at));
             }
-            WatchEvent::ImageRetagged(id) => self.mark_image_retagged(id),
+            WatchEvent::MemoryHigh(id, high) => self.patch_observed(&id, |observed| {
+                observed.memory_high.remove(&id);
+                observed.memory_high.extend(high.map(|high| (id.clone(), high)));
+            }),
+            WatchEvent::ImageRetagged(id) => self.patch_observed(&id, |observed| {
+                observed.image_retagged.insert(id.clone());
+            }),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
             WatchEvent::StreamGap | WatchEvent::Unreadable(_) => {}
@@ -131,14 +137,15 @@ impl Store {
         }
     }
 
-    fn mark_image_retagged(&mut self, id: ContainerId) {
+    /// Changes the observed state of the environment of a known container.
+    fn patch_observed(&mut self, id: &ContainerId, patch: impl FnOnce(&mut Observed)) {
         let Some(env) = self.environment_of.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
         self.changes += 1;
         let version = self.changes;
         let observed = self.edit(&env);
-        observed.image_retagged.insert(id);
+        patch(observed);
         observed.version = version;
     }
 
@@ -205,6 +212,7 @@ impl Store {
         match id {
             ObjectId::Container(id) => {
                 observed.image_retagged.remove(id);
+                observed.memory_high.remove(id);
                 observed.containers.remove(id);
             }
             ObjectId::Network(id) => drop(observed.networks.remove(id)),
@@ -352,48 +360,5 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::labels;
-
-    fn volume(name: &str) -> WatchEvent {
-        let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
-        let labels = labels
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into();
-        let name = name.to_owned();
-        WatchEvent::Apply(Object::Volume(Arc::new(Volume { name, labels })))
-    }
-
-    #[test]
-    fn recreated_environment_gets_a_new_version() {
-        let mut store = Store::default();
-        let shop = EnvName::new("shop").unwrap();
-        store.apply(volume("a"));
-        let before = store.of(&shop).unwrap().version;
-        store.apply(WatchEvent::Delete(ObjectId::Volume("a".to_owned())));
-        assert_eq!(store.of(&shop), None);
-        store.apply(volume("b"));
-        assert_ne!(store.of(&shop).unwrap().version, before);
-    }
-    #[test]
-    fn engine_start_is_an_outage_unless_one_was_observed() {
-        let mut store = Store::default();
-        let start = Timestamp(100_000);
-        store.apply(WatchEvent::Connected(Timestamp(160_000)));
-        store.apply(WatchEvent::EngineStarted(start));
-        store.apply(WatchEvent::EngineStarted(start));
-        let outage = |from: i64, until: i64| Outage {
-            from: Timestamp(from),
-            until: Some(Timestamp(until)),
-        };
-        assert_eq!(store.outages(), [outage(100_000, 100_000)]);
-        store.apply(WatchEvent::Disconnected(Timestamp(200_000), String::new()));
-        store.apply(WatchEvent::Connected(Timestamp(210_000)));
-        store.apply(WatchEvent::EngineStarted(Timestamp(209_000)));
-        assert_eq!(
-            store.outages(),
-            [outage(100_000, 100_000), outage(200_000, 210_000)]
-        );
-    }
-}
+#[path = "store_tests.rs"]
+mod tests;

@@ -20,7 +20,7 @@ use crate::wait::WaitingOn;
 
 use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
 use super::wait::{action_message, describe_wait};
-use super::{StatusInput, port, state};
+use super::{StatusInput, memory, port, state};
 use crate::outcome::one_line;
 
 /// Inputs of the row of one service.
@@ -103,6 +103,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         health: facts.health,
         restarts: facts.history.map_or(0, |history| history.restarts),
         restart_budget: restart_budget(input, &facts),
+        memory_warning: memory::warning(input, facts.container),
         waiting_on,
         container_id: facts.container.map(|container| container.id.to_string()),
         container_name: facts.container.map(|container| container.name.clone()),

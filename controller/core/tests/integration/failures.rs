@@ -12,7 +12,7 @@ use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
-    Config, Container, ContainerState, InspectInfo, Object, Outage, Store, WatchEvent,
+    Config, Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, WatchEvent,
 };
 use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
@@ -235,6 +235,31 @@ fn failed_run_names_the_party_that_stopped_it() {
     assert_eq!(facts.image.as_deref(), Some("web:1"));
     assert_eq!(facts.spec_hash.as_deref(), Some("aaaaaaaa"));
     assert_eq!(RunFacts::of(&failed_run, true).stopped_by, Some(Stopper::Engine));
+}
+
+#[test]
+fn high_memory_use_belongs_to_its_container() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let mut store = fixture.store();
+    let id = ContainerId::new("c1").unwrap();
+    let high = MemoryUse {
+        used: 95,
+        limit: 100,
+        at: started,
+    };
+    let before = store.of(&env()).unwrap().version;
+    store.apply(WatchEvent::MemoryHigh(id.clone(), Some(high)));
+    let observed = store.of(&env()).unwrap();
+    assert_eq!(observed.memory_high.get(&id), Some(&high));
+    assert!(observed.version > before);
+    store.apply(WatchEvent::MemoryHigh(id.clone(), None));
+    assert!(store.of(&env()).unwrap().memory_high.is_empty());
+    store.apply(WatchEvent::Delete(ObjectId::Container(id.clone())));
+    // A late sample of a removed container changes nothing.
+    store.apply(WatchEvent::MemoryHigh(id, Some(high)));
+    assert!(store.of(&env()).is_none());
 }
 
 #[test]

@@ -172,14 +172,15 @@ pub(super) async fn inspect(
     (id, found)
 }
 
-/// Starts to sample the memory peak of a running container with a memory limit, for later evidence.
+/// Starts to sample the memory of a running container, for later evidence and warnings.
 fn track_memory(shared: &Shared, container: &Container, pid: Option<i64>) {
     let info = container
         .inspect
         .as_ref()
-        .filter(|info| info.config.memory > 0 && container.state == ContainerState::Running);
+        .filter(|_| container.state == ContainerState::Running);
     if let (Some(info), Some(pid)) = (info, pid) {
-        shared.peaks.track(&container.id, pid, info.started_at);
+        let limit = Some(info.config.memory).filter(|limit| *limit > 0);
+        shared.peaks.track(&container.id, pid, info.started_at, limit);
     }
 }
 

@@ -94,7 +94,7 @@ impl Session {
             client,
             queue,
             inspects: FuturesUnordered::new(),
-            samples: tokio::time::interval(memory_peaks::SAMPLE_INTERVAL),
+            samples: tokio::time::interval(memory_peaks::ROUND_INTERVAL),
             stall_detector: StallDetector::new(subscribed_at),
             listed_at: None,
             list_failures: 0,
@@ -140,7 +140,7 @@ impl Session {
         match self.next_input().await {
             Input::Stream(input) => self.on_stream(input, last_seen, output)?,
             Input::Inspected(id, result) => self.on_inspected(&id, result, last_seen, output),
-            Input::SampleDue => self.shared.peaks.sample_all(),
+            Input::SampleDue => output.extend(self.shared.peaks.sample_due((self.shared.now)())),
             // The next step handles both.
             Input::InspectDue | Input::CallsUpdated => {}
         }

@@ -8,6 +8,7 @@ use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
 use crate::output;
+use crate::run_summary;
 
 /// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]
@@ -161,6 +162,15 @@ fn describe_event(event: &Event) -> (String, String) {
             format!("{environment}/{service}"),
             format!("port {container_port} moved on the host: {from} -> {to}"),
         ),
+        Event::MemoryHigh {
+            environment,
+            service,
+            used_bytes,
+            limit_bytes,
+        } => (
+            format!("{environment}/{service}"),
+            format!("uses {}", run_summary::format_share(*used_bytes, *limit_bytes)),
+        ),
         Event::Circuit {
             environment,
             to,
@@ -259,7 +269,9 @@ pub(super) fn color_name(record: &Record) -> String {
     match name {
         "error" | "restart_exhausted" | "port_conflict" | "circuit_open" => output::red(name),
         "restart_success" | "circuit_closed" | "network_verified" | "writable" => output::green(name),
-        "restart_attempt" | "port_reassigned" | "circuit_half_open" | "orphan_found" => output::yellow(name),
+        "restart_attempt" | "port_reassigned" | "memory_high" | "circuit_half_open" | "orphan_found" => {
+            output::yellow(name)
+        }
         _ => name.to_owned(),
     }
 }

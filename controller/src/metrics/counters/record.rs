@@ -124,6 +124,7 @@ impl Counters {
             | Event::Mode { .. }
             | Event::Cleanup { .. }
             | Event::PortConflict { .. }
+            | Event::MemoryHigh { .. }
             | Event::PreflightStart { .. }
             | Event::PreflightCheck { .. }
             | Event::PreflightEnd { .. }

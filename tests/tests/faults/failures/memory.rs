@@ -4,6 +4,7 @@ use argus_tests::Controller;
 use argus_tests::fixture::LIMIT;
 
 use super::case::{Case, once, shell};
+use super::evidence::{facts, shown};
 
 const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
 /// Doubles a variable until the kernel kills the shell.
@@ -51,4 +52,56 @@ fn child_oom_is_not_its_parents_oom() {
     let error = Controller::service(&status, "bad")["lastError"].clone();
     assert_eq!(error["code"], "CONTAINER_CRASH", "{error:#}");
     assert_eq!(error["exitCode"], 0);
+}
+
+#[test]
+fn peak_is_measured_without_a_limit() {
+    // The variable has 32 MiB at the end.
+    let script =
+        once("x=aaaaaaaaaaaaaaaa; n=0; while [ $n -lt 21 ]; do x=$x$x; n=$((n+1)); done; sleep 8; exit 3");
+    let case = Case::start("unlimited", "restartDelay: 1s", &shell("unlimited", &script, ""));
+    let output = case.wait("has the evidence of its run", |bad| {
+        bad["lastError"]["details"]["missing"].is_array()
+    });
+    let error = &output["lastError"];
+    assert_eq!(
+        error["details"]["memoryLimit"],
+        serde_json::Value::Null,
+        "{error:#}"
+    );
+    assert!(
+        error["details"]["memoryPeak"].as_u64() >= Some(LIMIT_BYTES),
+        "{error:#}"
+    );
+    assert_eq!(facts(&case, error)["memoryPeak"], error["details"]["memoryPeak"]);
+}
+
+#[test]
+fn use_near_the_limit_is_a_warning_until_it_is_normal() {
+    let script = "busybox dd if=/dev/zero of=/dev/shm/fill bs=1M count=61; exec sleep 3600";
+    let service = shell("nearlimit", script, "memory: 66m");
+    let case = Case::start("nearlimit", "restartDelay: 1s", &service);
+    let output = case.wait("has a warning", |bad| bad["memoryWarning"].is_object());
+    let warning = &output["memoryWarning"];
+    assert_eq!(warning["limitBytes"], 66 << 20, "{output:#}");
+    assert!(warning["usedBytes"].as_u64() >= Some(61 << 20), "{output:#}");
+    let described = shown(&case, &["describe", "nearlimit"]);
+    assert!(
+        described.contains("bad: uses 6") && described.contains("of the memory limit of 66 MiB (9"),
+        "{described}"
+    );
+    let events = || {
+        let text = shown(&case, &["events", "nearlimit", "--type", "memory_high"]);
+        text.matches("memory_high").count()
+    };
+    assert_eq!(
+        case.argus
+            .wait_until(LIMIT, "the event is shown", || Some(events())
+                .filter(|all| *all > 0)),
+        1
+    );
+    case.engine
+        .docker_ok(&["exec", "nearlimit-bad", "rm", "/dev/shm/fill"]);
+    case.wait("has no warning any more", |bad| bad["memoryWarning"].is_null());
+    assert_eq!(events(), 1);
 }

@@ -25,11 +25,10 @@ fn crash(name: &'static str, script: &str) -> (Case, Value) {
     assert!(took <= TAKING + SLACK + SLACK, "{name} was delayed for {took:?}");
     let error = output["lastError"].clone();
     assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
-    assert_eq!(
-        error["details"]["missing"].as_array().map(Vec::len),
-        Some(0),
-        "{error:#}"
-    );
+    let missing = error["details"]["missing"].as_array().expect("a list");
+    // Some of these runs are too short for a sample.
+    let is_memory = |part: &Value| text(part).starts_with("memory peak: ");
+    assert!(missing.iter().all(is_memory), "{error:#}");
     for stream in ["stdoutTail", "stderrTail"] {
         assert!(text(&error[stream]).len() <= 4 * 1024, "{stream} of {name}");
     }

@@ -1,0 +1,45 @@
+//! Tests of the merge of watch events.
+
+use super::*;
+use crate::labels;
+
+fn volume(name: &str) -> WatchEvent {
+    let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
+    let labels = labels
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    let name = name.to_owned();
+    WatchEvent::Apply(Object::Volume(Arc::new(Volume { name, labels })))
+}
+
+#[test]
+fn recreated_environment_gets_a_new_version() {
+    let mut store = Store::default();
+    let shop = EnvName::new("shop").unwrap();
+    store.apply(volume("a"));
+    let before = store.of(&shop).unwrap().version;
+    store.apply(WatchEvent::Delete(ObjectId::Volume("a".to_owned())));
+    assert_eq!(store.of(&shop), None);
+    store.apply(volume("b"));
+    assert_ne!(store.of(&shop).unwrap().version, before);
+}
+#[test]
+fn engine_start_is_an_outage_unless_one_was_observed() {
+    let mut store = Store::default();
+    let start = Timestamp(100_000);
+    store.apply(WatchEvent::Connected(Timestamp(160_000)));
+    store.apply(WatchEvent::EngineStarted(start));
+    store.apply(WatchEvent::EngineStarted(start));
+    let outage = |from: i64, until: i64| Outage {
+        from: Timestamp(from),
+        until: Some(Timestamp(until)),
+    };
+    assert_eq!(store.outages(), [outage(100_000, 100_000)]);
+    store.apply(WatchEvent::Disconnected(Timestamp(200_000), String::new()));
+    store.apply(WatchEvent::Connected(Timestamp(210_000)));
+    store.apply(WatchEvent::EngineStarted(Timestamp(209_000)));
+    assert_eq!(
+        store.outages(),
+        [outage(100_000, 100_000), outage(200_000, 210_000)]
+    );
+}
