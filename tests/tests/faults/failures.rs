@@ -5,6 +5,7 @@
     reason = "a failed step ends the test with a message"
 )]
 
+mod architecture;
 mod blocked;
 mod broken;
 mod case;
