@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::connectivity::Target;
 use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
 use crate::failed_run::FailedRun;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
@@ -235,6 +236,9 @@ pub enum Action {
         /// True if an outage of the engine caused the failure.
         #[serde(default)]
         by_engine: bool,
+        /// Names and ports that a helper checks after the collection, from the network of the container.
+        #[serde(default)]
+        targets: Vec<Target>,
     },
     /// Copy a file into a container, running or not, and replace the existing one.
     CopyFile {

@@ -19,7 +19,7 @@ mod targets;
 mod topology;
 
 pub use report::{errors, matrix};
-pub use targets::targets;
+pub use targets::{targets, targets_of_failure};
 pub use topology::ConnectivityInput;
 
 /// Host and port that a service connects to.
@@ -98,6 +98,31 @@ impl LinkError {
             Self::NoRoute(_) => "noRoute",
         }
     }
+}
+
+/// Results in words by check: `dns NAME`, and `tcp NAME:PORT` for names that resolve.
+pub fn describe_results(targets: &[Target], results: &[TargetResult]) -> BTreeMap<String, String> {
+    let mut described = BTreeMap::new();
+    for (target, result) in targets.iter().zip(results) {
+        let dns_error = result.error.as_ref().filter(|error| error.is_dns_error());
+        let dns = match dns_error {
+            Some(error) => format!("{}: {}", error.word(), error.describe()),
+            None => {
+                let addresses: Vec<String> = result.addresses.iter().map(ToString::to_string).collect();
+                addresses.join(", ")
+            }
+        };
+        described.insert(format!("dns {}", target.host), dns);
+        if let Some(port) = target.port.filter(|_| dns_error.is_none()) {
+            let tcp = match &result.error {
+                None => "connected".to_owned(),
+                Some(LinkError::Refused(_)) => "connection refused".to_owned(),
+                Some(error) => error.describe().to_owned(),
+            };
+            described.insert(format!("tcp {}:{port}", target.host), tcp);
+        }
+    }
+    described
 }
 
 /// Result of checking one link.

@@ -86,11 +86,11 @@ impl Effect {
         match action {
             Action::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::ContainerPresent(id.clone())),
-                Done::Applied | Done::Network(_) | Done::Evidence(_) => None,
+                Done::Applied | Done::Network(_) | Done::Evidence(_) | Done::Diagnosis(_) => None,
             },
             Action::CreateNetwork { .. } => match done {
                 Done::Network(id) => Some(Self::NetworkPresent(id.clone())),
-                Done::Applied | Done::Container(_) | Done::Evidence(_) => None,
+                Done::Applied | Done::Container(_) | Done::Evidence(_) | Done::Diagnosis(_) => None,
             },
             Action::StartContainer { id } => Some(Self::Started(id.clone(), NewerThan::Run(run_before))),
             Action::StopContainer { id, .. } => Some(Self::Stopped(id.clone())),

@@ -232,6 +232,9 @@ pub struct EngineHealth {
     pub failing_streak: u32,
     /// Output of the last check, cut to 4 KiB.
     pub output: String,
+    /// Last checks as request and response, oldest first.
+    #[serde(default)]
+    pub recent: Vec<String>,
     /// End time of the last check; one before the start of the run does not count.
     pub checked_at: Option<Timestamp>,
 }

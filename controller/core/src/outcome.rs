@@ -20,6 +20,18 @@ pub enum Done {
     Network(NetworkId),
     /// Evidence that was collected from a failed container.
     Evidence(Box<Evidence>),
+    /// Results of the helper in the network of a failed container. They follow the evidence.
+    Diagnosis(Box<Diagnosis>),
+}
+
+/// Results of a helper in the network of a failed run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Diagnosis {
+    /// Results by check: `dns NAME` and `tcp NAME:PORT`.
+    pub results: BTreeMap<String, String>,
+    /// Reason of a check without results.
+    pub missing: Option<String>,
 }
 
 /// Evidence of one run: its output and measurements.
@@ -32,7 +44,7 @@ pub struct Evidence {
     pub stderr: Vec<String>,
     /// Peak memory usage in bytes; `None` if it was not measured.
     pub memory_peak: Option<u64>,
-    /// Results of repeating its probe during the collection, by probe request.
+    /// Results of the network checks by check: those from outside during the collection, and those of the helper.
     #[serde(rename = "probeAnswers")]
     pub network_diagnostics: BTreeMap<String, String>,
     /// Platforms of the image and of the engine, if the kernel rejected the format of the program and they differ.
@@ -46,6 +58,14 @@ pub struct Evidence {
     pub healthy_paths: Vec<String>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
+}
+
+impl Evidence {
+    /// Adds the results of the helper.
+    pub fn attach(&mut self, diagnosis: &Diagnosis) {
+        self.network_diagnostics.extend(diagnosis.results.clone());
+        self.missing.extend(diagnosis.missing.clone());
+    }
 }
 
 /// Failure of an action, or an unknown outcome.

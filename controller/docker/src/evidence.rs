@@ -278,10 +278,7 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
     let mut found = BTreeMap::new();
     let mut healthy_paths = Vec::new();
     for (network, attachment) in &inspected.container.networks {
-        found.insert(
-            format!("dns on {network}"),
-            format!("known as {}", attachment.aliases.join(", ")),
-        );
+        found.insert(format!("aliases on {network}"), attachment.aliases.join(", "));
         let address = attachment
             .address
             .as_ref()
@@ -303,7 +300,7 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
         found.insert(format!("tcp {address}"), result);
     }
     if inspected.container.networks.is_empty() {
-        found.insert("dns".to_owned(), "not attached to any network".to_owned());
+        found.insert("network".to_owned(), "not attached to any network".to_owned());
     }
     if let Some(listening) = &listening {
         let addresses: Vec<String> = listening.iter().map(ToString::to_string).collect();

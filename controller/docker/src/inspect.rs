@@ -192,8 +192,11 @@ fn convert_health(found: models::Health) -> Option<EngineHealth> {
         "unhealthy" => EngineHealthStatus::Unhealthy,
         _ => return None,
     };
-    let last = found.log.unwrap_or_default().pop();
+    let mut log = found.log.unwrap_or_default();
+    let recent = log.iter().map(describe_check).collect();
+    let last = log.pop();
     Some(EngineHealth {
+        recent,
         status,
         failing_streak: u32::try_from(found.failing_streak.unwrap_or(0)).unwrap_or(0),
         output: last
@@ -203,6 +206,16 @@ fn convert_health(found: models::Health) -> Option<EngineHealth> {
             .unwrap_or_default(),
         checked_at: last.and_then(|check| parse_time(check.end.as_deref())),
     })
+}
+
+/// Request and response of one check.
+fn describe_check(check: &models::HealthcheckResult) -> String {
+    let code = check.exit_code.unwrap_or(-1);
+    let output = check.output.as_deref().map(truncate_output).unwrap_or_default();
+    format!(
+        "HEALTHCHECK of the image: exit code {code}: {}",
+        output.trim_end()
+    )
 }
 
 fn truncate_output(text: &str) -> String {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::action::{Action, Deadlines, Step};
 use argus_core::ident::EnvName;
-use argus_core::outcome::{ActionError, Done};
+use argus_core::outcome::{ActionError, Diagnosis, Done};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
@@ -27,6 +27,7 @@ use crate::state_dir::{StateDir, write_private};
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 pub mod deadline;
+mod diagnosis;
 pub mod evidence_store;
 pub mod limits;
 pub mod progress;
@@ -61,6 +62,8 @@ pub struct Executor<B> {
     journal: Journal,
     clock: Clock,
     tasks: TaskSet<InFlight, Result<Done, ActionError>>,
+    /// Checks by helpers after the collection of evidence. The next action of the service does not wait for them.
+    diagnoses: TaskSet<(Step, Timestamp), Diagnosis>,
 }
 
 /// An action in flight.
@@ -91,6 +94,7 @@ impl<B: Backend> Executor<B> {
             journal,
             clock,
             tasks: TaskSet::default(),
+            diagnoses: TaskSet::default(),
         }
     }
 
@@ -149,12 +153,15 @@ impl<B: Backend> Executor<B> {
                     evidence.note_missing(&recorded_step, &error, &secrets).await;
                     Err(error)
                 }
-                other => other,
+                Ok(done) => {
+                    evidence.record_stop(&recorded_step).await;
+                    Ok(done)
+                }
             };
             if let Some(path) = log {
                 write_log(path, reporter.log(), outcome.as_ref().err(), &secrets).await;
             }
-            finish(started, outcome)
+            record_end(started, outcome)
         };
         let in_flight = InFlight {
             step,
@@ -165,8 +172,25 @@ impl<B: Backend> Executor<B> {
     }
 
     /// Returns the next result; waits forever while no action is in flight. The future is cancel-safe.
+    ///
+    /// The results of a diagnosis follow those of the collection of evidence, as a second result of the same step.
     pub async fn next_result(&mut self) -> Finished {
-        let (InFlight { step, started, .. }, result) = self.tasks.next_ended().await;
+        tokio::select! {
+            biased;
+            (in_flight, result) = self.tasks.next_ended() => self.finish(in_flight, result),
+            ((step, started), diagnosis) = self.diagnoses.next_ended() => Finished {
+                outcome: Ok(Done::Diagnosis(Box::new(diagnosis.unwrap_or_default()))),
+                took: self.clock.now().since(started),
+                step,
+            },
+        }
+    }
+
+    fn finish(
+        &mut self,
+        InFlight { step, started, .. }: InFlight,
+        result: Result<Result<Done, ActionError>, TaskFailure>,
+    ) -> Finished {
         let outcome = result.unwrap_or_else(|failure| {
             Err(ActionError::Unknown(match failure {
                 TaskFailure::Panicked(message) => format!("{} panicked: {message}", step.action.verb()),
@@ -175,7 +199,28 @@ impl<B: Backend> Executor<B> {
         });
         let took = self.clock.now().since(started);
         report(&step, &outcome, took, &self.redactor);
+        if outcome.is_ok() {
+            self.diagnose(&step);
+        }
         Finished { step, outcome, took }
+    }
+
+    /// Starts the check of the network of a failed run, whose evidence is stored.
+    fn diagnose(&mut self, step: &Step) {
+        let Action::CollectEvidence { run, targets, .. } = &step.action else {
+            return;
+        };
+        if targets.is_empty() {
+            return;
+        }
+        let (backend, store) = (self.backend.clone(), self.evidence.clone());
+        let (run, targets) = (run.clone(), targets.clone());
+        let (owned_step, secrets) = (step.clone(), self.redactor.of(&step.subject));
+        let label = (step.clone(), self.clock.now());
+        self.diagnoses.start(label, async move {
+            let found = diagnosis::run(&*backend, &run, &targets).await;
+            store.attach(&owned_step, found, &secrets).await
+        });
     }
 
     /// Cancels pulls and builds at a stop: they can be repeated, and the stop does not wait for them.
@@ -201,7 +246,10 @@ impl<B: Backend> Executor<B> {
 }
 
 /// Records the outcome of an action in the journal.
-fn finish(started: Option<StartedAction>, outcome: Result<Done, ActionError>) -> Result<Done, ActionError> {
+fn record_end(
+    started: Option<StartedAction>,
+    outcome: Result<Done, ActionError>,
+) -> Result<Done, ActionError> {
     if let Some(started) = started {
         started.record_outcome(&outcome);
     }

@@ -286,8 +286,37 @@ fn kind_label(kind: &ProbeKind) -> &'static str {
     }
 }
 
-/// Runs one probe within its timeout.
+/// Request of a probe in words, such as `GET /healthz on :8080`. Queries and arguments are omitted, because they may
+/// contain secrets.
+fn describe_request(kind: &ProbeKind) -> String {
+    match kind {
+        ProbeKind::Http { path, port } => {
+            let path = path.split('?').next().unwrap_or_default();
+            format!("GET {path} on :{port}")
+        }
+        ProbeKind::Tcp { port } => format!("connect to :{port}"),
+        ProbeKind::Exec { command } => {
+            let program = command.first().and_then(|text| text.split_whitespace().next());
+            format!("exec {}", program.unwrap_or_default())
+        }
+        ProbeKind::Docker => "HEALTHCHECK of the image".to_owned(),
+    }
+}
+
+/// Runs one probe within its timeout. Its output contains the request and the response.
 async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
+    let reply = send_once(backend, id, target).await;
+    let is_silent = reply.sent && !reply.answered;
+    let response = match target.own_address.filter(|_| is_silent) {
+        // The engine's port proxy accepts connections to ports without a listener.
+        Some(own_address) if tcp::is_refused(own_address).await => tcp::REFUSED,
+        Some(_) | None => &reply.output,
+    };
+    let output = format!("{}: {response}", describe_request(&target.probe.kind));
+    ProbeResult { output, ..reply }
+}
+
+async fn send_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
     let attempt = async {
         match (&target.probe.kind, target.address) {
             (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,

@@ -9,6 +9,7 @@ mod architecture;
 mod blocked;
 mod broken;
 mod case;
+mod diagnosis;
 mod evidence;
 mod exits;
 mod flapping;

@@ -235,6 +235,7 @@ fn health(text: &str, now: Timestamp) -> Result<EngineHealth, String> {
         status,
         failing_streak: 0,
         output: String::new(),
+        recent: Vec::new(),
         checked_at: Some(moment(now, at)),
     })
 }

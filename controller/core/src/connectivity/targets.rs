@@ -18,6 +18,13 @@ pub fn targets(desired: &Desired) -> BTreeMap<ServiceName, Vec<Target>> {
     all.filter(|(_, targets)| !targets.is_empty()).collect()
 }
 
+/// Returns the targets for the diagnosis of a failed health check: the service itself, and what it needs.
+pub fn targets_of_failure(desired: &Desired, service: &Service) -> Vec<Target> {
+    let own = target_of(service, service.name.as_str(), probed_port(service));
+    let needed = targets_of(service, desired, &names(desired));
+    [own].into_iter().chain(needed).collect()
+}
+
 /// Returns every DNS name on the network with its service.
 fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
     let mut names = BTreeMap::new();
@@ -85,16 +92,23 @@ fn target_of(target: &Service, host: &str, written: Option<u16>) -> Target {
 fn own_port(target: &Service) -> Option<u16> {
     let mut ports = target.ports.iter();
     let published = ports.find(|port| port.protocol == Protocol::Tcp);
-    let probed = || match target.probe.as_ref()?.kind {
+    published
+        .map(|port| port.container)
+        .or_else(|| probed_port(target))
+}
+
+/// Returns the port of the probe.
+fn probed_port(service: &Service) -> Option<u16> {
+    match service.probe.as_ref()?.kind {
         ProbeKind::Http { port, .. } | ProbeKind::Tcp { port } => Some(port),
         ProbeKind::Exec { .. } | ProbeKind::Docker => None,
-    };
-    published.map(|port| port.container).or_else(probed)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connectivity::{LinkError, TargetResult, describe_results};
     use crate::desired::admit::{SpecContext, admit};
 
     fn check(text: &str) -> Vec<String> {
@@ -128,6 +142,43 @@ mod tests {
                 "web -> cache as shop-cache:6379",
                 "web -> db as db:5432",
                 "web -> pay as pay:9001",
+            ]
+        );
+    }
+
+    #[test]
+    fn failed_service_is_checked_with_what_it_needs() {
+        let text = "project: { name: shop }\nservices:\n  \
+             db: { image: a, container: { name: shop-db, ports: ['0:5432'] } }\n  \
+             web: { image: a, dependsOn: [db], container: { name: shop-web, healthcheck: { path: /, port: 80 } } }\n";
+        let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let desired = admit(&spec, &SpecContext::default()).desired.unwrap();
+        let web = &desired.services[&ServiceName::new("web").unwrap()];
+        let targets = targets_of_failure(&desired, web);
+        let places: Vec<_> = targets
+            .iter()
+            .map(|target| (target.host.as_str(), target.port))
+            .collect();
+        assert_eq!(places, [("web", Some(80)), ("db", Some(5432))]);
+        let refused = TargetResult {
+            addresses: vec!["10.0.0.2".parse().unwrap()],
+            error: Some(LinkError::Refused("os error 111".to_owned())),
+        };
+        let unknown = TargetResult {
+            addresses: Vec::new(),
+            error: Some(LinkError::NoSuchName("no such host".to_owned())),
+        };
+        let described = describe_results(&targets, &[refused, unknown]);
+        let described: Vec<_> = described
+            .iter()
+            .map(|(check, result)| format!("{check}: {result}"))
+            .collect();
+        assert_eq!(
+            described,
+            [
+                "dns db: NXDOMAIN: no such host",
+                "dns web: 10.0.0.2",
+                "tcp web:80: connection refused",
             ]
         );
     }

@@ -6,7 +6,7 @@ use crate::effect::Effect;
 use crate::failed_run::REPORTED_LINES;
 use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
-use crate::outcome::{ActionError, Done, Evidence};
+use crate::outcome::{ActionError, Diagnosis, Done, Evidence};
 use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort};
 use crate::time::Timestamp;
@@ -53,6 +53,12 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
+        if let (Action::CollectEvidence { run, .. }, Ok(Done::Diagnosis(diagnosis))) = (&step.action, outcome)
+        {
+            // The action itself has ended before, and another one may be in flight.
+            self.attach_diagnosis(&step.subject, run.number, diagnosis);
+            return;
+        }
         let call = self.in_flight.remove(&step.subject);
         if let Some(call) = &call {
             let kind = step.action.kind();
@@ -106,7 +112,7 @@ impl PlannerState {
                 let nothing = Evidence::default();
                 let evidence = match done {
                     Done::Evidence(evidence) => evidence,
-                    Done::Applied | Done::Container(_) | Done::Network(_) => &nothing,
+                    Done::Applied | Done::Container(_) | Done::Network(_) | Done::Diagnosis(_) => &nothing,
                 };
                 self.store_evidence(subject, run.number, evidence);
                 self.record_refusal_evidence(subject, run.number);
@@ -174,6 +180,21 @@ impl PlannerState {
                 let surplus = older.stderr.len().saturating_sub(REPORTED_LINES);
                 older.stderr.drain(..surplus);
             }
+        }
+    }
+
+    fn attach_diagnosis(&mut self, subject: &Subject, number: u64, diagnosis: &Diagnosis) {
+        let Subject::Service { environment, service } = subject else {
+            return;
+        };
+        let history = self
+            .environments
+            .get_mut(environment)
+            .and_then(|history| history.services.get_mut(service));
+        let mut failures = history.into_iter().flat_map(|history| &mut history.failures);
+        let failed_run = failures.find(|failed_run| failed_run.number == number);
+        if let Some(evidence) = failed_run.and_then(|failed_run| failed_run.evidence.as_mut()) {
+            evidence.attach(diagnosis);
         }
     }
 

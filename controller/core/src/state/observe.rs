@@ -262,6 +262,7 @@ impl RunObserver<'_> {
         match (probed, reported) {
             (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
             (Some(probed), _) => vec![probed.output.clone()],
+            (None, Some(reported)) if !reported.recent.is_empty() => reported.recent.clone(),
             (None, Some(reported)) => vec![reported.output.clone()],
             (None, None) => Vec::new(),
         }

@@ -21,6 +21,8 @@ use crate::clock::Clock;
 use crate::state_dir::StateDir;
 use crate::state_file;
 
+mod later_facts;
+
 /// Maximum size of all evidence, in bytes.
 const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
 /// Maximum age of evidence.

@@ -1,5 +1,7 @@
 //! Tests of the retention and of the completeness of evidence.
 
+use argus_core::outcome::Diagnosis;
+
 use super::*;
 
 fn run(root: &Path, service: &str, number: u64, bytes: usize) -> PathBuf {
@@ -175,4 +177,23 @@ fn evidence_contains_no_secrets() {
     );
     assert_eq!(evidence.missing, ["[redacted]"]);
     assert_eq!(evidence.network_diagnostics["dns"], "[redacted]");
+}
+
+#[test]
+fn diagnosis_is_added_to_the_evidence_of_its_run_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("shop/web/1");
+    let own = facts("c", 1, "");
+    write(&folder, &own, &Evidence::default()).unwrap();
+    let diagnosis = Diagnosis {
+        results: [("dns web".to_owned(), "10.0.0.2".to_owned())].into(),
+        missing: Some("tcp".to_owned()),
+    };
+    later_facts::attach(&folder, &facts("other", 1, ""), diagnosis.clone()).unwrap();
+    let read =
+        || -> EvidenceFacts { serde_json::from_slice(&fs::read(folder.join(FACTS_FILE)).unwrap()).unwrap() };
+    assert_eq!(read(), own);
+    later_facts::attach(&folder, &own, diagnosis).unwrap();
+    assert_eq!(read().network_diagnostics["dns web"], "10.0.0.2");
+    assert_eq!(read().missing, ["tcp"]);
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use argus_core::action::{Cause, Deadlines, Subject};
+use argus_core::connectivity::Target;
 use argus_core::failed_run::{FailedRun, Stopper};
 use argus_core::ident::{ContainerId, NetworkId};
 
@@ -252,6 +253,7 @@ async fn missing_evidence_is_recorded_on_disk() {
                 port: None,
                 http: false,
                 by_engine: true,
+                targets: Vec::new(),
             },
             cause: Cause::Failed,
         },
@@ -271,6 +273,45 @@ async fn missing_evidence_is_recorded_on_disk() {
         (run.revision.as_deref(), run.image.as_deref(), run.stopped_by),
         (Some("r1"), Some("web:1"), Some(Stopper::Engine))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn diagnosis_follows_the_evidence_unless_the_run_ended() {
+    for is_ended in [false, true] {
+        let (mut executor, fake, _dir) = executor(&[]);
+        fake.engine().is_ended.store(is_ended, Ordering::SeqCst);
+        let web = argus_core::ident::ServiceName::new("web").unwrap();
+        let target = Target {
+            to: web.clone(),
+            host: "web".to_owned(),
+            port: Some(80),
+        };
+        let step = Step {
+            subject: Subject::Service {
+                environment: shop(),
+                service: web,
+            },
+            action: Action::CollectEvidence {
+                run: Box::new(FailedRun::of(id("a"), Timestamp(0))),
+                port: Some(80),
+                http: true,
+                by_engine: false,
+                targets: vec![target],
+            },
+            cause: Cause::Failed,
+        };
+        executor.submit(&shop(), step.clone());
+        assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
+        assert_eq!(executor.in_flight(), 0, "no action waits for the diagnosis");
+        let finished = executor.next_result().await;
+        assert_eq!(finished.step, step);
+        let Ok(Done::Diagnosis(diagnosis)) = finished.outcome else {
+            panic!("{:?}", finished.outcome);
+        };
+        assert_eq!(diagnosis.missing.is_some(), is_ended, "{diagnosis:?}");
+        let tcp = diagnosis.results.get("tcp web:80").map(String::as_str);
+        assert_eq!(tcp, (!is_ended).then_some("connected"));
+    }
 }
 
 #[tokio::test]
@@ -312,6 +353,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
                 port: None,
                 http: false,
                 by_engine: false,
+                targets: Vec::new(),
             },
             cause: Cause::Missing,
         },

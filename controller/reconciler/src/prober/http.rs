@@ -9,22 +9,23 @@ use hyper::{Request, StatusCode};
 use tokio::net::TcpStream;
 
 use super::probe_history::ProbeResult;
+use super::tcp::describe_failure;
 
 /// Sends one request; the caller sets the deadline.
 pub(super) async fn probe(address: SocketAddr, path: &str) -> ProbeResult {
     match get(address, path).await {
         Ok(status) if status.is_success() || status.is_redirection() => {
-            ProbeResult::success(format!("GET {path} on {address}: {status}"))
+            ProbeResult::success(status.to_string())
         }
-        Ok(status) => ProbeResult::failure(format!("GET {path} on {address}: {status}")),
-        Err(why) => ProbeResult::no_reply(format!("GET {path} on {address}: {why}")),
+        Ok(status) => ProbeResult::failure(status.to_string()),
+        Err(why) => ProbeResult::no_reply(why),
     }
 }
 
 async fn get(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
     let stream = TcpStream::connect(address)
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| describe_failure(&error))?;
     // Many servers refuse unknown hosts; all accept this one.
     let request = Request::get(path)
         .header(HOST, format!("localhost:{}", address.port()))

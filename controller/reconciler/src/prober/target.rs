@@ -27,6 +27,8 @@ pub(super) struct Target {
     pub(super) started_at: Option<Timestamp>,
     /// Address of the probe; `None` if the probe needs none, or none is known.
     pub(super) address: Option<SocketAddr>,
+    /// Own address of the container behind a published port; `None` if it is not reachable from here.
+    pub(super) own_address: Option<SocketAddr>,
     /// Start of the newest run among its dependencies. A change triggers a probe immediately.
     pub(super) dependencies_started_at: Option<Timestamp>,
 }
@@ -61,13 +63,18 @@ pub(super) fn wanted(
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }
-        let address = port.and_then(|port| address(container, service, port, addresses));
+        let own_address = port.and_then(|port| own_address(container, port));
+        let address = port
+            .and_then(|port| published_address(container, service, port, addresses))
+            .or(own_address);
+        let is_reachable = addresses.engine_host.is_none() && own_address != address;
         Some((
             container.id.clone(),
             Target {
                 probe,
                 started_at: info.started_at,
                 address,
+                own_address: own_address.filter(|_| is_reachable),
                 dependencies_started_at: service
                     .depends_on
                     .iter()
@@ -133,27 +140,34 @@ fn start_times(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     runs
 }
 
-/// Published port if there is one, otherwise the container's own address.
-fn address(container: &Container, service: &Service, port: u16, addresses: Addresses) -> Option<SocketAddr> {
+/// Published port of the container, as reachable from the controller.
+fn published_address(
+    container: &Container,
+    service: &Service,
+    port: u16,
+    addresses: Addresses,
+) -> Option<SocketAddr> {
     let bindings = container.inspect.iter().flat_map(|info| &info.config.bindings);
-    let published = bindings
+    let host = bindings
         .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
         .map(|(_, host)| host.number)
-        .find(|host| *host != 0);
-    if let Some(host) = published {
-        let named = service
-            .ports
-            .iter()
-            .filter(|own| own.container == port)
-            .find_map(|own| own.address);
-        let bound = named.unwrap_or(addresses.publish_address);
-        let reachable = match bound {
-            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-            IpAddr::V4(_) | IpAddr::V6(_) => bound,
-        };
-        return Some(SocketAddr::new(addresses.engine_host.unwrap_or(reachable), host));
-    }
+        .find(|host| *host != 0)?;
+    let named = service
+        .ports
+        .iter()
+        .filter(|own| own.container == port)
+        .find_map(|own| own.address);
+    let bound = named.unwrap_or(addresses.publish_address);
+    let reachable = match bound {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        IpAddr::V4(_) | IpAddr::V6(_) => bound,
+    };
+    Some(SocketAddr::new(addresses.engine_host.unwrap_or(reachable), host))
+}
+
+/// Address of the container on its network.
+fn own_address(container: &Container, port: u16) -> Option<SocketAddr> {
     let own = |text: &String| text.split('/').next().and_then(|text| text.parse().ok());
     let address = container
         .networks

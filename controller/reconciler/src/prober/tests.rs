@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use argus_core::desired::ProbeKind;
+use argus_core::desired::{Probe, ProbeKind};
 use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{
@@ -22,7 +22,8 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Addresses, ProberIo, http, target, tcp};
+use super::target::Target;
+use super::{Addresses, ProberIo, describe_request, http, probe_once, target, tcp};
 use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::metrics::TaskMetrics;
@@ -98,6 +99,75 @@ async fn port_that_accepts_and_closes_is_a_failure() {
         .local_addr()
         .unwrap();
     assert!(!tcp::probe(free).await.success);
+}
+
+#[test]
+fn request_of_a_probe_contains_no_secret() {
+    let command = |words: &[&str]| ProbeKind::Exec {
+        command: words.iter().map(ToString::to_string).collect(),
+    };
+    for (kind, expected) in [
+        (
+            ProbeKind::Http {
+                path: "/healthz?token=x".to_owned(),
+                port: 8080,
+            },
+            "GET /healthz on :8080",
+        ),
+        (ProbeKind::Tcp { port: 5432 }, "connect to :5432"),
+        (command(&["pg_isready", "-U", "x"]), "exec pg_isready"),
+        (command(&["curl -u x:y"]), "exec curl"),
+    ] {
+        assert_eq!(describe_request(&kind), expected);
+    }
+}
+
+#[tokio::test]
+async fn silent_proxy_of_a_closed_port_is_a_refusal() {
+    let free = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    for (own_address, expected) in [
+        (Some(free), "connect to :80: connection refused"),
+        (
+            Some(open.local_addr().unwrap()),
+            "connect to :80: accepted, and closed immediately",
+        ),
+        (None, "connect to :80: accepted, and closed immediately"),
+    ] {
+        let (proxy, _server) = once(|stream| async move { drop(stream) }).await;
+        let target = Target {
+            probe: Probe {
+                kind: ProbeKind::Tcp { port: 80 },
+                ..registry_probe()
+            },
+            started_at: None,
+            address: Some(proxy),
+            own_address,
+            dependencies_started_at: None,
+        };
+        let id = ContainerId::new("c").unwrap();
+        let reply = probe_once(&FakeBackend::empty(), &id, &target).await;
+        assert_eq!((reply.output.as_str(), reply.success), (expected, false));
+    }
+}
+
+/// Probe of the service in [`registry`].
+fn registry_probe() -> Probe {
+    let environments = registry().environments;
+    let accepted = environments.values().next().unwrap();
+    accepted
+        .desired
+        .services
+        .values()
+        .next()
+        .unwrap()
+        .probe
+        .clone()
+        .unwrap()
 }
 
 /// Registry with one service that is probed by a command.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use argus_tests::fixture::text;
+use argus_tests::fixture::{LIMIT, text};
 use serde_json::{Value, json};
 
 use super::case::{Case, once, shell};
@@ -99,6 +99,10 @@ fn unhealthy_run_names_argus_as_its_stopper() {
     });
     let error = &output["lastError"];
     assert!(error["details"]["stoppedAt"].is_string(), "{error:#}");
+    case.argus
+        .wait_until(LIMIT, "its evidence names the stopper", || {
+            Some(facts(&case, error)).filter(|stored| stored["stoppedBy"] == "argus")
+        });
     let number = error["details"]["run"].to_string();
     let shown = shown(&case, &["evidence", "stopped", "bad", &number]);
     assert!(shown.contains("Stopped by: Argus at "), "{shown}");

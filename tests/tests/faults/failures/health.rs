@@ -45,7 +45,7 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
     };
     assert_eq!(request("tcp "), "connected");
     assert!(
-        request("dns on argusai-sickens-network").contains("bad"),
+        request("aliases on argusai-sickens-network").contains("bad"),
         "{error:#}"
     );
     let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
@@ -55,7 +55,14 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
         text(&error["details"]["probeOutput"]).contains("404"),
         "{error:#}"
     );
+    assert!(text(&error["message"]).contains("404"), "{error:#}");
     let log = facts["probeOutput"].as_array().expect("the probe output");
+    assert_eq!(
+        log.last(),
+        Some(&"GET /healthz on :8080: 404 Not Found".into()),
+        "{facts:#}"
+    );
+    assert!(facts["failingSince"].is_string(), "{facts:#}");
     assert!(
         log.len() >= 3 && facts["probeOutput"] == error["details"]["probeLog"],
         "{facts:#}"

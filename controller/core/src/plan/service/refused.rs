@@ -53,5 +53,6 @@ fn evidence_action(planner: &ServicePlanner<'_>, container: &Container, number: 
         port: None,
         http: false,
         by_engine: false,
+        targets: Vec::new(),
     }
 }

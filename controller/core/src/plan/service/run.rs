@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
+use crate::connectivity;
 use crate::desired::ProbeKind;
 use crate::failed_run::FailedRun;
 use crate::failed_run::FailureCause;
@@ -77,6 +78,12 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
             http,
             by_engine: restart::is_caused_by_engine(last, planner.input.outages),
+            targets: match last.cause {
+                FailureCause::Unhealthy => {
+                    connectivity::targets_of_failure(&planner.accepted.desired, planner.service)
+                }
+                FailureCause::Exited => Vec::new(),
+            },
         }
     })
 }

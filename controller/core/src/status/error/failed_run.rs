@@ -8,7 +8,7 @@ use crate::desired::Service;
 use crate::failed_run;
 use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts};
 use crate::observed::Outage;
-use crate::outcome::Evidence;
+use crate::outcome::{Evidence, one_line};
 use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
@@ -79,6 +79,16 @@ impl<'a> FailureContext<'a> {
     fn last_line(&self, failed_run: &FailedRun) -> Option<String> {
         let line = failed_run.evidence.as_ref().and_then(last_line)?;
         Some(self.redacted(line))
+    }
+
+    /// Describes a failure, after a failed health check with its last request and response.
+    fn describe(&self, failed_run: &FailedRun) -> String {
+        let what = describe(failed_run);
+        let last = failed_run.probe_output.last();
+        match last.filter(|_| failed_run::kind(failed_run) == FailureKind::Unhealthy) {
+            Some(last) => format!("{what}: {}", one_line(&self.redacted(last))),
+            None => what,
+        }
     }
 
     /// Last lines on stderr without secrets, oldest first.
@@ -152,7 +162,7 @@ pub(super) fn of(context: &FailureContext<'_>, failed_run: &FailedRun) -> Struct
         details["probeLog"] = lines.collect();
     }
     let number = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
-    let error = StructuredError::new(code, describe(failed_run)).details(details);
+    let error = StructuredError::new(code, context.describe(failed_run)).details(details);
     context.with_evidence(error.attempt(number.max(1)), failed_run)
 }
 
@@ -165,13 +175,13 @@ pub(super) fn exhausted(
     let last = failures.last();
     let pattern = pattern(restarts, failures);
     let repeated_line = last
-        .filter(|_| pattern.is_some())
+        .filter(|last| pattern.is_some() && failed_run::kind(last) != FailureKind::Unhealthy)
         .and_then(|last| context.last_line(last));
     let message = match last {
         Some(last) => format!(
             "gave up after {restarts} restarts; {}: {}",
             pattern.as_deref().unwrap_or("last failure"),
-            repeated_line.unwrap_or_else(|| describe(last))
+            repeated_line.unwrap_or_else(|| context.describe(last))
         ),
         None => format!("gave up after {restarts} restarts"),
     };
