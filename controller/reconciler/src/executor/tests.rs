@@ -300,7 +300,7 @@ async fn diagnosis_follows_the_evidence_unless_the_run_ended() {
             },
             cause: Cause::Failed,
         };
-        executor.submit(&shop(), step.clone());
+        executor.submit(&shop(), String::new(), step.clone());
         assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
         assert_eq!(executor.in_flight(), 0, "no action waits for the diagnosis");
         let finished = executor.next_result().await;
