@@ -55,6 +55,9 @@ pub(crate) struct TestLease {
     /// Purpose of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     purpose: Option<String>,
+    /// Reason why the connectivity of the environment is not verified. The test began nevertheless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unverified: Option<String>,
 }
 
 impl CommandReply {
@@ -69,6 +72,7 @@ impl CommandReply {
                 until: lease.until.to_string(),
                 holder: lease.holder,
                 purpose: lease.purpose,
+                unverified: lease.unverified,
             }),
             Reply::Test(report) => CommandResult::Test(report),
             Reply::Revision(revision) => CommandResult::Revision(revision.to_string()),

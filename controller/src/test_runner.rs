@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::logs::sources;
 use crate::api::target::Target;
 use crate::api::test::parse_environment;
+use crate::api::test::report::format_unverified;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
 use crate::client::ControllerClient;
@@ -173,7 +174,11 @@ impl RunTests {
             holder: self.holder.clone(),
             purpose: None,
         };
-        client.send(begin).await?;
+        if let CommandResult::TestLease(lease) = client.send(begin).await?.result
+            && let Some(reason) = &lease.unverified
+        {
+            output::print_note(&format_unverified(reason));
+        }
         let variables = status::list_variables(&client.find_environment(&self.environment).await?);
         let output = if self.is_for_programs() {
             Output::Aside

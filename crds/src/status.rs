@@ -305,6 +305,9 @@ pub struct Link {
     /// Error of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Reason why the connection is not verified, such as a service that is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
 }
 
 /// Orphan: a resource of a dead controller that no environment declares.

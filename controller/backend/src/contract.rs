@@ -55,7 +55,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
         let id = self.check_containers(&mut observer).await?;
         self.check_runs(&mut observer, &id).await?;
         self.check_attachments(&mut observer, &id, &network).await?;
-        links::check(self.backend, &id).await?;
+        links::check(self.backend, &id, &network).await?;
         self.check_names(&id).await?;
         self.check_volumes(&mut observer).await?;
         self.check_missing_objects().await?;

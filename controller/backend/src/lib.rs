@@ -20,7 +20,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use argus_core::action::{Action, ActionProgress};
-use argus_core::connectivity::{Target, TargetResult};
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
@@ -72,13 +72,14 @@ pub trait Backend: Send + Sync + 'static {
         started_at: Option<Timestamp>,
     ) -> impl Future<Output = Result<bool, ActionError>> + Send;
 
-    /// Checks in parallel, from the network namespace of a running container, which targets it reaches.
+    /// Checks in parallel which targets can be reached from the network namespace of a running container, or from a new
+    /// endpoint on a network.
     ///
     /// Returns one result per target, in the order of `targets`. The check needs no program in the container's image
     /// and leaves nothing behind.
     fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> impl Future<Output = Result<Vec<TargetResult>, ActionError>> + Send;
 

@@ -1,11 +1,11 @@
 //! Connectivity checks: the links that services need, and the results of the last check.
 //!
 //! [`targets()`] derives from [`Desired`](crate::desired::Desired) which service connects to which other one.
-//! [`ConnectivityInput`] compares this with the running containers and decides when a check is due.
+//! [`ConnectivityInput`] compares this with the containers and returns the [`CheckRequest`] of the current state.
 //! A backend performs the check from inside the network of each service and returns [`LinkResult`]s.
 //! [`matrix`] and [`errors`] convert a [`ConnectivityCheck`] into the status document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ mod topology;
 
 pub use report::{errors, matrix};
 pub use targets::{targets, targets_of_failure};
-pub use topology::ConnectivityInput;
+pub use topology::{CheckRequest, ConnectivityInput, LinkSource};
 
 /// Host and port that a service connects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -146,8 +146,10 @@ impl LinkResult {
 /// Inputs of a check. A different key requires a new check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckKey {
-    /// Checked containers with their start times.
+    /// Containers of the services that are up, with their start times.
     pub runs: BTreeMap<ServiceName, (ContainerId, Option<Timestamp>)>,
+    /// Services that are not up. Their runs are not part of the key, so that a crash loop repeats no check.
+    pub down: BTreeSet<ServiceName>,
     /// Network that connects them; `None` if it does not exist.
     pub network: Option<NetworkId>,
     /// Time at which the engine became reachable again, after its last outage.
@@ -178,12 +180,25 @@ impl ConnectivityCheck {
         self.link_results.iter().all(works)
     }
 
+    /// Returns whether a repetition of the check can give another result: a link is broken, or its check failed. A link to
+    /// a service that is down stays unchecked until the key changes.
+    pub fn is_worth_repeating(&self) -> bool {
+        self.link_results.iter().any(|link| match &link.result {
+            Ok(result) => result.error.is_some(),
+            Err(_) => !self.key.down.contains(&link.target.to),
+        })
+    }
+
     /// Returns the candidates for reattaching to the network, most likely first.
     ///
-    /// A service that fails to reach several others comes first; otherwise the unreachable target does.
+    /// A service that fails to reach several others comes first; otherwise the unreachable target does. A service that is
+    /// down is no candidate, and neither is a service that only it does not reach.
     pub fn reattach_candidates(&self) -> Vec<&ServiceName> {
         let mut candidates = Vec::new();
-        let bad = |link: &&LinkResult| link.error().is_some_and(LinkError::is_network_error);
+        let bad = |link: &&LinkResult| {
+            let is_bad = link.error().is_some_and(LinkError::is_network_error);
+            is_bad && !self.key.down.contains(&link.from)
+        };
         for link in self.link_results.iter().filter(bad) {
             let own: Vec<&LinkResult> = self
                 .link_results
@@ -198,7 +213,7 @@ impl ConnectivityCheck {
             };
             candidates.extend([first, second]);
         }
-        let mut known = std::collections::BTreeSet::new();
+        let mut known = BTreeSet::new();
         candidates.retain(|name| known.insert(*name));
         candidates
     }

@@ -80,6 +80,9 @@ pub struct TestLease {
     /// Purpose of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
+    /// Reason why the connectivity of the environment was not verified at the begin of the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
 }
 
 impl UserRequests {
@@ -232,6 +235,7 @@ mod tests {
             until: Timestamp(until),
             holder: None,
             purpose: None,
+            unverified: None,
         };
         let mut requests = UserRequests::default();
         requests.begin(lease("a", 10));

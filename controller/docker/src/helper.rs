@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::Build;
-use argus_core::ident::ContainerId;
+use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::outcome::ActionError;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -60,6 +60,11 @@ pub(crate) enum HelperNetwork<'a> {
     None,
     /// The network namespace of a running container, with its resolver and its hosts file.
     Container(&'a ContainerId),
+    /// A new endpoint on this network, without an alias, and with these host entries.
+    Endpoint {
+        network: &'a NetworkId,
+        extra_hosts: &'a [String],
+    },
 }
 
 /// Runs a command of this program in a helper and returns its standard output.
@@ -72,9 +77,10 @@ pub(crate) async fn run(
     let image = ensure_image(shared, &mut built).await?;
     remove_stale(shared).await?;
     let client = shared.connection.client()?;
-    let network = match network {
-        HelperNetwork::None => "none".to_owned(),
-        HelperNetwork::Container(id) => format!("container:{id}"),
+    let (network, extra_hosts) = match network {
+        HelperNetwork::None => ("none".to_owned(), None),
+        HelperNetwork::Container(id) => (format!("container:{id}"), None),
+        HelperNetwork::Endpoint { network, extra_hosts } => (network.to_string(), Some(extra_hosts.to_vec())),
     };
     let body = ContainerCreateBody {
         image: Some(image.tag.clone()),
@@ -82,6 +88,7 @@ pub(crate) async fn run(
         labels: Some(HashMap::from([(LABEL.to_owned(), "true".to_owned())])),
         host_config: Some(HostConfig {
             network_mode: Some(network),
+            extra_hosts,
             memory: Some(MEMORY_LIMIT),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),

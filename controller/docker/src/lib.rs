@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
 use argus_core::action::Action;
-use argus_core::connectivity::{Target, TargetResult};
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::{ContainerId, ProtocolPort};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
@@ -278,7 +278,7 @@ impl Backend for Docker {
 
     async fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         Box::pin(links::check(&self.shared, source, targets)).await

@@ -1,7 +1,6 @@
-//! Connectivity checks by a helper container in the network namespace of another container.
+//! Connectivity checks by a helper container in the network namespace of another container, or on its network.
 
-use argus_core::connectivity::{Target, TargetResult};
-use argus_core::ident::ContainerId;
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::outcome::ActionError;
 
 use crate::Shared;
@@ -10,7 +9,7 @@ use crate::helper::{self, HelperNetwork};
 /// Checks all targets from `source`; one result per target, in the order of `targets`.
 pub(crate) async fn check(
     shared: &Shared,
-    source: &ContainerId,
+    source: &LinkSource,
     targets: &[Target],
 ) -> Result<Vec<TargetResult>, ActionError> {
     let argument = |target: &Target| match target.port {
@@ -19,7 +18,11 @@ pub(crate) async fn check(
     };
     let command = ["probe", "links"].map(str::to_owned);
     let command = command.into_iter().chain(targets.iter().map(argument)).collect();
-    let output = helper::run(shared, HelperNetwork::Container(source), command).await?;
+    let network = match source {
+        LinkSource::Container(id) => HelperNetwork::Container(id),
+        LinkSource::Network { network, extra_hosts } => HelperNetwork::Endpoint { network, extra_hosts },
+    };
+    let output = helper::run(shared, network, command).await?;
     match serde_json::from_str::<Vec<TargetResult>>(&output) {
         Ok(results) if results.len() == targets.len() => Ok(results),
         Ok(_) | Err(_) => Err(ActionError::Unknown(format!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::action::Action;
-use argus_core::connectivity::{Target, TargetResult};
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
@@ -142,7 +142,7 @@ impl<B: Backend> Backend for BreakerGuard<B> {
 
     async fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         self.enter(None)?.check_links(source, targets).await

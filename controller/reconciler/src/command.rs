@@ -194,6 +194,12 @@ pub struct TestReport {
     /// End of its lease (RFC 3339), if that was before the end of the test. Later failures are not in the report.
     #[serde(default, rename = "expired", skip_serializing_if = "Option::is_none")]
     pub lease_ended_at: Option<String>,
+    /// True if a connectivity check at the begin of the test found that all links work.
+    #[serde(default)]
+    pub verified: bool,
+    /// Reason why the links were not verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unverified: Option<String>,
     /// Number of service failures during the test.
     #[serde(rename = "restartsDuringRun")]
     pub disruption_count: usize,
@@ -233,5 +239,7 @@ pub(crate) struct Request {
     pub(crate) command: Command,
     /// Identifier of the command, as in the journal.
     pub(crate) id: String,
+    /// For the begin of a test: reason why its links are not verified.
+    pub(crate) unverified: Option<String>,
     pub(crate) reply: oneshot::Sender<Result<Reply, CommandError>>,
 }

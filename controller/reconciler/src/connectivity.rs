@@ -1,5 +1,5 @@
-//! Connectivity task: checks the declared links of an environment once all its services are up. It repeats the
-//! check after a change, and with a backoff while links fail.
+//! Connectivity task: checks the declared links of an environment once all its services are up, or some stay down. It
+//! repeats the check after a change, and with a backoff while links fail.
 //!
 //! The task reads [`Snapshot`]s and publishes [`CheckResults`]. It runs one check at a time, and only while helper
 //! containers are enabled and the mode permits new containers.
@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::{Backend, PROGRESS_TIMEOUT};
-use argus_core::connectivity::{CheckKey, CheckResults, ConnectivityCheck, ConnectivityInput, LinkResult};
+use argus_core::connectivity::{
+    CheckRequest, CheckResults, ConnectivityCheck, ConnectivityInput, LinkResult, LinkSource, Target,
+    TargetResult,
+};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
@@ -39,10 +42,12 @@ const RETRY_DELAYS: [Duration; 6] = [
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
+/// Delay before a check with services that are down. During a normal start they are up before.
+const DOWN_DELAY: Duration = Duration::from_secs(5);
 /// Grace period for a running check at a stop, so that no helper container remains.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// Inputs of a [`CheckKey`]. While they are unchanged, the key is not computed again.
+/// Inputs of a [`CheckRequest`]. While they are unchanged, the request is not computed again.
 #[derive(Debug, Clone, PartialEq)]
 struct TopologyInputs {
     accepted: Shared<Accepted>,
@@ -79,8 +84,8 @@ impl<T> PartialEq for Shared<T> {
 #[derive(Debug, Default)]
 struct CheckSchedule {
     inputs: Option<TopologyInputs>,
-    /// Key of the next check; `None` if a service is not up.
-    key: Option<CheckKey>,
+    /// Next check; `None` if none is possible.
+    request: Option<CheckRequest>,
     /// Time of the next check; `None` until something changes.
     due: Option<Timestamp>,
     /// Number of consecutive checks with at least one failed link.
@@ -181,18 +186,23 @@ impl<B: Backend> ConnectivityTask<B> {
             if inputs.is_some() && schedule.inputs == inputs {
                 continue;
             }
-            let key = inputs
+            let request = inputs
                 .as_ref()
-                .and_then(|inputs| inputs.topology(self.engine_returned_at).due_key());
+                .and_then(|inputs| inputs.topology(self.engine_returned_at).request());
             schedule.inputs = inputs;
-            if schedule.key == key {
+            let key = |request: &Option<CheckRequest>| request.as_ref().map(|request| request.key.clone());
+            let is_same = key(&schedule.request) == key(&request);
+            schedule.request = request;
+            if is_same {
                 continue;
             }
             if let Some(check) = self.results.checks.get_mut(env) {
                 check.is_current = false;
             }
-            schedule.due = key.as_ref().map(|_| self.clock.now());
-            schedule.key = key;
+            schedule.due = schedule.request.as_ref().map(|request| {
+                let is_up = request.unverifiable.is_empty();
+                self.clock.now() + if is_up { Duration::ZERO } else { DOWN_DELAY }
+            });
             schedule.failed_checks = 0;
         }
     }
@@ -202,13 +212,13 @@ impl<B: Backend> ConnectivityTask<B> {
         let now = self.clock.now();
         let due = |(env, schedule): (&EnvName, &CheckSchedule)| {
             let at = schedule.due.filter(|at| *at <= now)?;
-            Some((at, env.clone(), schedule.key.clone()?))
+            Some((at, env.clone(), schedule.request.clone()?))
         };
         let next = self.schedules.iter().filter_map(due).min_by_key(|(at, ..)| *at);
-        if let Some((_, env, key)) = next.filter(|_| self.tasks.is_empty()) {
+        if let Some((_, env, request)) = next.filter(|_| self.tasks.is_empty()) {
             let (backend, clock) = (self.backend.clone(), self.clock);
             self.tasks
-                .start(env, async move { check(&*backend, key, clock).await });
+                .start(env, async move { check(&*backend, request, clock).await });
         }
     }
 
@@ -221,7 +231,14 @@ impl<B: Backend> ConnectivityTask<B> {
             return;
         };
         let mut check = match check {
-            Ok(check) if schedule.key.as_ref() == Some(&check.key) => check,
+            Ok(check)
+                if schedule
+                    .request
+                    .as_ref()
+                    .is_some_and(|next| next.key == check.key) =>
+            {
+                check
+            }
             // The topology changed during the check. Its own check is already scheduled.
             Ok(_) => return,
             Err(failure) => {
@@ -230,7 +247,7 @@ impl<B: Backend> ConnectivityTask<B> {
                 return;
             }
         };
-        if check.is_good() {
+        if !check.is_worth_repeating() {
             schedule.failed_checks = 0;
             schedule.due = None;
         } else {
@@ -275,22 +292,35 @@ fn topology_inputs(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs>
 }
 
 /// Checks all links of an environment, one source service after the other.
-pub async fn check<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> ConnectivityCheck {
+pub async fn check<B: Backend>(backend: &B, request: CheckRequest, clock: Clock) -> ConnectivityCheck {
+    let CheckRequest {
+        key,
+        sources,
+        unverifiable,
+    } = request;
     let mut links = Vec::new();
     for (from, targets) in &key.targets {
-        let reply = match key.runs.get(from) {
-            None => Err(format!("`{from}` is not running")),
-            Some((id, _)) => {
-                // The first check on an engine builds the helper image.
-                let checked = tokio::time::timeout(PROGRESS_TIMEOUT, backend.check_links(id, targets)).await;
-                let late =
-                    || ActionError::TimedOut(format!("no answer within {} s", PROGRESS_TIMEOUT.as_secs()));
-                checked
-                    .unwrap_or_else(|_| Err(late()))
-                    .map_err(|error| error.to_string())
-            }
+        let (unchecked, checked): (Vec<_>, Vec<_>) = targets
+            .iter()
+            .cloned()
+            .partition(|target| unverifiable.contains_key(&target.to));
+        let link = |target, result| LinkResult {
+            from: from.clone(),
+            target,
+            result,
         };
-        for (at, target) in targets.iter().enumerate() {
+        for target in unchecked {
+            let reason = unverifiable.get(&target.to).cloned().unwrap_or_default();
+            links.push(link(target, Err(reason)));
+        }
+        if checked.is_empty() {
+            continue;
+        }
+        let reply = match sources.get(from) {
+            None => Err(format!("`{from}` is not running")),
+            Some(source) => check_source(backend, source, &checked).await,
+        };
+        for (at, target) in checked.into_iter().enumerate() {
             let result = match &reply {
                 Ok(results) => results
                     .get(at)
@@ -298,13 +328,10 @@ pub async fn check<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> Conn
                     .ok_or_else(|| "the check returned no result".to_owned()),
                 Err(why) => Err(why.clone()),
             };
-            links.push(LinkResult {
-                from: from.clone(),
-                target: target.clone(),
-                result,
-            });
+            links.push(link(target, result));
         }
     }
+    links.sort_by(|a, b| (&a.from, &a.target).cmp(&(&b.from, &b.target)));
     ConnectivityCheck {
         key,
         at: clock.now(),
@@ -312,6 +339,19 @@ pub async fn check<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> Conn
         link_results: links,
         is_current: true,
     }
+}
+
+async fn check_source<B: Backend>(
+    backend: &B,
+    source: &LinkSource,
+    targets: &[Target],
+) -> Result<Vec<TargetResult>, String> {
+    // The first check on an engine builds the helper image.
+    let checked = tokio::time::timeout(PROGRESS_TIMEOUT, backend.check_links(source, targets)).await;
+    let late = || ActionError::TimedOut(format!("no answer within {} s", PROGRESS_TIMEOUT.as_secs()));
+    checked
+        .unwrap_or_else(|_| Err(late()))
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

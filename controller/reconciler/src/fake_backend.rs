@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::action::Action;
-use argus_core::connectivity::{Target, TargetResult};
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
@@ -33,7 +33,7 @@ pub(crate) struct FakeBackend {
     pub(crate) replies: BTreeMap<&'static str, FakeReply>,
     /// Exit codes of exec probes; the last one repeats. A negative code stands for a call that fails.
     pub(crate) exit_codes: Mutex<Vec<i64>>,
-    /// Result of all targets of a connectivity check, by source container; without an entry all links work.
+    /// Result of all targets of a connectivity check, by source container or network; without an entry all links work.
     pub(crate) link_results: Mutex<BTreeMap<String, Result<TargetResult, ActionError>>>,
     /// True if an inspect shows that no container runs any more.
     pub(crate) is_ended: AtomicBool,
@@ -138,13 +138,17 @@ impl Backend for FakeBackend {
 
     async fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         self.check_count.fetch_add(1, Ordering::SeqCst);
         let results = self.link_results.lock().unwrap().clone();
+        let source = match source {
+            LinkSource::Container(id) => id.as_str(),
+            LinkSource::Network { network, .. } => network.as_str(),
+        };
         let reply = results
-            .get(source.as_str())
+            .get(source)
             .cloned()
             .unwrap_or_else(|| Ok(TargetResult::default()));
         Ok(vec![reply?; targets.len()])

@@ -19,8 +19,8 @@ use crate::supervise::Heartbeat;
 /// [`CommandError::Busy`].
 pub(crate) const COMMAND_CAPACITY: usize = 64;
 
-/// Maximum time that the begin of a test waits for a connectivity check.
-const LINKS_TIMEOUT: Duration = Duration::from_secs(6);
+/// Maximum time that the begin of a test waits for a connectivity check of the current state.
+pub const LINKS_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Client of a running controller; cheap to clone.
 #[derive(Debug, Clone)]
@@ -49,9 +49,10 @@ impl Handle {
             self.wait_for_status_flush().await;
             return Ok(Reply::Done);
         }
-        if let Command::BeginTest { environment, .. } = &command {
-            self.wait_for_links(environment).await?;
-        }
+        let unverified = match &command {
+            Command::BeginTest { environment, .. } => self.wait_for_links(environment).await?,
+            _ => None,
+        };
         if command == Command::ResumeController {
             // The caller checks the disk, so that the reconciler does not wait for it.
             if self.snapshot().problems.safe.is_none() {
@@ -62,7 +63,12 @@ impl Handle {
         }
         let (reply, replied) = oneshot::channel();
         self.commands
-            .try_send(Request { command, id, reply })
+            .try_send(Request {
+                command,
+                id,
+                unverified,
+                reply,
+            })
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => CommandError::Busy,
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,
@@ -73,15 +79,16 @@ impl Handle {
         Ok(reply)
     }
 
-    /// Waits for the connectivity check of an environment whose services are up. A slow check does not block the
-    /// test.
-    async fn wait_for_links(&self, env: &EnvName) -> Result<(), CommandError> {
+    /// Waits for a connectivity check of the current state of an environment. Returns the reason if the links are not
+    /// verified; the test begins nevertheless.
+    async fn wait_for_links(&self, env: &EnvName) -> Result<Option<String>, CommandError> {
         let mut snapshots = self.snapshot.clone();
-        let checked = snapshots.wait_for(|snapshot| link_state(snapshot, env) != LinkState::Pending);
-        drop(tokio::time::timeout(LINKS_TIMEOUT, checked).await);
+        let is_checked = |snapshot: &Arc<Snapshot>| !matches!(link_state(snapshot, env), LinkState::Pending(_));
+        drop(tokio::time::timeout(LINKS_TIMEOUT, snapshots.wait_for(is_checked)).await);
         match link_state(&self.snapshot(), env) {
             LinkState::Broken(error) => Err(CommandError::Unreachable(error)),
-            LinkState::Fine | LinkState::Pending => Ok(()),
+            LinkState::Verified => Ok(None),
+            LinkState::Unverified(reason) | LinkState::Pending(reason) => Ok(Some(reason)),
         }
     }
 

@@ -226,6 +226,8 @@ impl Overrides {
             case: case.to_owned(),
             started: lease.since.to_string(),
             ended: inputs.now.to_string(),
+            verified: lease.unverified.is_none(),
+            unverified: lease.unverified,
             lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
             disruption_count: disruptions.len(),
             disruptions,

@@ -38,6 +38,7 @@ fn begin_test(seconds: u64) -> impl Request {
             until: inputs.now + Duration::from_secs(seconds),
             holder: None,
             purpose: None,
+            unverified: None,
         };
         overrides.begin_test(lease, inputs)
     }

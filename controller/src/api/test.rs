@@ -91,14 +91,21 @@ impl Operation for Test {
             }
             TestAction::End => Command::EndTest { environment, case },
         };
-        context.client.send_if_running(command).await
+        let reply = context.client.send_if_running(command).await?;
+        if let CommandResult::TestLease(lease) = &reply.result
+            && let Some(reason) = &lease.unverified
+        {
+            context.report(report::format_unverified(reason));
+        }
+        Ok(reply)
     }
 }
 
 impl Tool for Test {
     const NAME: &'static str = "argus_test";
     const TITLE: &'static str = "Start or end a test";
-    const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. In between, Argus does \
+    const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. `begin` waits up to 30 s for \
+a connectivity check, and starts no test if services that are up cannot reach each other. In between, Argus does \
 not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the services that failed during the test, and whether \
 the infrastructure caused it; in that case, a failed test proves nothing about the code.";
     type Data = CommandReply;
@@ -117,11 +124,16 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
                 next: first.into_iter().collect(),
             };
         }
+        // Writing to a string cannot fail.
         let mut text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
+        if let CommandResult::TestLease(lease) = &reply.result
+            && let Some(reason) = &lease.unverified
+        {
+            let _ = write!(text, "\n{}", report::format_unverified(reason));
+        }
         let status = context.client.find_environment(env).await.ok();
         let others = status.map(|status| status.tests).unwrap_or_default();
         for other in others.iter().filter(|other| other.case != *case) {
-            // Writing to a string cannot fail.
             let _ = write!(text, "\nalso: {}", format_running_test(other));
         }
         let end = json!({ "action": "end", "environment": env, "case": case });

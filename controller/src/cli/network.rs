@@ -35,7 +35,7 @@ impl Network {
         };
         let report = call::run(&context, &operation)?;
         let links = report.connectivity.iter().flat_map(|matrix| &matrix.links);
-        let broken = links.filter(|link| link.error.is_some());
+        let broken = links.filter(|link| link.error.is_some() || link.unverified.is_some());
         let names = broken.map(|link| format!("{}/{}", link.from, link.to));
         self.output.print(&report, names, || format_report(&report))?;
         Ok(exit_for_report(&report))

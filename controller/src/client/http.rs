@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::correlation;
 
 /// Maximum time of a request. A healthy controller responds immediately.
-const DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum size of a response, in bytes. No controller and no mock of ours sends more.
 const MAX_RESPONSE: usize = 64 << 20;
 
@@ -40,16 +40,7 @@ pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError>
     exchange_with_timeout(socket, Method::GET, path, Bytes::new()).await
 }
 
-/// Sends a POST request with a JSON body.
-pub(crate) async fn post(
-    socket: &Path,
-    path: &str,
-    body: &impl serde::Serialize,
-) -> Result<Bytes, ClientError> {
-    post_within(DEADLINE, socket, path, body).await
-}
-
-/// Sends a POST request that can take longer than [`DEADLINE`].
+/// Sends a POST request with a JSON body, which can take longer than [`DEADLINE`].
 pub(crate) async fn post_within(
     limit: Duration,
     socket: &Path,

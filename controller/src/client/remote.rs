@@ -1,6 +1,7 @@
 //! Commands for a controller in another process, over its socket.
 
 use argus_crds::error::{Code, Reason};
+use argus_reconciler::handle::LINKS_TIMEOUT;
 use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 
@@ -14,7 +15,11 @@ pub(crate) const COMMANDS: &str = "/api/v1/commands";
 
 /// Sends a command to a running controller.
 pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
-    let reply = http::post(&state.socket(), COMMANDS, command).await?;
+    let limit = match command {
+        Command::BeginTest { .. } => http::DEADLINE + LINKS_TIMEOUT,
+        _ => http::DEADLINE,
+    };
+    let reply = http::post_within(limit, &state.socket(), COMMANDS, command).await?;
     serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
 }
 

@@ -223,11 +223,15 @@ impl GaugeSet {
             series.set(i64::from(ready));
         }
         if let Some(connectivity) = &status.connectivity {
-            for result in ["working", "broken"] {
+            for result in ["working", "broken", "unverified"] {
                 self.links.with_label_values(&[name, result]);
             }
             for link in &connectivity.links {
-                let result = if link.error.is_some() { "broken" } else { "working" };
+                let result = match (&link.error, &link.unverified) {
+                    (Some(_), _) => "broken",
+                    (None, Some(_)) => "unverified",
+                    (None, None) => "working",
+                };
                 self.links.with_label_values(&[name, result]).inc();
             }
         }

@@ -253,6 +253,8 @@ pub(super) mod tests {
                 started: String::new(),
                 ended: String::new(),
                 lease_ended_at: None,
+                verified: true,
+                unverified: None,
                 disruption_count: disruptions.len(),
                 disruptions,
             }),

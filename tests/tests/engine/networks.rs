@@ -8,5 +8,6 @@
 
 mod broken;
 mod by_hand;
+mod down;
 mod fixture;
 mod verified;

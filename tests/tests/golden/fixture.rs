@@ -220,6 +220,7 @@ impl GoldenFixture {
                     until,
                     holder: None,
                     purpose: None,
+                    unverified: None,
                 });
             }
             ["turn"] => drop(self.turn()),

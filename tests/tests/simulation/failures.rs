@@ -275,6 +275,7 @@ fn running_test_defers_restarts() {
             until,
             holder: None,
             purpose: None,
+            unverified: None,
         });
         fixture.sick.insert("one/a".to_owned());
         let moment = fixture.now + chance.millis((0, 20_000));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::action::Action;
-use argus_core::connectivity::{Target, TargetResult};
+use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::{Attachment, WatchEvent};
@@ -176,7 +176,7 @@ impl Backend for Sim {
 
     async fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         self.with(|engine, _| engine.model.check_links(source, targets))

@@ -18,10 +18,6 @@ pub fn matrix(check: &ConnectivityCheck) -> Connectivity {
 }
 
 fn link(link: &LinkResult) -> Link {
-    let error = match &link.result {
-        Err(why) => Some(format!("not checked: {why}")),
-        Ok(seen) => seen.error.as_ref().map(cause_text),
-    };
     let resolved = |error: Option<&LinkError>| error.is_none_or(|error| !error.is_dns_error());
     let (dns, tcp) = match &link.result {
         Err(_) => (false, false),
@@ -37,7 +33,8 @@ fn link(link: &LinkResult) -> Link {
         port: link.target.port,
         dns,
         tcp,
-        error,
+        error: link.error().map(cause_text),
+        unverified: link.result.as_ref().err().cloned(),
     }
 }
 

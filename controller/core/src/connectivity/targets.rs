@@ -1,4 +1,4 @@
-//! Connection targets of each service: its dependencies, and the hosts that its environment variables name.
+//! Connection targets of each service: its dependencies, the mocks, and the hosts that its environment variables name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +49,8 @@ fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Servi
             targets.insert(target_of(target, target.name.as_str(), None));
         }
     }
+    let mocks = desired.services.values().filter(|target| target.role == Role::Mock);
+    targets.extend(mocks.map(|mock| target_of(mock, mock.name.as_str(), None)));
     for value in source.env_vars.values() {
         for (host, port) in hosts(value) {
             if let Some(target) = names.get(host) {
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_come_from_dependencies_and_variables() {
+    fn targets_come_from_dependencies_mocks_and_variables() {
         let found = check(
             "project: { name: shop }\nservices:\n  \
              migrate: { image: a, oneShot: true, dependsOn: [db], container: { name: shop-migrate } }\n  \
@@ -138,6 +140,8 @@ mod tests {
         assert_eq!(
             found,
             [
+                "cache -> pay as pay:9001",
+                "db -> pay as pay:9001",
                 "web -> cache as cache",
                 "web -> cache as shop-cache:6379",
                 "web -> db as db:5432",

@@ -1,11 +1,11 @@
-//! Containers and network of an environment, as a connectivity check sees them, and the time for a check.
+//! Containers and network of an environment, as a connectivity check sees them, and the check of this state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{CheckKey, targets};
-use crate::desired::Desired;
-use crate::ident::{ContainerId, ContainerSpecHash, ServiceName};
+use crate::desired::{Desired, Service};
+use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ServiceName};
 use crate::observed::{Container, ContainerState, Network, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::time::Timestamp;
@@ -27,53 +27,119 @@ pub struct ConnectivityInput<'a> {
     pub engine_returned_at: Option<Timestamp>,
 }
 
+/// Point of the network from which the connections of a service are checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkSource {
+    /// The network namespace of the running container of the service.
+    Container(ContainerId),
+    /// A new endpoint on the network of the environment, in place of a service that does not run.
+    Network {
+        /// Id of the network.
+        network: NetworkId,
+        /// Additional host entries of the service, as `HOST:ADDRESS`.
+        extra_hosts: Vec<String>,
+    },
+}
+
+/// A check of all links of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckRequest {
+    /// Inputs of the check.
+    pub key: CheckKey,
+    /// Point from which the connections of each service are checked; a service without one is not checked.
+    pub sources: BTreeMap<ServiceName, LinkSource>,
+    /// Services whose connections from others are not checked, each with the reason.
+    pub unverifiable: BTreeMap<ServiceName, String>,
+}
+
 impl<'a> ConnectivityInput<'a> {
-    /// Returns the key of a check that is possible now.
+    /// Returns the check of the current state. A link to a service that is not up cannot be verified, and is not checked.
     ///
-    /// `None` until every source and target runs, is healthy and is on the network, and where no service has a target.
-    pub fn due_key(&self) -> Option<CheckKey> {
+    /// `None` without a working network, and where no service has a target.
+    pub fn request(&self) -> Option<CheckRequest> {
         let targets = targets(self.desired);
-        let network = self.network()?;
-        let mut runs = BTreeMap::new();
+        let network = self.network().filter(|network| !network.is_broken)?;
+        let (mut runs, mut sources, mut unverifiable) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let concerned: BTreeSet<&ServiceName> = targets
             .iter()
             .flat_map(|(from, all)| all.iter().map(|target| &target.to).chain([from]))
             .collect();
         for name in concerned {
             let service = self.desired.services.get(name)?;
-            let container = self.container(name)?;
-            let at = container.networks.get(&network.name)?;
-            // Without an inspect, the container may be on another network of the same name.
-            let started_at = container.inspect.as_ref()?.started_at;
-            let status = probe::probe_status(service.probe.as_ref(), container, self.health, self.outages);
-            let is_healthy = status.is_none_or(|status| status == ProbeStatus::Healthy);
-            if !is_healthy || at.network.as_ref() != Some(&network.id) {
-                return None;
+            match self.run(service, network) {
+                Ok(run) => drop(runs.insert(name.clone(), run)),
+                Err(reason) => drop(unverifiable.insert(name.clone(), format!("`{name}` {reason}"))),
             }
-            runs.insert(name.clone(), (container.id.clone(), started_at));
+            sources.extend(self.source(service, Some(network)));
         }
-        (!targets.is_empty()).then(|| CheckKey {
-            runs,
-            network: Some(network.id.clone()),
-            engine_returned_at: self.engine_returned_at,
-            targets,
+        (!targets.is_empty()).then(|| CheckRequest {
+            key: CheckKey {
+                runs,
+                down: unverifiable.keys().cloned().collect(),
+                network: Some(network.id.clone()),
+                engine_returned_at: self.engine_returned_at,
+                targets,
+            },
+            sources,
+            unverifiable,
         })
     }
 
-    /// Returns the key of the current state: all running containers, healthy or not.
-    pub fn current_key(&self) -> CheckKey {
-        let services = self.desired.services.keys();
-        let run = |name: &ServiceName| -> Option<(ServiceName, (ContainerId, Option<Timestamp>))> {
-            let container = self.container(name)?;
+    /// Returns the check of all links, whatever the state of their services.
+    pub fn request_all(&self) -> CheckRequest {
+        let services = self.desired.services.values();
+        let run = |service: &Service| {
+            let container = self.container(&service.name)?;
             let started_at = container.inspect.as_ref().and_then(|inspect| inspect.started_at);
-            Some((name.clone(), (container.id.clone(), started_at)))
+            Some((service.name.clone(), (container.id.clone(), started_at)))
         };
-        CheckKey {
-            runs: services.filter_map(run).collect(),
-            network: self.network().map(|network| network.id.clone()),
-            engine_returned_at: self.engine_returned_at,
-            targets: targets(self.desired),
+        let network = self.network();
+        CheckRequest {
+            key: CheckKey {
+                runs: services.clone().filter_map(run).collect(),
+                down: BTreeSet::new(),
+                network: network.map(|network| network.id.clone()),
+                engine_returned_at: self.engine_returned_at,
+                targets: targets(self.desired),
+            },
+            sources: services
+                .filter_map(|service| self.source(service, network.map(AsRef::as_ref)))
+                .collect(),
+            unverifiable: BTreeMap::new(),
         }
+    }
+
+    /// Returns the run of a service that is up: it runs, is healthy and is on the network. The error is the reason why it
+    /// is not up.
+    fn run(
+        &self,
+        service: &Service,
+        network: &Network,
+    ) -> Result<(ContainerId, Option<Timestamp>), &'static str> {
+        let container = self.container(&service.name).ok_or("is not running")?;
+        let at = container.networks.get(&network.name);
+        // Without an inspect, the container may be on another network of the same name.
+        let inspect = container.inspect.as_ref().ok_or("was started just now")?;
+        if at.is_none_or(|at| at.network.as_ref() != Some(&network.id)) {
+            return Err("is not on the network");
+        }
+        match probe::probe_status(service.probe.as_ref(), container, self.health, self.outages) {
+            Some(ProbeStatus::Starting) => Err("is not healthy yet"),
+            Some(ProbeStatus::Unhealthy) => Err("is unhealthy"),
+            Some(ProbeStatus::Healthy) | None => Ok((container.id.clone(), inspect.started_at)),
+        }
+    }
+
+    fn source(&self, service: &Service, network: Option<&Network>) -> Option<(ServiceName, LinkSource)> {
+        let source = match (self.container(&service.name), network) {
+            (Some(container), _) => LinkSource::Container(container.id.clone()),
+            (None, Some(network)) => LinkSource::Network {
+                network: network.id.clone(),
+                extra_hosts: service.extra_hosts.clone(),
+            },
+            (None, None) => return None,
+        };
+        Some((service.name.clone(), source))
     }
 
     /// Returns the running container of a service.

@@ -90,6 +90,7 @@ mod tests {
         ConnectivityCheck {
             key: CheckKey {
                 runs: ["a", "b", "c"].map(run).into(),
+                down: std::collections::BTreeSet::new(),
                 network: None,
                 engine_returned_at: None,
                 targets: BTreeMap::new(),

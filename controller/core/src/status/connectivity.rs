@@ -69,7 +69,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> ConditionValue {
     let Some(check) = last_check(input) else {
         return unknown(
             "NotChecked",
-            "the check starts when all connected services are up",
+            "the check starts when the services are up or stay down",
         );
     };
     if !check.is_current {
@@ -102,7 +102,12 @@ pub(super) fn verified(input: &StatusInput<'_>) -> ConditionValue {
         .iter()
         .find_map(|found| found.result.as_ref().err())
     {
-        return (Truth::Unknown, "CheckFailed", one_line(why));
+        let reason = if check.is_worth_repeating() {
+            "CheckFailed"
+        } else {
+            "ServiceDown"
+        };
+        return (Truth::Unknown, reason, one_line(why));
     }
     let message = match check.link_results.len() {
         1 => "1 link works".to_owned(),

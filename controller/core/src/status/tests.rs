@@ -1214,7 +1214,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
             error,
         };
         ConnectivityCheck {
-            key: topology.current_key(),
+            key: topology.request_all().key,
             at: NOW,
             retry_after: Some(Duration::from_secs(20)),
             link_results: vec![LinkResult {

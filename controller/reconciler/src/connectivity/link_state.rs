@@ -10,36 +10,43 @@ use crate::snapshot::Snapshot;
 /// State of the links of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LinkState {
-    /// No link fails, or the links are not checked now.
-    Fine,
-    /// All services are up, and the check is not done yet.
-    Pending,
+    /// A check of the current state found that all links work, or there are none.
+    Verified,
+    /// No check of the current state is done yet. Holds the reason, for the case that it does not end in time.
+    Pending(String),
+    /// A check of the current state cannot verify all links, for this reason.
+    Unverified(String),
     /// At least one link fails.
     Broken(Box<StructuredError>),
 }
 
 /// Returns the state of the links of `env` in `snapshot`.
 pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
-    let wanted = snapshot
-        .desired
-        .get(env)
-        .is_some_and(|accepted| accepted.desired.verify_connectivity);
-    let Some(inputs) = topology_inputs(snapshot, env).filter(|_| wanted && snapshot.links.helpers_allowed)
-    else {
-        return LinkState::Fine;
+    let Some(accepted) = snapshot.desired.get(env) else {
+        return LinkState::Verified;
+    };
+    if !accepted.desired.verify_connectivity {
+        let reason = "its file disables connectivity checks";
+        return LinkState::Unverified(reason.to_owned());
+    }
+    if connectivity::targets(&accepted.desired).is_empty() {
+        return LinkState::Verified;
+    }
+    if !snapshot.links.helpers_allowed {
+        return LinkState::Unverified("helper containers are disabled".to_owned());
+    }
+    let check = snapshot.links.checks.get(env).filter(|check| check.is_current);
+    let (Some(check), Some(inputs)) = (check, topology_inputs(snapshot, env)) else {
+        return LinkState::Pending("no connectivity check of the current state is done".to_owned());
     };
     // The time of the last reconnect identifies a check; it does not affect the state of the links.
-    let topology = inputs.topology(None);
-    let check = snapshot.links.checks.get(env).filter(|check| check.is_current);
-    match check {
-        Some(check) => connectivity::errors(check, &topology)
-            .into_iter()
-            .next()
-            .map_or(LinkState::Fine, |error| {
-                LinkState::Broken(Box::new(error.environment(env.as_str())))
-            }),
-        // A service that is not up has no check; its own status reports the reason.
-        None if topology.due_key().is_none() => LinkState::Fine,
-        None => LinkState::Pending,
+    if let Some(error) = connectivity::errors(check, &inputs.topology(None)).into_iter().next() {
+        return LinkState::Broken(Box::new(error.environment(env.as_str())));
+    }
+    let unchecked = check.link_results.iter().find_map(|link| link.result.as_ref().err());
+    match unchecked {
+        None => LinkState::Verified,
+        Some(reason) if check.is_worth_repeating() => LinkState::Pending(reason.clone()),
+        Some(reason) => LinkState::Unverified(reason.clone()),
     }
 }

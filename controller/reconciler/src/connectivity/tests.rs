@@ -20,6 +20,7 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::{LinkState, link_state};
 use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::snapshot::Snapshot;
@@ -74,6 +75,22 @@ fn container(service: &str, started_at: i64, on: bool) -> Container {
 
 /// Snapshot in which `web` depends on `db` and both are up.
 fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
+    snapshot_of([
+        container("db", db_started_at, db_is_on),
+        container("web", 1, true),
+    ])
+}
+
+/// A run that began at this time, and has ended.
+fn ended(service: &str, started_at: i64) -> Container {
+    Container {
+        state: ContainerState::Exited,
+        ..container(service, started_at, true)
+    }
+}
+
+/// Snapshot in which `web` depends on `db`, with these containers.
+fn snapshot_of(containers: [Container; 2]) -> Snapshot {
     let input = AdmissionInput {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
@@ -102,10 +119,7 @@ fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
         created_at: Timestamp(1),
         is_broken: false,
     }))));
-    for one in [
-        container("db", db_started_at, db_is_on),
-        container("web", 1, true),
-    ] {
+    for one in containers {
         store.apply(WatchEvent::Apply(Object::Container(Arc::new(one))));
     }
     store.apply(WatchEvent::InitDone);
@@ -156,11 +170,16 @@ impl Fixture {
     }
 
     fn set_result(&self, seen: Result<TargetResult, ActionError>) {
+        self.set_result_from("web", seen);
+    }
+
+    /// Sets the result of checks from a container or a network.
+    fn set_result_from(&self, source: &str, seen: Result<TargetResult, ActionError>) {
         self.backend
             .link_results
             .lock()
             .unwrap()
-            .insert("web".to_owned(), seen);
+            .insert(source.to_owned(), seen);
     }
 
     /// Lets an hour pass without other events.
@@ -285,4 +304,72 @@ async fn no_checks_run_without_helpers_or_in_mode_safe() {
         fixture.wait_for_check(ConnectivityCheck::is_good).await;
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_of_a_crash_loop_are_checked_from_the_network() {
+    let crashed = |started_at| snapshot_of([container("db", 1, true), ended("web", started_at)]);
+    run_script(crashed(1), true, async |fixture| {
+        fixture.set_result_from("n", Ok(refused()));
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        let link = &check.link_results[0];
+        assert!(link.error().is_some() && took == 7, "{took} {check:?}");
+        assert_eq!(check.reattach_candidates(), Vec::<&ServiceName>::new());
+        fixture.set_result_from("n", Ok(TargetResult::default()));
+        fixture.wait_for_check(ConnectivityCheck::is_good).await;
+        let check_count = fixture.check_count();
+        fixture.snapshots.send_replace(Arc::new(crashed(2)));
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), check_count, "another crash is no change");
+        fixture.snapshots.send_replace(Arc::new(snapshot(1, true)));
+        fixture
+            .wait_for_check(|check| check.is_current && check.key.down.is_empty())
+            .await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_to_a_service_that_is_down_are_unverified() {
+    let crashed = snapshot_of([ended("db", 1), container("web", 1, true)]);
+    run_script(crashed.clone(), true, async |fixture| {
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!(check.link_results[0].result, Err("`db` is not running".to_owned()));
+        assert_eq!(took, 5);
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), 0, "no helper can verify it");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn test_begins_verified_only_after_a_current_check() {
+    let env = EnvName::new("shop").unwrap();
+    let state = async |now: Snapshot, result: TargetResult| {
+        let mut checked = now.clone();
+        run_script(now, true, async |fixture| {
+            fixture.set_result(Ok(result));
+            fixture.wait_for_check(|_| true).await;
+            checked.links = fixture.published.borrow().clone();
+        })
+        .await;
+        checked
+    };
+    let up = snapshot(1, true);
+    assert!(matches!(link_state(&up, &env), LinkState::Pending(_)));
+    let good = state(up.clone(), TargetResult::default()).await;
+    assert_eq!(link_state(&good, &env), LinkState::Verified);
+    let broken = state(up.clone(), refused()).await;
+    assert!(matches!(link_state(&broken, &env), LinkState::Broken(_)));
+    let down = snapshot_of([ended("db", 1), container("web", 1, true)]);
+    let down = state(down, TargetResult::default()).await;
+    let reason = "`db` is not running".to_owned();
+    assert_eq!(link_state(&down, &env), LinkState::Unverified(reason));
+    let mut disabled = up;
+    disabled.links = Arc::new(CheckResults {
+        helpers_allowed: false,
+        ..CheckResults::default()
+    });
+    let reason = "helper containers are disabled".to_owned();
+    assert_eq!(link_state(&disabled, &env), LinkState::Unverified(reason));
 }

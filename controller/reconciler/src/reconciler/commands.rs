@@ -130,6 +130,7 @@ impl<B: Backend> Reconciler<B> {
                     until: now + ttl,
                     holder,
                     purpose,
+                    unverified: request.unverified.clone(),
                 };
                 overrides.begin_test(lease, inputs)
             }

@@ -57,7 +57,8 @@ impl NetworkReport {
             matrix
                 .links
                 .retain(|link| link.from == service || link.to == service);
-            self.verified |= is_current && matrix.links.iter().all(|link| link.error.is_none());
+            let works = |link: &Link| link.error.is_none() && link.unverified.is_none();
+            self.verified |= is_current && matrix.links.iter().all(works);
             matrix.verified = self.verified;
         }
         let is_about = |error: &StructuredError| {
@@ -129,7 +130,7 @@ pub(crate) async fn check_now(
         outages: &[],
         engine_returned_at: None,
     };
-    let check = connectivity::check(collector.docker(), topology.current_key(), Clock::system()).await;
+    let check = connectivity::check(collector.docker(), topology.request_all(), Clock::system()).await;
     let in_environment = |error: StructuredError| error.environment(env.as_str());
     Ok(NetworkReport {
         environment: env.to_string(),
@@ -159,12 +160,14 @@ const LINKS: &[Column<Link>] = &[
             String::new()
         }
     }),
-    ("ERROR", |link| link.error.clone().unwrap_or_default()),
+    ("ERROR", |link| {
+        let unverified = link.unverified.as_ref().map(|reason| format!("unverified: {reason}"));
+        link.error.clone().or(unverified).unwrap_or_default()
+    }),
 ];
 
 fn format_result(link: &Link, is_good: bool) -> String {
-    let error = link.error.as_ref();
-    if error.is_some_and(|error| error.starts_with("not checked")) {
+    if link.unverified.is_some() {
         String::new()
     } else if is_good {
         output::green("ok")

@@ -13,11 +13,19 @@ pub(crate) fn format_report(report: &TestReport) -> String {
         environment,
         case,
         disruption_count: count,
+        unverified,
         ..
     } = report;
     let failures = output::format_count(*count, "failure");
+    let warning = unverified.as_ref().map(|reason| format!("  {}\n", format_unverified(reason)));
     format!("test `{case}` on {environment} ended with {failures} of services\n")
+        + &warning.unwrap_or_default()
         + &format_disruptions(report)
+}
+
+/// Warning about a test whose environment has connections that are not verified.
+pub(crate) fn format_unverified(reason: &str) -> String {
+    format!("warning: the connections between the services are not verified: {reason}")
 }
 
 /// Failures during a test, one line each.
@@ -66,6 +74,8 @@ mod tests {
                 started: String::new(),
                 ended: String::new(),
                 lease_ended_at: None,
+                verified: true,
+                unverified: None,
                 disruption_count: count,
                 disruptions: Vec::new(),
             };

@@ -239,10 +239,10 @@ fn describe_event(event: &Event) -> (String, String) {
             links,
             broken,
         } => {
-            let text = if *verified {
-                format!("all {links} links work")
-            } else {
-                format!("{broken} of {links} links do not work")
+            let text = match (verified, broken) {
+                (true, _) => format!("all {links} links work"),
+                (false, 0) => format!("not all of {links} links are verified"),
+                (false, _) => format!("{broken} of {links} links do not work"),
             };
             (environment.to_string(), text)
         }

@@ -3,7 +3,7 @@
 use argus_tests::fixture::LIMIT;
 use argus_tests::http;
 
-use super::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
+use super::fixture::{BARE, SHOP_LINKS, controller, engine, helpers, links, network, no_helper_stays, shop};
 
 #[test]
 fn shell_less_services_reach_each_other_and_mocks() {
@@ -14,7 +14,7 @@ fn shell_less_services_reach_each_other_and_mocks() {
     let (code, output) = network(&argus, "bare", &["--verify"]);
     assert_eq!(
         links(&output),
-        ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
+        SHOP_LINKS,
         "{output:#}"
     );
     assert_eq!((code, &output["verified"]), (Some(0), &true.into()), "{output:#}");

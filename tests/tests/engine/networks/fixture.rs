@@ -26,6 +26,15 @@ pub(crate) fn controller(engine: &PrivateEngine) -> Controller<'_> {
     Controller::start(engine, options)
 }
 
+/// Links of [`shop`] with the database on port 8080: each service to the mock, and the declared ones.
+pub(crate) const SHOP_LINKS: [&str; 5] = [
+    "api -> db:8080",
+    "api -> payments:8080",
+    "db -> payments:8080",
+    "web -> api:8080",
+    "web -> payments:8080",
+];
+
 /// `web` connects to `api` and a mock by name; `api` connects to `db` on port `db`.
 pub(crate) fn shop(project: &str, port: u16, db: u16) -> String {
     let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
@@ -73,7 +82,7 @@ pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Opti
     (output.status.code(), document)
 }
 
-/// Each link as `from -> to:port`, with its error if it has one.
+/// Each link as `from -> to:port`, with its error, or the reason why it is not verified.
 pub(crate) fn links(output: &Value) -> Vec<String> {
     let links = output["connectivity"]["links"]
         .as_array()
@@ -83,11 +92,10 @@ pub(crate) fn links(output: &Value) -> Vec<String> {
     links
         .iter()
         .map(|link| {
-            let error = word(&link["error"]);
-            let error = if error.is_empty() {
-                error
-            } else {
-                format!(" {error}")
+            let error = match (&link["error"], &link["unverified"]) {
+                (Value::String(error), _) => format!(" {error}"),
+                (_, Value::String(reason)) => format!(" unverified: {reason}"),
+                _ => String::new(),
             };
             format!(
                 "{} -> {}:{}{error}",
@@ -99,12 +107,16 @@ pub(crate) fn links(output: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Number of helpers in the networks of an environment's containers.
+/// Number of helpers in the networks of an environment's containers, or on its network.
 pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
-    let sources: Vec<String> = engine
-        .containers_with(&format!("argusai.project={project}"))
+    let containers = engine.containers_with(&format!("argusai.project={project}"));
+    let id = |source: &Value| source["Id"].as_str().unwrap_or_default().to_owned();
+    let network = engine.docker(&["network", "inspect", &format!("argusai-{project}-network")]);
+    let network: Value = serde_json::from_slice(&network.stdout).unwrap_or_default();
+    let sources: Vec<String> = containers
         .iter()
-        .map(|source| format!("container:{}", source["Id"].as_str().unwrap_or_default()))
+        .map(|source| format!("container:{}", id(source)))
+        .chain([network[0]["Id"].as_str().unwrap_or("none").to_owned()])
         .collect();
     let all = engine.containers_with("argusai.helper");
     let checks = |helper: &&Value| {

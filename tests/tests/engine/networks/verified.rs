@@ -6,7 +6,7 @@ use argus_tests::fixture::{IMAGE, LIMIT, condition, images};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
-use super::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
+use super::fixture::{BARE, SHOP_LINKS, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
 
 #[test]
 fn ready_environment_is_verified_with_a_matrix() {
@@ -16,7 +16,7 @@ fn ready_environment_is_verified_with_a_matrix() {
     let status = verified(&argus, "matrix", &Value::Null);
     assert_eq!(
         links(&status),
-        ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
+        SHOP_LINKS,
         "{status:#}"
     );
     let (code, output) = network(&argus, "matrix", &[]);

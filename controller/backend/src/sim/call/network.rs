@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::action::Action;
-use argus_core::connectivity::{LinkError, Target, TargetResult};
+use argus_core::connectivity::{LinkError, LinkSource, Target, TargetResult};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
 use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
@@ -17,20 +17,30 @@ impl Model {
     /// its name or as an alias. Every port of a running container accepts connections.
     pub(crate) fn check_links(
         &self,
-        source: &ContainerId,
+        source: &LinkSource,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
-        let source = &self.containers.get(source).ok_or(ActionError::Gone)?.container;
-        if source.state != ContainerState::Running {
-            return Err(ActionError::Rejected(
-                "the source container is not running".to_owned(),
-            ));
-        }
+        let networks: Vec<&NetworkId> = match source {
+            LinkSource::Container(id) => {
+                let source = &self.containers.get(id).ok_or(ActionError::Gone)?.container;
+                if source.state != ContainerState::Running {
+                    return Err(ActionError::Rejected(
+                        "the source container is not running".to_owned(),
+                    ));
+                }
+                let attachments = source.networks.values();
+                attachments.filter_map(|at| at.network.as_ref()).collect()
+            }
+            LinkSource::Network { network, .. } => {
+                let gone = || ActionError::NetworkGone(format!("network {network} not found"));
+                vec![&self.networks.get(network).ok_or_else(gone)?.id]
+            }
+        };
         let is_known = |host: &str| {
             self.containers().any(|other| {
-                let shares = |(name, attachment): (&String, &Attachment)| {
-                    let own = source.networks.get(name);
-                    own.is_some_and(|own| own.network == attachment.network)
+                let shares = |(_, attachment): (&String, &Attachment)| {
+                    let is_shared = attachment.network.as_ref().is_some_and(|id| networks.contains(&id));
+                    is_shared
                         && (other.name == host || attachment.aliases.iter().any(|alias| alias == host))
                 };
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
