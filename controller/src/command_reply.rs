@@ -28,7 +28,7 @@ pub(crate) enum CommandResult {
     Done,
     /// A test began.
     TestLease(TestLease),
-    /// A test ended: its failures with their attributions.
+    /// A test ended: the restarts and disruptions of its services.
     Test(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] TestReport),
     /// This revision is desired now.
     Revision(String),

@@ -197,7 +197,7 @@ impl RunTests {
             },
             Err(error) => {
                 output::print_note(&format!(
-                    "note: failures of services during the test are unknown: {}",
+                    "note: restarts and failures of services during the test are unknown: {}",
                     error.message()
                 ));
                 None

@@ -80,9 +80,9 @@ pub struct EnvironmentStatus {
     /// Current holds of the environment or its services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<ActiveHold>,
-    /// Number of service failures while tests ran.
+    /// Number of restarts of services during the current test, or during the last one with a restart.
     #[serde(rename = "restartsDuringRun")]
-    pub disruption_count: u32,
+    pub test_restart_count: u32,
     /// Mode of the controller: its permitted actions.
     pub mode: Mode,
     /// True if the file contains the last known state instead of the current one.

@@ -73,6 +73,10 @@ pub struct FailedRun {
     /// Time since which Argus' own probe failed; `None` for other failures and for the engine's health check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
+    /// Share of time in which tasks waited for a resource of the host while the probe failed, in percent; `None` for other
+    /// failures and where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_pressure: Option<u8>,
     /// Saved evidence; `None` until it is collected.
     #[serde(default)]
     pub evidence: Option<Evidence>,
@@ -116,6 +120,7 @@ impl FailedRun {
             error: String::new(),
             probe_output: Vec::new(),
             failing_since: None,
+            host_pressure: None,
             evidence: None,
             followed_by_run: false,
             image_retagged: false,

@@ -23,6 +23,10 @@ pub struct ProbedHealth {
     /// Time of the first failed probe that led to `Unhealthy`; `None` for other statuses and where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
+    /// Share of time in which tasks waited for a resource of the host during the failed probes that led to `Unhealthy`, in
+    /// percent; `None` for other statuses and where it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_pressure: Option<u8>,
     /// Start time of the probed run; a result of an earlier run does not count.
     pub started_at: Option<Timestamp>,
     /// Output of the last probe, cut to 4 KiB.

@@ -27,6 +27,7 @@ use crate::time::Timestamp;
 pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
+mod disruption;
 pub mod ended_budget;
 pub mod expectation;
 mod forget;
@@ -42,6 +43,7 @@ pub mod run_count;
 mod stopped_run;
 
 pub use breaker_registry::BreakerRegistry;
+pub use disruption::{Attribution, Disruption, Interruption, Originator, TestRestart};
 pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
@@ -96,8 +98,10 @@ pub struct EnvHistory {
     pub requested_ports: PortMap,
     /// History by service.
     pub services: BTreeMap<ServiceName, ServiceHistory>,
-    /// Failures during tests, oldest first, at most 100.
+    /// Disruptions during tests, oldest first, at most 100.
     pub disruptions: Vec<Disruption>,
+    /// Restarts of services during tests, oldest first, at most 100.
+    pub restarts: Vec<TestRestart>,
     /// Containers of dead controllers that this controller adopted.
     pub adopted: BTreeSet<ContainerId>,
     /// True if the last accepted file requests the removal of the volumes with the environment.
@@ -161,32 +165,6 @@ pub struct ServiceHistory {
     /// Last action that the engine refused on a container of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_call: Option<RefusedCall>,
-}
-
-/// A failure while a test held a lease on the environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Disruption {
-    /// Test case.
-    pub case: String,
-    /// Failed service.
-    pub service: ServiceName,
-    /// Number of the failure within the service.
-    pub number: u64,
-    /// Time of the failure.
-    pub at: Timestamp,
-    /// Origin of the failure.
-    pub attribution: Attribution,
-}
-
-/// Origin of a failure during a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Attribution {
-    /// The engine, or an actor outside the test.
-    Infrastructure,
-    /// The tested service.
-    Test,
 }
 
 /// A submitted action without a result.

@@ -16,7 +16,7 @@ use crate::outcome::one_line;
 use crate::plan::Plan;
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
-use crate::state::{BreakerRegistry, Disruption, EnvHistory, RefusedPort};
+use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, TestRestart};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
@@ -208,7 +208,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .unwrap_or_default(),
         tests: users::tests(input),
         holds: users::holds(input),
-        disruption_count: disruption_count(input),
+        test_restart_count: test_restart_count(input),
         mode: input.mode,
         breaker: error::breaker::of_environment(input.breakers, input.env),
         stale: !input.engine.synced || !input.breakers.engine().is_closed(),
@@ -246,10 +246,10 @@ pub fn spec_errors(
     error::of_spec(environment, rejection, at)
 }
 
-/// Number of disruptions of the current test, or of the last one.
-fn disruption_count(input: &StatusInput<'_>) -> u32 {
-    let all = &input.history.disruptions;
-    let count = |is: &dyn Fn(&Disruption) -> bool| {
+/// Number of restarts during the current test, or during the last one with a restart.
+fn test_restart_count(input: &StatusInput<'_>) -> u32 {
+    let all = &input.history.restarts;
+    let count = |is: &dyn Fn(&TestRestart) -> bool| {
         u32::try_from(all.iter().filter(|found| is(found)).count()).unwrap_or(u32::MAX)
     };
     if let Some(lease) = input.requests.test_lease(input.env, input.now) {

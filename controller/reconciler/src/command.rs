@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, Revision, ServiceName};
-use argus_core::state::Disruption;
+use argus_core::state::{Disruption, TestRestart};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 use argus_crds::error::StructuredError;
@@ -200,10 +200,13 @@ pub struct TestReport {
     /// Reason why the links were not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
-    /// Number of service failures during the test.
+    /// Number of restarts of services during the test.
     #[serde(rename = "restartsDuringRun")]
-    pub disruption_count: usize,
-    /// Each failure with its attribution.
+    pub restart_count: usize,
+    /// Each restart with its reason.
+    #[serde(default)]
+    pub restarts: Vec<TestRestart>,
+    /// Each failure and each interruption with its attribution.
     pub disruptions: Vec<Disruption>,
 }
 

@@ -12,7 +12,7 @@ use argus_core::desired::Accepted;
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::observed::Store;
 use argus_core::spec_diff::GoodImages;
-use argus_core::state::{Disruption, PlannerState};
+use argus_core::state::{Disruption, PlannerState, TestRestart};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease, UserRequests};
 use serde::{Deserialize, Serialize};
@@ -197,39 +197,48 @@ impl Overrides {
         forked.or(rolled).or_else(|| specs.environments.get(env)).cloned()
     }
 
-    /// Ends a test, and reports the failures during it.
+    /// Ends a test, and reports the restarts and disruptions during it.
     pub(crate) fn end_test(
         &mut self,
         env: &EnvName,
         case: &str,
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let history = inputs.state.environments.get(env);
-        let all = history.map(|it| it.disruptions.as_slice()).unwrap_or_default();
         let Some(lease) = self.requests.end(env, case) else {
             let message =
                 format!("no test `{case}` runs on `{env}`; its lease may have expired an hour ago or more");
             return Err(CommandError::Refused(message));
         };
-        // A failure is recorded for one test, and counts for all tests that run in parallel.
-        let own = all
-            .iter()
-            .filter(|found| found.at >= lease.since && found.at < lease.until);
-        let disruptions: Vec<_> = own
+        // An entry is recorded for one test, and counts for all tests that run in parallel.
+        let is_own = |at: Timestamp| at >= lease.since && at < lease.until;
+        let history = inputs.state.environments.get(env);
+        let case = || case.to_owned();
+        let disruptions = history.into_iter().flat_map(|history| &history.disruptions);
+        let disruptions: Vec<_> = disruptions
+            .filter(|found| is_own(found.at))
             .map(|found| Disruption {
-                case: case.to_owned(),
+                case: case(),
+                ..found.clone()
+            })
+            .collect();
+        let restarts = history.into_iter().flat_map(|history| &history.restarts);
+        let restarts: Vec<_> = restarts
+            .filter(|found| is_own(found.at))
+            .map(|found| TestRestart {
+                case: case(),
                 ..found.clone()
             })
             .collect();
         Ok(Reply::Test(TestReport {
             environment: env.clone(),
-            case: case.to_owned(),
+            case: case(),
             started: lease.since.to_string(),
             ended: inputs.now.to_string(),
             verified: lease.unverified.is_none(),
             unverified: lease.unverified,
             lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
-            disruption_count: disruptions.len(),
+            restart_count: restarts.len(),
+            restarts,
             disruptions,
         }))
     }

@@ -2,7 +2,7 @@
 
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run::FailedRun;
-use argus_core::state::{Attribution, Disruption, EnvHistory};
+use argus_core::state::{Attribution, Disruption, EnvHistory, Interruption, TestRestart};
 
 use super::*;
 
@@ -437,6 +437,30 @@ fn fork_runs_next_to_its_original_until_taken_down() {
     assert_eq!(fixture.apply(&down), Err(CommandError::Unknown(env("two"))));
 }
 
+fn disruption(at: i64, case: &str) -> Disruption {
+    Disruption {
+        case: case.to_owned(),
+        service: ServiceName::new("web").unwrap(),
+        number: Some(1),
+        at: Timestamp(at),
+        cause: Interruption::Exit,
+        attribution: Attribution::Service,
+        suspected: false,
+        by: None,
+    }
+}
+
+fn restart(at: i64) -> TestRestart {
+    TestRestart {
+        case: "sell".to_owned(),
+        service: ServiceName::new("web").unwrap(),
+        at: Timestamp(at),
+        reason: Interruption::Exit,
+        number: Some(1),
+        by: None,
+    }
+}
+
 #[test]
 fn test_report_contains_failures_of_its_own_time() {
     let mut fixture = Fixture::with(&accepted("web:1", ""));
@@ -444,14 +468,8 @@ fn test_report_contains_failures_of_its_own_time() {
     assert!(matches!(fixture.apply(&end), Err(CommandError::Refused(_))));
     let begin = begin_test(600);
     assert!(matches!(fixture.apply(&begin), Ok(Reply::TestLease(_))));
-    let disruption = |at: i64, case: &str| Disruption {
-        case: case.to_owned(),
-        service: ServiceName::new("web").unwrap(),
-        number: 1,
-        at: Timestamp(at),
-        attribution: Attribution::Test,
-    };
     let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+    history.restarts = vec![restart(9_000), restart(13_000)];
     // A failure during parallel tests is recorded for one of them.
     history.disruptions = vec![
         disruption(9_000, "buy"),
@@ -462,7 +480,11 @@ fn test_report_contains_failures_of_its_own_time() {
     let Ok(Reply::Test(report)) = fixture.apply(&end) else {
         panic!("it ran")
     };
-    assert_eq!((report.disruption_count, report.disruptions.len()), (2, 2));
+    assert_eq!((report.restart_count, report.disruptions.len()), (1, 2));
+    assert_eq!(
+        (report.restarts[0].at, report.restarts[0].case.as_str()),
+        (Timestamp(13_000), "buy")
+    );
     assert_eq!(report.disruptions[0].at, Timestamp(11_000));
     assert!(
         report
@@ -483,13 +505,7 @@ fn test_past_its_lease_still_has_a_report() {
         fixture.apply(&begin).unwrap();
         let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
         history.disruptions = [110_000, 170_000]
-            .map(|at| Disruption {
-                case: "other".to_owned(),
-                service: ServiceName::new("web").unwrap(),
-                number: 1,
-                at: Timestamp(at),
-                attribution: Attribution::Test,
-            })
+            .map(|at| disruption(at, "other"))
             .to_vec();
         fixture.now = Timestamp(ended);
         fixture.overrides.drop_ended(&fixture.specs, fixture.now);
@@ -509,7 +525,7 @@ fn test_past_its_lease_still_has_a_report() {
             Ok(Reply::Test(report)) if is_reported => {
                 assert_eq!(report.lease_ended_at, Some(Timestamp(160_000).to_string()));
                 assert_eq!(
-                    report.disruption_count, 1,
+                    report.disruptions.len(), 1,
                     "failures after the lease do not count"
                 );
             }

@@ -23,11 +23,13 @@ use crate::supervise::task_set::{TaskFailure, TaskSet};
 mod exec;
 mod heap;
 mod http;
+mod pressure;
 pub mod probe_history;
 mod target;
 mod tcp;
 
 use heap::DueProbes;
+use pressure::Pressure;
 use probe_history::{ProbeHistory, ProbeResult};
 pub use target::Addresses;
 use target::Target;
@@ -68,6 +70,8 @@ struct Prober<B> {
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     metrics: TaskMetrics,
     generations: u64,
+    /// True if the engine runs on this host, whose pressure then affects the services.
+    is_local: bool,
     /// True while the engine is reachable. Without it, a failed probe does not prove that a service failed.
     reachable: bool,
 }
@@ -91,6 +95,7 @@ pub async fn run<B: Backend>(
         tasks,
         metrics: io.metrics,
         generations: 0,
+        is_local: addresses.engine_host.is_none(),
         reachable: false,
     };
     loop {
@@ -190,9 +195,14 @@ impl<B: Backend> Prober<B> {
                 container.target.clone(),
                 self.metrics.clone(),
             );
+            let (clock, is_local) = (self.clock, self.is_local);
+            let read_pressure = move || is_local.then(|| Pressure::read(clock.now())).flatten();
             self.tasks.start((id.clone(), generation), async move {
-                let stopwatch = Stopwatch::start();
-                let reply = probe_once(&*backend, &id, &target).await;
+                let (stopwatch, before) = (Stopwatch::start(), read_pressure());
+                let mut reply = probe_once(&*backend, &id, &target).await;
+                if !reply.success {
+                    reply.pressure = before.zip(read_pressure());
+                }
                 let kind = kind_label(&target.probe.kind);
                 let took = metrics.probe_seconds.with_label_values(&[kind]);
                 took.observe(stopwatch.seconds());

@@ -64,7 +64,7 @@ impl Operation for Test {
             .fixed(&[("action", "begin")]),
         Route::command(
             "/api/v1/commands/endTest",
-            "ends a test, and returns the services that failed during it",
+            "ends a test, and returns the restarts and failures of services during it",
         )
         .fixed(&[("action", "end")])
         .without(&["ttlSeconds", "holder", "purpose"]),
@@ -106,17 +106,18 @@ impl Tool for Test {
     const TITLE: &'static str = "Start or end a test";
     const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. `begin` waits up to 30 s for \
 a connectivity check, and starts no test if services that are up cannot reach each other. In between, Argus does \
-not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the services that failed during the test, and whether \
-the infrastructure caused it; in that case, a failed test proves nothing about the code.";
+not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the restarts and failures of services during the test, and whether \
+the infrastructure caused them; in that case, a failed test proves nothing about the code.";
     type Data = CommandReply;
 
     async fn summarize(&self, reply: CommandReply, context: &Context) -> Summary<CommandReply> {
         let (env, case) = (&self.environment, &self.case);
         if let CommandResult::Test(report) = &reply.result {
             let text = report::format_report(report);
-            let first = report.disruptions.first().map(|found| {
-                let run = json!({ "environment": env, "service": found.service, "run": found.number });
-                NextStep::new("evidence of the failed run", "argus_evidence", run)
+            let mut failures = report.disruptions.iter();
+            let first = failures.find_map(|found| {
+                let run = json!({ "environment": env, "service": found.service, "run": found.number? });
+                Some(NextStep::new("evidence of the failed run", "argus_evidence", run))
             });
             return Summary {
                 data: reply,

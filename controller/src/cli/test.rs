@@ -24,7 +24,7 @@ pub(crate) struct Test {
 enum TestCommand {
     /// Register a running test, which defers restarts of running containers
     Begin(Begin),
-    /// End a test and show the failures of services during it
+    /// End a test and show the restarts and failures of services during it
     End(End),
     /// Run the suites of the spec file, or a command, once the environment is ready
     Run(test_runner::RunTests),

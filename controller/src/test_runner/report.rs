@@ -60,7 +60,7 @@ pub(super) struct Attempt {
     pub(super) timed_out: bool,
     #[serde(rename = "durationMs", serialize_with = "milliseconds")]
     pub(super) duration: Duration,
-    /// Failures of services during the attempt. `None` if the controller was unreachable.
+    /// Restarts and disruptions of services during the attempt. `None` if the controller was unreachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) during: Option<TestReport>,
     /// Last output on stdout and on stderr.
@@ -77,12 +77,12 @@ impl Attempt {
         self.exit_code == Some(0) && !self.timed_out
     }
 
-    /// Returns true if a service failed during the attempt because of infrastructure.
+    /// Returns true if infrastructure disrupted a service during the attempt. A suspicion excuses no failure.
     pub(super) fn was_disrupted(&self) -> bool {
         let found = self.during.iter().flat_map(|during| &during.disruptions);
         found
             .into_iter()
-            .any(|found| found.attribution == Attribution::Infrastructure)
+            .any(|found| found.attribution == Attribution::Infrastructure && !found.suspected)
     }
 
     fn format_end(&self) -> String {
@@ -125,7 +125,7 @@ impl Outcome {
 
     fn count_restarts(&self) -> usize {
         let during = self.attempts.iter().filter_map(|attempt| attempt.during.as_ref());
-        during.map(|during| during.disruption_count).sum()
+        during.map(|during| during.restart_count).sum()
     }
 }
 
@@ -168,7 +168,7 @@ impl Report {
                 .iter()
                 .filter_map(|attempt| attempt.during.as_ref())
             {
-                text.push_str(&crate::api::test::report::format_disruptions(during));
+                text.push_str(&crate::api::test::report::format_events(during));
             }
         }
         text
@@ -224,7 +224,7 @@ impl Report {
 #[cfg(test)]
 pub(super) mod tests {
     use argus_core::ident::{EnvName, ServiceName};
-    use argus_core::state::Disruption;
+    use argus_core::state::{Disruption, Interruption, Originator};
     use argus_core::time::Timestamp;
 
     use super::*;
@@ -235,9 +235,12 @@ pub(super) mod tests {
             vec![Disruption {
                 case: "smoke".to_owned(),
                 service: ServiceName::new("db").unwrap(),
-                number: 1,
+                number: None,
                 at: Timestamp(0),
+                cause: Interruption::Stop,
                 attribution: Attribution::Infrastructure,
+                suspected: false,
+                by: Some(Originator::OtherClient),
             }]
         } else {
             Vec::new()
@@ -255,7 +258,8 @@ pub(super) mod tests {
                 lease_ended_at: None,
                 verified: true,
                 unverified: None,
-                disruption_count: disruptions.len(),
+                restart_count: disruptions.len(),
+                restarts: Vec::new(),
                 disruptions,
             }),
             tails: (String::new(), "assertion failed".to_owned()),

@@ -94,7 +94,7 @@ fn running_test_keeps_services_and_reports_failures() {
     let found = &report["value"]["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["attribution"]),
-        (&"app".into(), &"test".into())
+        (&"app".into(), &"service".into())
     );
 }
 

@@ -203,8 +203,57 @@ fn service_failure_during_a_suite_is_in_its_report() {
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let during = &report["suites"][0]["attempts"][0]["during"];
     assert_eq!(during["restartsDuringRun"], 1, "{report:#}");
+    assert_eq!(during["restarts"][0]["reason"], "exit", "{report:#}");
     assert_eq!(during["disruptions"][0]["service"], "web", "{report:#}");
+    assert_eq!(during["disruptions"][0]["attribution"], "service", "{report:#}");
     let error = json(&ended.stderr);
     assert_eq!(error["service"], "web", "{error:#}");
     assert_eq!(error["details"]["restartsDuringRun"], 1, "{error:#}");
+}
+
+#[test]
+fn attempt_is_repeated_after_a_kill_by_another_client() {
+    let argus = started("excused", 18930, "    []");
+    argus.wait_ready("excused", LIMIT);
+    let file = |name: &str| argus.state.join(name);
+    let (began, go, again) = (file("began"), file("go"), file("again"));
+    let command = format!(
+        "test -e {again} && exit 0; touch {again} {began}; until test -e {go}; do sleep 0.1; done; exit 1",
+        again = again.display(),
+        began = began.display(),
+        go = go.display()
+    );
+    let arguments = ["test", "run", "excused", "-o", "json", "--", "sh", "-c", &command];
+    let running = argus
+        .command()
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait::until(LIMIT, "the test has begun", || began.exists().then_some(()));
+    engine().docker_ok(&["kill", "excused-web"]);
+    argus.wait_status("excused", LIMIT, "it runs again", |status| {
+        status["phase"] == "Ready" && status["restartsDuringRun"] == 1
+    });
+    std::fs::write(&go, "").unwrap();
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", output(&ended));
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let suite = &report["suites"][0];
+    assert_eq!(
+        (&suite["result"], &suite["flaky"]),
+        (&"passed".into(), &false.into()),
+        "{report:#}"
+    );
+    let during = &suite["attempts"][0]["during"];
+    assert_eq!(during["restarts"][0]["reason"], "stop", "{report:#}");
+    let found = &during["disruptions"][0];
+    assert_eq!(
+        (&found["attribution"], &found["by"]),
+        (&"infrastructure".into(), &"otherClient".into()),
+        "{report:#}"
+    );
+    assert!(found["at"].is_string() || found["at"].is_number(), "{report:#}");
 }

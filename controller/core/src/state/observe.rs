@@ -9,8 +9,8 @@ use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    Attribution, Disruption, EnvHistory, PlannerState, ServiceHistory, healthy_run, image_retagged,
-    port_labels, restart, run_count, stopped_run,
+    EnvHistory, PlannerState, ServiceHistory, disruption, healthy_run, image_retagged, port_labels, restart,
+    run_count, stopped_run,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -19,8 +19,6 @@ use crate::user_requests::UserRequests;
 const FAILURES_LIMIT: usize = 16;
 /// Health transitions kept per service; no rule counts more.
 const HEALTH_TRANSITIONS_LIMIT: usize = 16;
-/// Disruptions kept per environment; longer reports are useless.
-const DISRUPTIONS_LIMIT: usize = 100;
 
 /// Inputs of an observation besides the objects of the environment.
 #[derive(Debug, Clone, Copy)]
@@ -115,23 +113,27 @@ impl PlannerState {
 
 /// Observer of one service's containers.
 pub(super) struct RunObserver<'a> {
-    env: &'a EnvName,
-    service: &'a Service,
+    pub(super) env: &'a EnvName,
+    pub(super) service: &'a Service,
     pub(super) restart: &'a RestartPolicy,
     pub(super) observed: &'a Observed,
-    stopped_by_us: &'a BTreeMap<ContainerId, Option<Timestamp>>,
+    pub(super) stopped_by_us: &'a BTreeMap<ContainerId, Option<Timestamp>>,
     pub(super) context: &'a Context<'a>,
 }
 
 impl RunObserver<'_> {
     fn observe_service(&self, history: &mut EnvHistory, containers: &[&Container]) {
-        let failures_before = {
+        let changes = {
             let service_history = history.services.entry(self.service.name.clone()).or_default();
-            let failures_before = service_history.failure_count;
+            let mut changes = disruption::Changes {
+                failures_before: service_history.failure_count,
+                interruption: disruption::find_interruption(self, service_history, containers),
+                ended: None,
+            };
             self.record_external_stop(service_history, containers);
             self.forget_transitions_of_outages(service_history);
             for container in containers {
-                run_count::record(service_history, container);
+                changes.ended = run_count::record(service_history, container).or(changes.ended);
                 // The end of this run is requested.
                 if service_history.is_restart_requested(container) {
                     continue;
@@ -149,9 +151,9 @@ impl RunObserver<'_> {
                 containers,
                 self.context.now,
             );
-            failures_before
+            changes
         };
-        self.record_disruption(history, failures_before);
+        disruption::record(self, history, changes);
     }
 
     pub(super) fn is_stopped_externally(&self, container: &Container) -> bool {
@@ -247,7 +249,9 @@ impl RunObserver<'_> {
                     .find(|failed_run| failed_run.number == service_history.failure_count)
                 {
                     failed_run.probe_output = self.probe_output(container);
-                    failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
+                    let seen = health.get(&container.id);
+                    failed_run.failing_since = seen.and_then(|seen| seen.failing_since);
+                    failed_run.host_pressure = seen.and_then(|seen| seen.host_pressure);
                 }
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
@@ -346,37 +350,6 @@ impl RunObserver<'_> {
         }
         let surplus = service_history.failures.len().saturating_sub(FAILURES_LIMIT);
         service_history.failures.drain(..surplus);
-    }
-
-    /// Records failures during a test in the report of the test.
-    fn record_disruption(&self, history: &mut EnvHistory, failures_before: u64) {
-        let context = self.context;
-        let Some(lease) = context.requests.test_lease(self.env, context.now) else {
-            return;
-        };
-        let Some(service_history) = history.services.get(&self.service.name) else {
-            return;
-        };
-        let new_failures = service_history
-            .failures
-            .iter()
-            .filter(|failed_run| failed_run.number > failures_before);
-        let found: Vec<Disruption> = new_failures
-            .map(|failed_run| Disruption {
-                case: lease.case.clone(),
-                service: self.service.name.clone(),
-                number: failed_run.number,
-                at: failed_run.at,
-                attribution: if restart::is_caused_by_engine(failed_run, context.outages) {
-                    Attribution::Infrastructure
-                } else {
-                    Attribution::Test
-                },
-            })
-            .collect();
-        history.disruptions.extend(found);
-        let surplus = history.disruptions.len().saturating_sub(DISRUPTIONS_LIMIT);
-        history.disruptions.drain(..surplus);
     }
 }
 

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{RestartPolicy, Service};
-use crate::ident::ContainerSpecHash;
+use crate::ident::{ContainerId, ContainerSpecHash};
 use crate::observed::Container;
-use crate::state::ServiceHistory;
+use crate::state::{Interruption, ServiceHistory};
 use crate::time::Timestamp;
 
 /// Newest run of a service.
@@ -16,20 +16,43 @@ pub struct NewestRun {
     pub hash: Option<ContainerSpecHash>,
     /// Start of the run.
     pub started_at: Timestamp,
+    /// Its container; `None` if an earlier version recorded the run.
+    #[serde(default)]
+    pub container: Option<ContainerId>,
+    /// Number of failures of the service before the run.
+    #[serde(default)]
+    pub failures_before: u64,
+    /// True if the last observation shows a process in the container.
+    #[serde(default)]
+    pub is_up: bool,
+    /// True if the last observation shows the container on a network of the environment.
+    #[serde(default)]
+    pub is_attached: bool,
+    /// Interruption by another client that ended the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<Interruption>,
 }
 
-/// Counts a run that follows another run of the same spec hash, whatever ended the earlier one.
-pub(super) fn record(history: &mut ServiceHistory, container: &Container) {
-    let Some(started_at) = container.inspect.as_ref().and_then(|info| info.started_at) else {
-        return;
-    };
+/// Counts a run that follows another run of the same spec hash, whatever ended the earlier one. Returns the earlier run.
+pub(super) fn record(history: &mut ServiceHistory, container: &Container) -> Option<NewestRun> {
+    let started_at = container.inspect.as_ref()?.started_at?;
     let newest = history.newest_run.as_ref();
     if newest.is_some_and(|newest| newest.started_at >= started_at) {
-        return;
+        return None;
     }
-    let hash = container.owner().and_then(|owner| owner.spec_hash);
-    history.restarts += u32::from(newest.is_some_and(|newest| newest.hash == hash));
-    history.newest_run = Some(NewestRun { hash, started_at });
+    let run = NewestRun {
+        hash: container.owner().and_then(|owner| owner.spec_hash),
+        started_at,
+        container: Some(container.id.clone()),
+        failures_before: history.failure_count,
+        is_up: container.state.is_up(),
+        is_attached: false,
+        interruption: None,
+    };
+    let ended = newest.filter(|newest| newest.hash == run.hash).cloned();
+    history.restarts += u32::from(ended.is_some());
+    history.newest_run = Some(run);
+    ended
 }
 
 /// Resets the use of the restart budget once a run has lasted for `resetAfter`. Stores the time of the next reset.

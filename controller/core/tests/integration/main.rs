@@ -4,5 +4,6 @@ mod actions_before_observation;
 mod admit;
 mod admit_corpus;
 mod admit_properties;
+mod disruptions;
 mod failures;
 mod orphan_reports;

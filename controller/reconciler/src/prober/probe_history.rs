@@ -7,6 +7,8 @@ use argus_core::desired::Probe;
 use argus_core::probe::{ProbeStatus, ProbedHealth};
 use argus_core::time::Timestamp;
 
+use super::pressure::Pressure;
+
 /// First pause between two probes of a container that was not healthy yet.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum of these growing pauses.
@@ -35,6 +37,8 @@ pub struct ProbeResult {
     pub sent: bool,
     /// Output of the probe.
     pub output: String,
+    /// Pressure of the host before and after a failed probe; `None` where it is unknown.
+    pub(super) pressure: Option<(Pressure, Pressure)>,
 }
 
 impl ProbeResult {
@@ -45,6 +49,7 @@ impl ProbeResult {
             answered: true,
             sent: true,
             output: output.into(),
+            pressure: None,
         }
     }
 
@@ -55,6 +60,7 @@ impl ProbeResult {
             answered: true,
             sent: true,
             output: output.into(),
+            pressure: None,
         }
     }
 
@@ -65,6 +71,7 @@ impl ProbeResult {
             answered: false,
             sent: true,
             output: output.into(),
+            pressure: None,
         }
     }
 
@@ -75,6 +82,7 @@ impl ProbeResult {
             answered: false,
             sent: false,
             output: output.into(),
+            pressure: None,
         }
     }
 
@@ -102,6 +110,8 @@ pub struct ProbeHistory {
     counted_at: Timestamp,
     /// Time of the first counted failure without a later success.
     failing_since: Option<Timestamp>,
+    /// Pressure of the host before that failure.
+    failing_from: Option<Pressure>,
     pause: Duration,
     /// Outputs of the last probes, oldest first.
     outputs: VecDeque<String>,
@@ -124,6 +134,7 @@ impl ProbeHistory {
             unsent_count: 0,
             counted_at,
             failing_since: None,
+            failing_from: None,
             pause: FIRST_PAUSE,
             outputs: VecDeque::new(),
             results: VecDeque::new(),
@@ -163,7 +174,7 @@ impl ProbeHistory {
         if reply.success {
             self.successes = self.successes.saturating_add(1);
             self.failures = 0;
-            self.failing_since = None;
+            (self.failing_since, self.failing_from) = (None, None);
         } else if reply.sent {
             self.successes = 0;
             self.failures = self.failures.saturating_add(u32::from(counts));
@@ -173,6 +184,7 @@ impl ProbeHistory {
         if counts && !reply.success {
             self.counted_at = now;
             self.failing_since.get_or_insert(now);
+            self.failing_from = self.failing_from.or(reply.pressure.map(|(before, _)| before));
         }
         let status = if reply.success && self.successes >= probe.success_threshold.max(1) {
             ProbeStatus::Healthy
@@ -191,9 +203,12 @@ impl ProbeHistory {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
+        let failing_from = self.failing_from.filter(|_| status == ProbeStatus::Unhealthy);
+        let windows = failing_from.zip(reply.pressure);
         self.health = Some(ProbedHealth {
             status,
             since,
+            host_pressure: windows.and_then(|(from, (_, to))| to.percent_since(&from)),
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,
             output: cut(reply.output),
@@ -207,7 +222,7 @@ impl ProbeHistory {
     /// Resets failures after an outage of the engine: those during the outage are not meaningful.
     pub fn reset_failures(&mut self) {
         (self.failures, self.unsent_count, self.pause) = (0, 0, FIRST_PAUSE);
-        self.failing_since = None;
+        (self.failing_since, self.failing_from) = (None, None);
         self.health = self
             .health
             .take()

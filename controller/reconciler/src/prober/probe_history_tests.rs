@@ -103,6 +103,32 @@ fn status_has_the_time_of_the_first_counted_failure() {
 }
 
 #[test]
+fn status_has_the_host_pressure_of_the_failing_window() {
+    let probe = probe();
+    let at = |seconds: i64, waited: u64| Pressure::of(Timestamp(seconds * 1_000), waited * 1_000_000);
+    let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
+    let mut add = |seconds: i64, success: bool, waited: u64| {
+        let reply = if success {
+            ProbeResult::success("")
+        } else {
+            ProbeResult {
+                pressure: Some((at(seconds - 1, waited - 1), at(seconds, waited))),
+                ..ProbeResult::failure("")
+            }
+        };
+        history.add(&probe, reply, Timestamp(seconds * 1_000));
+        history.health().and_then(|health| health.host_pressure)
+    };
+    assert_eq!(add(1, true, 0), None);
+    assert_eq!(add(11, false, 5), None, "still healthy");
+    assert_eq!(add(21, true, 0), None);
+    // From the start of the first failed probe, at 30 s, to the end of the last one.
+    let seen = [(31, 10), (41, 12), (51, 15), (61, 20)].map(|(seconds, waited)| add(seconds, false, waited));
+    assert_eq!(seen, [None, None, Some(28), Some(28)]);
+    assert_eq!(add(71, true, 0), None);
+}
+
+#[test]
 fn silent_service_is_dead_and_replying_one_is_not() {
     let probe = probe();
     for (replies, unresponsive) in [

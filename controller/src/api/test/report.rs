@@ -12,15 +12,17 @@ pub(crate) fn format_report(report: &TestReport) -> String {
     let TestReport {
         environment,
         case,
-        disruption_count: count,
+        restart_count,
         unverified,
         ..
     } = report;
-    let failures = output::format_count(*count, "failure");
-    let warning = unverified.as_ref().map(|reason| format!("  {}\n", format_unverified(reason)));
-    format!("test `{case}` on {environment} ended with {failures} of services\n")
+    let restarts = output::format_count(*restart_count, "restart");
+    let warning = unverified
+        .as_ref()
+        .map(|reason| format!("  {}\n", format_unverified(reason)));
+    format!("test `{case}` on {environment} ended with {restarts} of services\n")
         + &warning.unwrap_or_default()
-        + &format_disruptions(report)
+        + &format_events(report)
 }
 
 /// Warning about a test whose environment has connections that are not verified.
@@ -28,10 +30,11 @@ pub(crate) fn format_unverified(reason: &str) -> String {
     format!("warning: the connections between the services are not verified: {reason}")
 }
 
-/// Failures during a test, one line each.
-pub(crate) fn format_disruptions(report: &TestReport) -> String {
+/// Disruptions and restarts during a test, one line each.
+pub(crate) fn format_events(report: &TestReport) -> String {
     let TestReport {
         environment,
+        restarts,
         disruptions,
         lease_ended_at,
         ..
@@ -39,21 +42,36 @@ pub(crate) fn format_disruptions(report: &TestReport) -> String {
     let mut text = String::new();
     if let Some(at) = lease_ended_at {
         // Writing into a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  its lease expired at {at}; later failures are not counted"
-        );
+        let _ = writeln!(text, "  its lease expired at {at}; later events are not in the report");
     }
     for found in disruptions {
-        let cause = match found.attribution {
-            Attribution::Infrastructure => "infrastructure",
-            Attribution::Test => "the service itself",
+        let attribution = match (found.attribution, found.suspected) {
+            (Attribution::Infrastructure, false) => "infrastructure",
+            (Attribution::Infrastructure, true) => "infrastructure, suspected because the host was starved",
+            (Attribution::Resource, _) => "resource",
+            (Attribution::Service, _) => "service",
         };
+        let evidence = found
+            .number
+            .map(|number| format!("; see `argus evidence {environment} {} {number}`", found.service));
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  {} {} failed, caused by {cause}; see `argus evidence {environment} {} {}`",
-            found.at, found.service, found.service, found.number
+            "  {} {} disrupted: {} (attribution: {attribution}){}",
+            found.at,
+            found.service,
+            found.cause.describe(),
+            evidence.unwrap_or_default()
+        );
+    }
+    for found in restarts {
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {} {} restarted: {}",
+            found.at,
+            found.service,
+            found.reason.describe()
         );
     }
     text
@@ -66,8 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn report_counts_failures() {
-        for (count, expected) in [(0, "0 failures of"), (1, "1 failure of"), (2, "2 failures of")] {
+    fn report_counts_restarts() {
+        for (count, expected) in [(0, "0 restarts of"), (1, "1 restart of"), (2, "2 restarts of")] {
             let report = TestReport {
                 environment: EnvName::new("shop").unwrap(),
                 case: "smoke".to_owned(),
@@ -76,7 +94,8 @@ mod tests {
                 lease_ended_at: None,
                 verified: true,
                 unverified: None,
-                disruption_count: count,
+                restart_count: count,
+                restarts: Vec::new(),
                 disruptions: Vec::new(),
             };
             assert!(

@@ -1,15 +1,16 @@
-//! Test leases: an unhealthy service keeps running during a test; a removed one is replaced.
+//! Test leases: an unhealthy service keeps running during a test; a removed one is replaced. The report has the causes.
 
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_tests::fixture::LIMIT;
-use argus_tests::wait;
+use argus_tests::fixture::{IMAGE, LIMIT, images};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::case::{Case, started};
+use super::case::{Case, shell, started};
 use super::health::web;
+use super::memory::GROW;
 
 fn begin(case: &Case, test: &str, ttl: &str) {
     let output = case
@@ -78,11 +79,11 @@ fn unhealthy_service_runs_until_the_test_ends() {
     });
     let report = end(&case, "buy");
     let report = &report["value"];
-    assert_eq!(report["restartsDuringRun"], 1, "{report:#}");
+    assert_eq!(report["restartsDuringRun"], 0, "its restart is deferred: {report:#}");
     let found = &report["disruptions"][0];
     assert_eq!(
-        (&found["service"], &found["attribution"]),
-        (&"bad".into(), &"test".into()),
+        (&found["service"], &found["cause"]),
+        (&"bad".into(), &"healthCheck".into()),
         "{report:#}"
     );
     recovered(&case, before);
@@ -105,7 +106,7 @@ fn expired_test_lease_ends() {
 
 // Requirements: FR-R23
 #[test]
-fn test_is_refused_on_missing_or_unverified_services() {
+fn dead_and_silent_services_are_restarted_during_a_test() {
     let (case, before) = sick("useless", 18343);
     begin(&case, "ask", "5m");
     sicken(&case, "ask");
@@ -122,5 +123,110 @@ fn test_is_refused_on_missing_or_unverified_services() {
     let report = end(&case, "ask");
     let services = report["value"]["disruptions"].as_array().expect("the failures");
     assert!(services.len() >= 2, "{report:#}");
-    assert_eq!(report["value"]["restartsDuringRun"], services.len(), "{report:#}");
+    assert_eq!(report["value"]["restartsDuringRun"], 2, "{report:#}");
+    let restarts = report["value"]["restarts"].as_array().expect("the restarts");
+    let reasons: Vec<_> = restarts.iter().map(|found| &found["reason"]).collect();
+    assert_eq!(reasons, ["exit", "healthCheck"], "{report:#}");
+}
+
+/// The values of a field in all entries of a list of the report.
+fn all<'a>(report: &'a Value, list: &str, field: &str) -> Vec<&'a Value> {
+    let entries = report["value"][list].as_array().expect("a list");
+    entries.iter().map(|entry| &entry[field]).collect()
+}
+
+#[test]
+fn interruptions_by_others_are_infrastructure() {
+    let (case, before) = sick("meddled", 18344);
+    begin(&case, "buy", "10m");
+    let (container, network) = (case.container(), "argusai-meddled-network");
+    case.engine
+        .docker_ok(&["network", "disconnect", network, &container]);
+    case.argus.wait_until(LIMIT, "it is attached again", || {
+        case.inspect()?["NetworkSettings"]["Networks"][network]
+            .is_object()
+            .then_some(())
+    });
+    case.argus.wait_ready(case.name, LIMIT);
+    assert_eq!(since(&case), before, "it keeps running");
+
+    case.engine.docker_ok(&["rm", "-f", &container]);
+    let again = recovered(&case, before);
+    case.engine.docker_ok(&["stop", "-t", "0", &container]);
+    recovered(&case, again);
+    case.engine.docker_ok(&["pause", &container]);
+    case.argus.wait_until(LIMIT, "it runs again", || {
+        (case.inspect()?["State"]["Paused"] == false).then_some(())
+    });
+    case.argus.wait_ready(case.name, LIMIT);
+
+    let report = end(&case, "buy");
+    let causes = ["detachment", "removal", "stop", "pause"];
+    assert_eq!(all(&report, "disruptions", "cause"), causes, "{report:#}");
+    assert_eq!(
+        all(&report, "disruptions", "attribution"),
+        ["infrastructure"; 4],
+        "{report:#}"
+    );
+    assert_eq!(all(&report, "disruptions", "by"), ["otherClient"; 4], "{report:#}");
+    assert_eq!(all(&report, "restarts", "reason"), ["removal", "stop"], "{report:#}");
+    assert_eq!(report["value"]["restartsDuringRun"], 2, "{report:#}");
+}
+
+#[test]
+fn exits_are_attributed_to_service_or_resource() {
+    // Each file triggers one exit.
+    let script = format!(
+        "while sleep 0.2; do \
+         if test -e /exit; then rm /exit; exit 3; fi; \
+         if test -e /disk; then rm /disk; echo 'write: No space left on device' >&2; exit 1; fi; \
+         if test -e /memory; then rm /memory; {GROW}; fi; done"
+    );
+    let restart = "maxRestarts: 10, restartDelay: 100ms, restartBackoff: linear";
+    let case = Case::start("blamed", restart, &shell("blamed", &script, "memory: 32m"));
+    case.argus.wait_ready(case.name, LIMIT);
+    begin(&case, "buy", "10m");
+    for (restarts, file) in [(1, "/exit"), (2, "/disk"), (3, "/memory")] {
+        let since = since(&case);
+        case.engine
+            .docker_ok(&["exec", &case.container(), "touch", file]);
+        case.started_after(since);
+        case.wait_restarted(restarts);
+    }
+    // The output of a container is known only after its end was reported.
+    let report = end(&case, "buy");
+    let causes = ["exit", "diskFull", "outOfMemory"];
+    assert_eq!(all(&report, "disruptions", "cause"), causes, "{report:#}");
+    let attributions = ["service", "resource", "resource"];
+    assert_eq!(
+        all(&report, "disruptions", "attribution"),
+        attributions,
+        "{report:#}"
+    );
+    assert_eq!(all(&report, "restarts", "reason"), causes, "{report:#}");
+}
+
+#[test]
+fn engine_outage_during_a_test_is_infrastructure() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        &format!(
+            "version: \"1\"\nproject: {{ name: struck }}\nservices:\n  web: {{ image: {IMAGE}, container: {{ name: struck-web }} }}\n"
+        ),
+    );
+    argus.wait_ready("struck", LIMIT);
+    let begun = argus.cli(&["test", "begin", "struck", "--case", "buy"]);
+    assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
+    engine.restart();
+    argus.wait_status("struck", LIMIT, "it runs again", |status| {
+        status["phase"] == "Ready" && status["restartsDuringRun"] == 1
+    });
+    let ended = argus.cli(&["test", "end", "struck", "--case", "buy", "-o", "json"]);
+    let report: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(all(&report, "disruptions", "cause"), ["engineOutage"], "{report:#}");
+    assert_eq!(all(&report, "disruptions", "by"), ["engine"], "{report:#}");
+    assert_eq!(all(&report, "restarts", "reason"), ["engineOutage"], "{report:#}");
 }

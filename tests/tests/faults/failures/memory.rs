@@ -8,7 +8,7 @@ use super::evidence::{facts, shown};
 
 const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
 /// Doubles a variable until the kernel kills the shell.
-const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
+pub(super) const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
 
 // Requirements: FR-R07
 #[test]
