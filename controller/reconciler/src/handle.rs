@@ -83,7 +83,8 @@ impl Handle {
     /// verified; the test begins nevertheless.
     async fn wait_for_links(&self, env: &EnvName) -> Result<Option<String>, CommandError> {
         let mut snapshots = self.snapshot.clone();
-        let is_checked = |snapshot: &Arc<Snapshot>| !matches!(link_state(snapshot, env), LinkState::Pending(_));
+        let is_checked =
+            |snapshot: &Arc<Snapshot>| !matches!(link_state(snapshot, env), LinkState::Pending(_));
         drop(tokio::time::timeout(LINKS_TIMEOUT, snapshots.wait_for(is_checked)).await);
         match link_state(&self.snapshot(), env) {
             LinkState::Broken(error) => Err(CommandError::Unreachable(error)),

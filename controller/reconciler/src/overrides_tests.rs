@@ -504,9 +504,7 @@ fn test_past_its_lease_still_has_a_report() {
         fixture.now = Timestamp(100_000);
         fixture.apply(&begin).unwrap();
         let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
-        history.disruptions = [110_000, 170_000]
-            .map(|at| disruption(at, "other"))
-            .to_vec();
+        history.disruptions = [110_000, 170_000].map(|at| disruption(at, "other")).to_vec();
         fixture.now = Timestamp(ended);
         fixture.overrides.drop_ended(&fixture.specs, fixture.now);
         assert!(
@@ -525,7 +523,8 @@ fn test_past_its_lease_still_has_a_report() {
             Ok(Reply::Test(report)) if is_reported => {
                 assert_eq!(report.lease_ended_at, Some(Timestamp(160_000).to_string()));
                 assert_eq!(
-                    report.disruptions.len(), 1,
+                    report.disruptions.len(),
+                    1,
                     "failures after the lease do not count"
                 );
             }

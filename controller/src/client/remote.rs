@@ -1,8 +1,8 @@
 //! Commands for a controller in another process, over its socket.
 
 use argus_crds::error::{Code, Reason};
-use argus_reconciler::handle::LINKS_TIMEOUT;
 use argus_reconciler::Command;
+use argus_reconciler::handle::LINKS_TIMEOUT;
 use argus_reconciler::state_dir::StateDir;
 
 use super::http::{self, ClientError};

@@ -49,7 +49,10 @@ fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Servi
             targets.insert(target_of(target, target.name.as_str(), None));
         }
     }
-    let mocks = desired.services.values().filter(|target| target.role == Role::Mock);
+    let mocks = desired
+        .services
+        .values()
+        .filter(|target| target.role == Role::Mock);
     targets.extend(mocks.map(|mock| target_of(mock, mock.name.as_str(), None)));
     for value in source.env_vars.values() {
         for (host, port) in hosts(value) {

@@ -181,8 +181,7 @@ impl Interruption {
 fn has_full_disk(failed_run: &FailedRun) -> bool {
     let is_about_it = |line: &String| line.to_ascii_lowercase().contains("no space left on device");
     let evidence = failed_run.evidence.as_ref();
-    is_about_it(&failed_run.error)
-        || evidence.is_some_and(|evidence| evidence.stderr.iter().any(is_about_it))
+    is_about_it(&failed_run.error) || evidence.is_some_and(|evidence| evidence.stderr.iter().any(is_about_it))
 }
 
 impl Disruption {
@@ -276,7 +275,10 @@ pub(super) fn record(observer: &RunObserver<'_>, history: &mut EnvHistory, chang
             by: None,
         };
         if let Some((cause, at)) = changes.interruption {
-            let last = history.disruptions.iter_mut().rfind(|last| last.service == *service);
+            let last = history
+                .disruptions
+                .iter_mut()
+                .rfind(|last| last.service == *service);
             let is_continued = |last: &&mut Disruption| {
                 cause == Interruption::Removal && last.cause == Interruption::Stop && last.number.is_none()
             };
@@ -322,14 +324,22 @@ fn update_causes(observer: &RunObserver<'_>, history: &mut EnvHistory) {
         failures.find(|failed_run| Some(failed_run.number) == number)
     };
     let is_near_outage = |at| outages.iter().any(|outage| outage.is_near(at));
-    for found in history.disruptions.iter_mut().filter(|found| found.service == *service) {
+    for found in history
+        .disruptions
+        .iter_mut()
+        .filter(|found| found.service == *service)
+    {
         if let Some(failed_run) = failure(found.number) {
             found.set_cause(Interruption::of(failed_run, outages), failed_run.host_pressure);
         } else if found.cause == Interruption::Stop && is_near_outage(found.at) {
             found.set_cause(Interruption::EngineOutage, None);
         }
     }
-    for found in history.restarts.iter_mut().filter(|found| found.service == *service) {
+    for found in history
+        .restarts
+        .iter_mut()
+        .filter(|found| found.service == *service)
+    {
         if let Some(failed_run) = failure(found.number) {
             found.reason = Interruption::of(failed_run, outages);
             found.by = found.reason.originator();

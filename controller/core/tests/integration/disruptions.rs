@@ -25,7 +25,8 @@ const SPEC: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n
 fn labels(more: &[(&str, &str)]) -> BTreeMap<String, String> {
     let all = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
     let all = all.iter().chain(more);
-    all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// One service under test, and the observations of its container over time.

@@ -36,14 +36,24 @@ pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
         return LinkState::Unverified("helper containers are disabled".to_owned());
     }
     let check = snapshot.links.checks.get(env).filter(|check| check.is_current);
-    let (Some(check), Some(inputs)) = (check, topology_inputs(snapshot, env)) else {
+    let check = check
+        .zip(topology_inputs(snapshot, env))
+        .filter(|(check, inputs)| {
+            // The snapshot can be newer than the check.
+            let request = inputs.topology(check.key.engine_returned_at).request();
+            request.is_some_and(|request| request.key == check.key)
+        });
+    let Some((check, inputs)) = check else {
         return LinkState::Pending("no connectivity check of the current state is done".to_owned());
     };
-    // The time of the last reconnect identifies a check; it does not affect the state of the links.
-    if let Some(error) = connectivity::errors(check, &inputs.topology(None)).into_iter().next() {
+    let topology = inputs.topology(check.key.engine_returned_at);
+    if let Some(error) = connectivity::errors(check, &topology).into_iter().next() {
         return LinkState::Broken(Box::new(error.environment(env.as_str())));
     }
-    let unchecked = check.link_results.iter().find_map(|link| link.result.as_ref().err());
+    let unchecked = check
+        .link_results
+        .iter()
+        .find_map(|link| link.result.as_ref().err());
     match unchecked {
         None => LinkState::Verified,
         Some(reason) if check.is_worth_repeating() => LinkState::Pending(reason.clone()),

@@ -334,7 +334,10 @@ async fn links_to_a_service_that_is_down_are_unverified() {
     let crashed = snapshot_of([ended("db", 1), container("web", 1, true)]);
     run_script(crashed.clone(), true, async |fixture| {
         let (check, took) = fixture.wait_for_check(|_| true).await;
-        assert_eq!(check.link_results[0].result, Err("`db` is not running".to_owned()));
+        assert_eq!(
+            check.link_results[0].result,
+            Err("`db` is not running".to_owned())
+        );
         assert_eq!(took, 5);
         fixture.hour().await;
         assert_eq!(fixture.check_count(), 0, "no helper can verify it");
@@ -359,6 +362,12 @@ async fn test_begins_verified_only_after_a_current_check() {
     assert!(matches!(link_state(&up, &env), LinkState::Pending(_)));
     let good = state(up.clone(), TargetResult::default()).await;
     assert_eq!(link_state(&good, &env), LinkState::Verified);
+    let mut restarted = snapshot(2, true);
+    restarted.links = good.links.clone();
+    assert!(
+        matches!(link_state(&restarted, &env), LinkState::Pending(_)),
+        "the check is older than the run"
+    );
     let broken = state(up.clone(), refused()).await;
     assert!(matches!(link_state(&broken, &env), LinkState::Broken(_)));
     let down = snapshot_of([ended("db", 1), container("web", 1, true)]);

@@ -161,7 +161,10 @@ const LINKS: &[Column<Link>] = &[
         }
     }),
     ("ERROR", |link| {
-        let unverified = link.unverified.as_ref().map(|reason| format!("unverified: {reason}"));
+        let unverified = link
+            .unverified
+            .as_ref()
+            .map(|reason| format!("unverified: {reason}"));
         link.error.clone().or(unverified).unwrap_or_default()
     }),
 ];

@@ -42,7 +42,10 @@ pub(crate) fn format_events(report: &TestReport) -> String {
     let mut text = String::new();
     if let Some(at) = lease_ended_at {
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "  its lease expired at {at}; later events are not in the report");
+        let _ = writeln!(
+            text,
+            "  its lease expired at {at}; later events are not in the report"
+        );
     }
     for found in disruptions {
         let attribution = match (found.attribution, found.suspected) {

@@ -12,11 +12,7 @@ fn shell_less_services_reach_each_other_and_mocks() {
     argus.write_spec("e2e.yaml", &shop("bare", 19000, 8080));
     argus.wait_ready("bare", LIMIT);
     let (code, output) = network(&argus, "bare", &["--verify"]);
-    assert_eq!(
-        links(&output),
-        SHOP_LINKS,
-        "{output:#}"
-    );
+    assert_eq!(links(&output), SHOP_LINKS, "{output:#}");
     assert_eq!((code, &output["verified"]), (Some(0), &true.into()), "{output:#}");
     no_helper_stays(engine, "bare");
 

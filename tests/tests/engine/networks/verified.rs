@@ -6,7 +6,9 @@ use argus_tests::fixture::{IMAGE, LIMIT, condition, images};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
-use super::fixture::{BARE, SHOP_LINKS, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
+use super::fixture::{
+    BARE, SHOP_LINKS, controller, engine, helpers, links, network, no_helper_stays, shop, verified,
+};
 
 #[test]
 fn ready_environment_is_verified_with_a_matrix() {
@@ -14,11 +16,7 @@ fn ready_environment_is_verified_with_a_matrix() {
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("matrix", 19020, 8080));
     let status = verified(&argus, "matrix", &Value::Null);
-    assert_eq!(
-        links(&status),
-        SHOP_LINKS,
-        "{status:#}"
-    );
+    assert_eq!(links(&status), SHOP_LINKS, "{status:#}");
     let (code, output) = network(&argus, "matrix", &[]);
     assert_eq!((code, links(&output)), (Some(0), links(&status)), "{output:#}");
     argus.wait_until(LIMIT, "the journal records it", || {

@@ -79,7 +79,10 @@ fn unhealthy_service_runs_until_the_test_ends() {
     });
     let report = end(&case, "buy");
     let report = &report["value"];
-    assert_eq!(report["restartsDuringRun"], 0, "its restart is deferred: {report:#}");
+    assert_eq!(
+        report["restartsDuringRun"], 0,
+        "its restart is deferred: {report:#}"
+    );
     let found = &report["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["cause"]),
@@ -168,8 +171,16 @@ fn interruptions_by_others_are_infrastructure() {
         ["infrastructure"; 4],
         "{report:#}"
     );
-    assert_eq!(all(&report, "disruptions", "by"), ["otherClient"; 4], "{report:#}");
-    assert_eq!(all(&report, "restarts", "reason"), ["removal", "stop"], "{report:#}");
+    assert_eq!(
+        all(&report, "disruptions", "by"),
+        ["otherClient"; 4],
+        "{report:#}"
+    );
+    assert_eq!(
+        all(&report, "restarts", "reason"),
+        ["removal", "stop"],
+        "{report:#}"
+    );
     assert_eq!(report["value"]["restartsDuringRun"], 2, "{report:#}");
 }
 
@@ -188,8 +199,7 @@ fn exits_are_attributed_to_service_or_resource() {
     begin(&case, "buy", "10m");
     for (restarts, file) in [(1, "/exit"), (2, "/disk"), (3, "/memory")] {
         let since = since(&case);
-        case.engine
-            .docker_ok(&["exec", &case.container(), "touch", file]);
+        case.engine.docker_ok(&["exec", &case.container(), "touch", file]);
         case.started_after(since);
         case.wait_restarted(restarts);
     }
@@ -219,14 +229,22 @@ fn engine_outage_during_a_test_is_infrastructure() {
     );
     argus.wait_ready("struck", LIMIT);
     let begun = argus.cli(&["test", "begin", "struck", "--case", "buy"]);
-    assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
+    assert!(
+        begun.status.success(),
+        "{}",
+        String::from_utf8_lossy(&begun.stderr)
+    );
     engine.restart();
     argus.wait_status("struck", LIMIT, "it runs again", |status| {
         status["phase"] == "Ready" && status["restartsDuringRun"] == 1
     });
     let ended = argus.cli(&["test", "end", "struck", "--case", "buy", "-o", "json"]);
     let report: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
-    assert_eq!(all(&report, "disruptions", "cause"), ["engineOutage"], "{report:#}");
+    assert_eq!(
+        all(&report, "disruptions", "cause"),
+        ["engineOutage"],
+        "{report:#}"
+    );
     assert_eq!(all(&report, "disruptions", "by"), ["engine"], "{report:#}");
     assert_eq!(all(&report, "restarts", "reason"), ["engineOutage"], "{report:#}");
 }

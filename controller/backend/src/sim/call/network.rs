@@ -39,9 +39,11 @@ impl Model {
         let is_known = |host: &str| {
             self.containers().any(|other| {
                 let shares = |(_, attachment): (&String, &Attachment)| {
-                    let is_shared = attachment.network.as_ref().is_some_and(|id| networks.contains(&id));
-                    is_shared
-                        && (other.name == host || attachment.aliases.iter().any(|alias| alias == host))
+                    let is_shared = attachment
+                        .network
+                        .as_ref()
+                        .is_some_and(|id| networks.contains(&id));
+                    is_shared && (other.name == host || attachment.aliases.iter().any(|alias| alias == host))
                 };
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
             })
