@@ -66,7 +66,10 @@ fn errors_name_controller_cause_and_place_on_every_interface() {
     assert_eq!(answer.json()["services"][0]["lastError"], *error);
     let full = json!({ "environment": "blamed", "detail": "full" });
     let answer = http::call(&socket, "argus_status", &full, LIMIT);
-    assert_eq!(answer["full"][0]["services"][0]["lastError"], *error, "{answer:#}");
+    assert_eq!(
+        answer["full"][0]["services"][0]["lastError"], *error,
+        "{answer:#}"
+    );
 
     // A refused command has the id of its request, which the journal records.
     let output = argus.cli(&["rollback", "blamed", "-o", "json"]);
