@@ -33,6 +33,7 @@ pub mod expectation;
 mod forget;
 mod healthy_run;
 mod image_retagged;
+mod interruption;
 pub mod observe;
 mod port_labels;
 mod reattach;
@@ -43,10 +44,11 @@ pub mod run_count;
 mod stopped_run;
 
 pub use breaker_registry::BreakerRegistry;
-pub use disruption::{Attribution, Disruption, Interruption, Originator, TestRestart};
+pub use disruption::{Disruption, TestRestart};
 pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
+pub use interruption::{Attribution, Interruption, Originator};
 pub use reattach::Reattached;
 pub use refused_call::RefusedCall;
 

@@ -12,22 +12,21 @@ use argus_core::desired::Accepted;
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::observed::Store;
 use argus_core::spec_diff::GoodImages;
-use argus_core::state::{Disruption, PlannerState, TestRestart};
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::{Hold, TestLease, UserRequests};
+use argus_core::user_requests::{Hold, UserRequests};
 use serde::{Deserialize, Serialize};
 
-use crate::command::{CommandError, Reply, TestReport};
+use crate::command::{CommandError, Reply};
 use crate::specs::SpecRegistry;
 
 mod auto_rollback;
 mod images;
 mod known_good;
 mod restart;
+mod test;
 mod ttl;
 
-/// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
-const MAX_TEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Duration for which requested removals of orphans are attempted.
 const CLEANUP_SPAN: Duration = Duration::from_secs(120);
 
@@ -143,18 +142,6 @@ impl Overrides {
         }
     }
 
-    /// Begins a test. Its lease ends after [`MAX_TEST_LEASE`] at the latest.
-    pub(crate) fn begin_test(
-        &mut self,
-        mut lease: TestLease,
-        inputs: OverrideInputs<'_>,
-    ) -> Result<Reply, CommandError> {
-        self.find(&lease.environment, inputs)?;
-        lease.until = lease.until.min(lease.since + MAX_TEST_LEASE);
-        self.requests.begin(lease.clone());
-        Ok(Reply::TestLease(lease))
-    }
-
     /// Returns to the last other revision that was ready.
     pub(crate) fn roll_back(
         &mut self,
@@ -195,52 +182,6 @@ impl Overrides {
         let forked = self.forks.get(env);
         let rolled = self.rollbacks.get(env).map(|rollback| &rollback.to);
         forked.or(rolled).or_else(|| specs.environments.get(env)).cloned()
-    }
-
-    /// Ends a test, and reports the restarts and disruptions during it.
-    pub(crate) fn end_test(
-        &mut self,
-        env: &EnvName,
-        case: &str,
-        inputs: OverrideInputs<'_>,
-    ) -> Result<Reply, CommandError> {
-        let Some(lease) = self.requests.end(env, case) else {
-            let message =
-                format!("no test `{case}` runs on `{env}`; its lease may have expired an hour ago or more");
-            return Err(CommandError::Refused(message));
-        };
-        // An entry is recorded for one test, and counts for all tests that run in parallel.
-        let is_own = |at: Timestamp| at >= lease.since && at < lease.until;
-        let history = inputs.state.environments.get(env);
-        let case = || case.to_owned();
-        let disruptions = history.into_iter().flat_map(|history| &history.disruptions);
-        let disruptions: Vec<_> = disruptions
-            .filter(|found| is_own(found.at))
-            .map(|found| Disruption {
-                case: case(),
-                ..found.clone()
-            })
-            .collect();
-        let restarts = history.into_iter().flat_map(|history| &history.restarts);
-        let restarts: Vec<_> = restarts
-            .filter(|found| is_own(found.at))
-            .map(|found| TestRestart {
-                case: case(),
-                ..found.clone()
-            })
-            .collect();
-        Ok(Reply::Test(TestReport {
-            environment: env.clone(),
-            case: case(),
-            started: lease.since.to_string(),
-            ended: inputs.now.to_string(),
-            verified: lease.unverified.is_none(),
-            unverified: lease.unverified,
-            lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
-            restart_count: restarts.len(),
-            restarts,
-            disruptions,
-        }))
     }
 
     /// Last known good revision other than this one: the target of a rollback.

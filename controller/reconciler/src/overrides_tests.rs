@@ -3,6 +3,7 @@
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run::FailedRun;
 use argus_core::state::{Attribution, Disruption, EnvHistory, Interruption, TestRestart};
+use argus_core::user_requests::TestLease;
 
 use super::*;
 

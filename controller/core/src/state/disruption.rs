@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::observe::RunObserver;
 use super::run_count::NewestRun;
-use super::{EnvHistory, ServiceHistory, restart};
-use crate::failed_run::{self, FailedRun, FailureCause, FailureKind};
+use super::{Attribution, EnvHistory, Interruption, Originator, ServiceHistory};
+use crate::failed_run::FailedRun;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState, Outage};
 use crate::time::Timestamp;
@@ -30,6 +30,7 @@ pub struct Disruption {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
     /// Time of the disruption.
+    #[serde(with = "rfc3339")]
     pub at: Timestamp,
     /// Event that disrupted the service.
     #[serde(default)]
@@ -53,6 +54,7 @@ pub struct TestRestart {
     /// Restarted service.
     pub service: ServiceName,
     /// Start of the new run.
+    #[serde(with = "rfc3339")]
     pub at: Timestamp,
     /// End of the run before.
     pub reason: Interruption,
@@ -62,126 +64,6 @@ pub struct TestRestart {
     /// Originator, as far as known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Originator>,
-}
-
-/// Event that ended or interrupted a run of a service.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Interruption {
-    /// The main process ended.
-    #[default]
-    Exit,
-    /// The container ran out of memory.
-    OutOfMemory,
-    /// The process found no space on its disk.
-    DiskFull,
-    /// The health check failed.
-    HealthCheck,
-    /// Another client stopped or killed the container.
-    Stop,
-    /// Another client paused the container.
-    Pause,
-    /// Another client removed the container.
-    Removal,
-    /// Another client detached the container from its network.
-    Detachment,
-    /// The engine was restarted or unreachable.
-    EngineOutage,
-    /// A person or an agent requested a restart from Argus.
-    RestartRequest,
-    /// Argus replaced the container.
-    Replacement,
-}
-
-/// Origin of a disruption.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Attribution {
-    /// The engine, its host, or an actor outside the test.
-    Infrastructure,
-    /// A limit of memory or disk.
-    Resource,
-    /// The tested service.
-    #[serde(alias = "test")]
-    Service,
-}
-
-/// Originator of an interruption.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Originator {
-    /// Another client of the engine, such as `docker`.
-    OtherClient,
-    /// The engine.
-    Engine,
-    /// A client of Argus.
-    User,
-    /// This controller.
-    Argus,
-}
-
-impl Interruption {
-    /// Returns the event that made a run count as failed.
-    fn of(failed_run: &FailedRun, outages: &[Outage]) -> Self {
-        if restart::is_caused_by_engine(failed_run, outages) {
-            return Self::EngineOutage;
-        }
-        if failed_run.cause == FailureCause::Exited && has_full_disk(failed_run) {
-            return Self::DiskFull;
-        }
-        match failed_run::kind(failed_run) {
-            FailureKind::OutOfMemory => Self::OutOfMemory,
-            FailureKind::Unhealthy => Self::HealthCheck,
-            FailureKind::Exit | FailureKind::Signal | FailureKind::NotRunnable => Self::Exit,
-        }
-    }
-
-    fn attribution(self) -> Attribution {
-        match self {
-            Self::Exit | Self::HealthCheck => Attribution::Service,
-            Self::OutOfMemory | Self::DiskFull => Attribution::Resource,
-            Self::Stop
-            | Self::Pause
-            | Self::Removal
-            | Self::Detachment
-            | Self::EngineOutage
-            | Self::RestartRequest
-            | Self::Replacement => Attribution::Infrastructure,
-        }
-    }
-
-    fn originator(self) -> Option<Originator> {
-        match self {
-            Self::Exit | Self::OutOfMemory | Self::DiskFull | Self::HealthCheck => None,
-            Self::Stop | Self::Pause | Self::Removal | Self::Detachment => Some(Originator::OtherClient),
-            Self::EngineOutage => Some(Originator::Engine),
-            Self::RestartRequest => Some(Originator::User),
-            Self::Replacement => Some(Originator::Argus),
-        }
-    }
-
-    /// Returns the event as a clause.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::Exit => "its process ended",
-            Self::OutOfMemory => "it ran out of memory",
-            Self::DiskFull => "its disk was full",
-            Self::HealthCheck => "its health check failed",
-            Self::Stop => "another client of the engine stopped or killed it",
-            Self::Pause => "another client of the engine paused it",
-            Self::Removal => "another client of the engine removed it",
-            Self::Detachment => "another client of the engine detached it from its network",
-            Self::EngineOutage => "the engine was restarted or unreachable",
-            Self::RestartRequest => "a restart was requested",
-            Self::Replacement => "Argus replaced its container",
-        }
-    }
-}
-
-fn has_full_disk(failed_run: &FailedRun) -> bool {
-    let is_about_it = |line: &String| line.to_ascii_lowercase().contains("no space left on device");
-    let evidence = failed_run.evidence.as_ref();
-    is_about_it(&failed_run.error) || evidence.is_some_and(|evidence| evidence.stderr.iter().any(is_about_it))
 }
 
 impl Disruption {
@@ -221,13 +103,13 @@ pub(super) fn find_interruption(
     let is_by_us = observer.stopped_by_us.contains_key(&id);
     let (was_up, was_attached) = (run.is_up, run.is_attached);
     let Some(container) = containers.iter().find(|container| container.id == id) else {
-        let was_there = was_up || run.interruption == Some(Interruption::Stop);
+        let was_there = was_up || matches!(run.interruption, Some((Interruption::Stop, _)));
         run.is_up = false;
         if !was_there || is_by_us || observer.observed.containers.contains_key(&id) {
             return None;
         }
-        run.interruption = Some(Interruption::Removal);
-        return Some((Interruption::Removal, now));
+        run.interruption = Some((Interruption::Removal, now));
+        return run.interruption;
     };
     run.is_up = container.state.is_up();
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
@@ -236,15 +118,15 @@ pub(super) fn find_interruption(
         if !was_up || is_by_us || history.failure_count > run.failures_before {
             return None;
         }
-        run.interruption = Some(Interruption::Stop);
-        return Some((Interruption::Stop, next));
+        run.interruption = Some((Interruption::Stop, next));
+        return run.interruption;
     }
     if observer.is_stopped_externally(container) {
         if container.state == ContainerState::Paused {
             return (!was_stopped).then_some((Interruption::Pause, now));
         }
-        run.interruption = Some(Interruption::Stop);
-        return (!was_stopped).then(|| (Interruption::Stop, container.stopped_by_other.unwrap_or(now)));
+        run.interruption = Some((Interruption::Stop, container.stopped_by_other.unwrap_or(now)));
+        return run.interruption.filter(|_| !was_stopped);
     }
     if container.state == ContainerState::Running && container.inspect.is_some() {
         let networks = &observer.observed.networks;
@@ -353,8 +235,8 @@ fn restart_reason(
     ended: &NewestRun,
     outages: &[Outage],
 ) -> (Interruption, Option<u64>) {
-    if let Some(interruption) = ended.interruption {
-        let is_outage = outages.iter().any(|outage| outage.is_near(ended.started_at));
+    if let Some((interruption, at)) = ended.interruption {
+        let is_outage = outages.iter().any(|outage| outage.is_near(at));
         return match interruption {
             Interruption::Stop if is_outage => (Interruption::EngineOutage, None),
             other => (other, None),
@@ -377,4 +259,31 @@ fn restart_reason(
 fn cut<T>(entries: &mut Vec<T>) {
     let surplus = entries.len().saturating_sub(LIMIT);
     entries.drain(..surplus);
+}
+
+mod rfc3339 {
+    //! Serde adapter: a time as text for reports. Earlier versions stored a number of milliseconds.
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::time::Timestamp;
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Milliseconds(i64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(at)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+        match Stored::deserialize(from)? {
+            Stored::Milliseconds(at) => Ok(Timestamp(at)),
+            Stored::Text(at) => Timestamp::parse(&at).ok_or_else(|| D::Error::custom("not an RFC 3339 time")),
+        }
+    }
 }

@@ -28,9 +28,9 @@ pub struct NewestRun {
     /// True if the last observation shows the container on a network of the environment.
     #[serde(default)]
     pub is_attached: bool,
-    /// Interruption by another client that ended the run.
+    /// Interruption by another client that ended the run, and its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interruption: Option<Interruption>,
+    pub interruption: Option<(Interruption, Timestamp)>,
 }
 
 /// Counts a run that follows another run of the same spec hash, whatever ended the earlier one. Returns the earlier run.

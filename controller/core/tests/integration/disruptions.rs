@@ -41,7 +41,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// The service runs, and a test begins.
+    /// The service runs, and a test begins. The engine became reachable when the run began.
     fn new() -> Self {
         let written = argus_crds::yaml::read("e2e.yaml", SPEC.as_bytes()).spec.unwrap();
         let mut fixture = Self {
@@ -55,7 +55,10 @@ impl Fixture {
             },
             requests: UserRequests::default(),
             health: HealthStates::new(),
-            outages: Vec::new(),
+            outages: vec![Outage {
+                from: Timestamp(990_000),
+                until: Some(Timestamp(1_001_000)),
+            }],
             container: None,
             now: Timestamp(1_000_000),
         };
@@ -307,4 +310,19 @@ fn nothing_is_recorded_without_a_test() {
     fixture.container = None;
     fixture.observe_restart("c2");
     assert_eq!(fixture.found(), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn stored_disruptions_of_earlier_versions_are_read() {
+    let stored =
+        r#"{"disruptions":[{"case":"buy","service":"web","number":2,"at":1000,"attribution":"test"}]}"#;
+    let history: EnvHistory = serde_json::from_str(stored).unwrap();
+    let found = &history.disruptions[0];
+    assert_eq!((found.number, found.at), (Some(2), Timestamp(1_000)));
+    let again = serde_json::to_string(&history).unwrap();
+    assert!(
+        again.contains(r#""at":"1970-01-01T00:00:01.000Z","cause":"exit","attribution":"service""#),
+        "{again}"
+    );
+    assert_eq!(serde_json::from_str::<EnvHistory>(&again).unwrap(), history);
 }

@@ -86,9 +86,9 @@ fn test_with_a_service_down_begins_unverified() {
         Some(5),
         "neither verified nor failed"
     );
-    let begun = argus.cli(&["test", "begin", "lame", "--case", "one"]);
-    let warning = String::from_utf8_lossy(&begun.stderr).into_owned();
-    assert!(begun.status.success(), "{warning}");
+    let started = argus.cli(&["test", "begin", "lame", "--case", "one"]);
+    let warning = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(started.status.success(), "{warning}");
     assert!(
         warning
             .contains("warning: the connections between the services are not verified: `web` is not running"),
@@ -111,10 +111,10 @@ fn test_with_a_service_down_begins_unverified() {
     );
     argus.wait_ready("lame", LIMIT);
     let report = wait::until(LIMIT, "a verified test", || {
-        let begun = argus.cli(&["test", "begin", "lame", "--case", "two"]);
+        let started = argus.cli(&["test", "begin", "lame", "--case", "two"]);
         let ended = argus.cli(&["test", "end", "lame", "--case", "two", "-o", "json"]);
         let report: Value = serde_json::from_slice(&ended.stdout).ok()?;
-        (begun.status.success() && report["value"]["verified"] == true).then_some(report)
+        (started.status.success() && report["value"]["verified"] == true).then_some(report)
     });
     assert!(report["value"]["unverified"].is_null(), "{report:#}");
 }

@@ -228,11 +228,11 @@ fn engine_outage_during_a_test_is_infrastructure() {
         ),
     );
     argus.wait_ready("struck", LIMIT);
-    let begun = argus.cli(&["test", "begin", "struck", "--case", "buy"]);
+    let first = argus.cli(&["test", "begin", "struck", "--case", "buy"]);
     assert!(
-        begun.status.success(),
+        first.status.success(),
         "{}",
-        String::from_utf8_lossy(&begun.stderr)
+        String::from_utf8_lossy(&first.stderr)
     );
     engine.restart();
     argus.wait_status("struck", LIMIT, "it runs again", |status| {

@@ -1,0 +1,74 @@
+//! Begin and end of tests, with their reports.
+
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use argus_core::state::{Disruption, TestRestart};
+use argus_core::time::Timestamp;
+use argus_core::user_requests::TestLease;
+
+use super::{OverrideInputs, Overrides};
+use crate::command::{CommandError, Reply, TestReport};
+
+/// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
+const MAX_TEST_LEASE: Duration = Duration::from_secs(24 * 3600);
+
+impl Overrides {
+    /// Begins a test. Its lease ends after [`MAX_TEST_LEASE`] at the latest.
+    pub(crate) fn begin_test(
+        &mut self,
+        mut lease: TestLease,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        self.find(&lease.environment, inputs)?;
+        lease.until = lease.until.min(lease.since + MAX_TEST_LEASE);
+        self.requests.begin(lease.clone());
+        Ok(Reply::TestLease(lease))
+    }
+
+    /// Ends a test, and reports the restarts and disruptions during it.
+    pub(crate) fn end_test(
+        &mut self,
+        env: &EnvName,
+        case: &str,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        let Some(lease) = self.requests.end(env, case) else {
+            let message =
+                format!("no test `{case}` runs on `{env}`; its lease may have expired an hour ago or more");
+            return Err(CommandError::Refused(message));
+        };
+        // An entry is recorded for one test, and counts for all tests that run in parallel.
+        let is_own = |at: Timestamp| at >= lease.since && at < lease.until;
+        let history = inputs.state.environments.get(env);
+        let case = || case.to_owned();
+        let disruptions = history.into_iter().flat_map(|history| &history.disruptions);
+        let disruptions: Vec<_> = disruptions
+            .filter(|found| is_own(found.at))
+            .map(|found| Disruption {
+                case: case(),
+                ..found.clone()
+            })
+            .collect();
+        let restarts = history.into_iter().flat_map(|history| &history.restarts);
+        let restarts: Vec<_> = restarts
+            .filter(|found| is_own(found.at))
+            .map(|found| TestRestart {
+                case: case(),
+                ..found.clone()
+            })
+            .collect();
+        Ok(Reply::Test(TestReport {
+            environment: env.clone(),
+            case: case(),
+            started: lease.since.to_string(),
+            ended: inputs.now.to_string(),
+            verified: lease.unverified.is_none(),
+            unverified: lease.unverified,
+            lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
+            restart_count: restarts.len(),
+            restarts,
+            disruptions,
+        }))
+    }
+}
