@@ -68,7 +68,7 @@ mod tests {
             assert_eq!((id.len(), &id), (26, &action_id(&step, at)));
             let refusal = Err(ActionError::StartFailed("no".to_owned()));
             state.on_finished(&step, &refusal, &Deadlines::default(), &Store::default(), at);
-            assert_eq!(state.action_failures[&subject].id, id);
+            assert_eq!(state.action_failures[&subject].call.id, id);
             let history = &state.environments[&env].services[&service];
             assert_eq!(history.last_start.as_ref(), Some(&id));
             ids.push(id);

@@ -339,7 +339,7 @@ fn orphan_in_use_delays_no_other_removal() {
     let engine = engine();
     let label = |(key, value): &(&str, &str)| format!("--label=argusai.{key}={value}");
     let labels: Vec<String> = dead("busyorph", "dead").iter().map(label).collect();
-    let words = ["network", "create", "busyorph-network"].map(str::to_owned);
+    let words = ["network", "create", "busyorph-old"].map(str::to_owned);
     let words: Vec<&str> = words.iter().chain(&labels).map(String::as_str).collect();
     engine.docker_ok(&words);
     // A foreign container uses the network, so the engine refuses its removal.
@@ -349,7 +349,7 @@ fn orphan_in_use_delays_no_other_removal() {
         "--name",
         "busyorph-user",
         "--network",
-        "busyorph-network",
+        "busyorph-old",
     ];
     engine.docker_ok(&[&user[..], &["busybox:local", "sleep", "3600"]].concat());
     for number in 0..3 {
@@ -367,7 +367,7 @@ fn orphan_in_use_delays_no_other_removal() {
         || {
             let status = argus.controller_status();
             let orphans = status["orphans"].as_array()?;
-            let network = orphans.iter().find(|one| one["name"] == "busyorph-network")?;
+            let network = orphans.iter().find(|one| one["name"] == "busyorph-old")?;
             let is_gone = (0..3).all(|number| engine.inspect(&format!("busyorph-{number}")).is_none());
             (network["result"] == "failed" && is_gone).then(|| network.clone())
         },
@@ -380,7 +380,7 @@ fn orphan_in_use_delays_no_other_removal() {
     // The removal continues automatically.
     engine.docker_ok(&["rm", "-f", "busyorph-user"]);
     argus.wait_until(LIMIT * 2, "the network is gone", || {
-        let found = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=busyorph-network"]);
+        let found = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=busyorph-old"]);
         found.trim().is_empty().then_some(())
     });
 }

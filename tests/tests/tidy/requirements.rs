@@ -122,8 +122,8 @@ fn marked_tests() -> (Tests, Vec<String>) {
             let Some(ids) = line.strip_prefix(MARK) else {
                 continue;
             };
-            let after = lines.iter().skip(index + 1).take(MAX_DISTANCE);
-            let Some(name) = after.filter_map(|line| function_name(line)).next() else {
+            let mut after = lines.iter().skip(index + 1).take(MAX_DISTANCE);
+            let Some(name) = after.find_map(|line| function_name(line)) else {
                 offences.push(format!("{path}:{}: no test follows", index + 1));
                 continue;
             };
@@ -172,7 +172,9 @@ show it. The statements are short forms. The tests below `tests/tests` other tha
 #[test]
 fn every_requirement_has_a_test_and_a_row() {
     let (mut tests, mut offences) = marked_tests();
-    tests.values_mut().for_each(|of_id| of_id.sort());
+    for of_id in tests.values_mut() {
+        of_id.sort();
+    }
     let missing = REQUIREMENTS.iter().filter(|(id, _)| !tests.contains_key(*id));
     offences.extend(missing.map(|(id, statement)| format!("{id} ({statement}): no test names it")));
     none("requirements without tests", &offences);

@@ -33,9 +33,6 @@ pub struct ActionFailure {
     pub at: Timestamp,
     /// Number of failures in a row.
     pub attempts: u32,
-    /// Identifier of the last attempt, as in the journal; empty in the state of an earlier version.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub id: String,
     /// Earlier failures in a row: the first one and the last ones, at most six.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<FailedAttempt>,
@@ -54,10 +51,13 @@ pub struct FailedAttempt {
     pub error: String,
 }
 
-/// Arguments of a call.
+/// A call: its identifier, its arguments and its deadline.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallArgs {
+    /// Identifier of the action, as in the journal; empty in the state of an earlier version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Arguments without values of variables.
     pub arguments: Map<String, Value>,
     /// Deadline of the call.
@@ -186,7 +186,6 @@ mod tests {
                 },
                 at: Timestamp(0),
                 attempts,
-                id: String::new(),
                 earlier: Vec::new(),
                 call: Box::default(),
             };

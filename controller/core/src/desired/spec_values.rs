@@ -1,6 +1,7 @@
 //! Values of a spec file, by key, for the comparison with a later file.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use argus_crds::yaml::SourceMap;
 use sha2::{Digest, Sha256};
@@ -24,6 +25,10 @@ fn bounded(text: &str) -> String {
         return text.to_owned();
     }
     let hash = Sha256::digest(text.as_bytes());
-    let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("({} bytes, sha256 {hash})", text.len())
+    let mut hex = String::new();
+    for byte in hash.iter().take(6) {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    format!("({} bytes, sha256 {hex})", text.len())
 }

@@ -316,9 +316,9 @@ impl PlannerState {
             error,
             at: now,
             attempts: known.map_or(0, |failure| failure.attempts) + 1,
-            id: id.to_owned(),
             earlier: known.map(ActionFailure::failed_attempts).unwrap_or_default(),
             call: Box::new(CallArgs {
+                id: id.to_owned(),
                 arguments: step.action.arguments(),
                 deadline: deadlines.of(&step.action),
             }),

@@ -9,7 +9,9 @@ use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::error::{Class, Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
-use crate::action::{Action, ActionFailure, ActionKind, ActionProgress, Amount, Cause, Step, Subject};
+use crate::action::{
+    Action, ActionFailure, ActionKind, ActionProgress, Amount, CallArgs, Cause, Step, Subject,
+};
 use crate::backoff::Growth;
 use crate::desired::PreflightSettings;
 use crate::desired::{
@@ -370,8 +372,10 @@ impl Shop {
             error,
             at: NOW,
             attempts: 2,
-            id: "ACTION".to_owned(),
-            call: Box::default(),
+            call: Box::new(CallArgs {
+                id: "ACTION".to_owned(),
+                ..CallArgs::default()
+            }),
         }
     }
 }
@@ -554,7 +558,6 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
         error: ActionError::Busy("removal is in progress".to_owned()),
         at: NOW,
         attempts: 1,
-        id: String::new(),
         call: Box::default(),
     };
     let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {

@@ -62,7 +62,7 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .stage(failure.verb.as_str())
         .attempt(failure.attempts)
         .with_call(call(failure));
-    error.correlation_id = Some(failure.id.clone()).filter(|id| !id.is_empty());
+    error.correlation_id = Some(failure.call.id.clone()).filter(|id| !id.is_empty());
     if failure.attempts > 1 {
         error = error.details(json!({
             "since": failure.since().to_string(),
