@@ -63,7 +63,8 @@ pub(crate) struct Operation {
 /// let text = "openapi: 3.1.0\ninfo: { title: shop, version: '1' }\npaths: { users: {} }\n";
 /// let diagnostics = argus_mock::check_openapi(text);
 /// assert_eq!(diagnostics[0].message, "the path `users` does not start with `/`");
-/// assert_eq!(diagnostics[0].hint.as_deref(), Some("write `/users`"));
+/// let correction = diagnostics[0].correction.as_ref().unwrap();
+/// assert_eq!(correction.suggest.as_deref(), Some("/users"));
 /// ```
 pub fn check_openapi(text: &str) -> Vec<Diagnostic> {
     Document::read(text, 3).1

@@ -350,4 +350,19 @@ fn missing_files_are_reported_together_with_similar_names() {
     ] {
         assert!(hints.contains(&(path, hint.as_str())), "{path}: {hints:#?}");
     }
+    let corrections: Vec<_> = judged
+        .diagnostics
+        .iter()
+        .filter_map(|diagnostic| {
+            let correction = diagnostic.correction.as_ref()?;
+            Some((correction.now.as_deref()?, correction.suggest.as_deref()?))
+        })
+        .collect();
+    for corrected in [
+        ("Dockerfile.dv", "Dockerfile.dev"),
+        ("./initbd/sql", "./initdb/sql"),
+        ("apis/payment.yaml", "apis/payments.yaml"),
+    ] {
+        assert!(corrections.contains(&corrected), "{corrections:#?}");
+    }
 }

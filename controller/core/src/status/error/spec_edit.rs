@@ -177,8 +177,28 @@ impl EditContext<'_> {
             Some(listening) if listening.iter().all(|address| address.port() != port) => {
                 self.probe_port(port, listening)
             }
+            Some(listening) if is_local_only(port, listening) => self.local_address(port),
             Some(_) | None => self.probe_path(path?, evidence, failed_run),
         }
+    }
+
+    /// Address of the command or of a variable that makes the process listen on the loopback interface only.
+    fn local_address(&self, port: u16) -> Option<SpecEdit> {
+        const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+        const LISTENING: [&str; 4] = ["HOST", "ADDR", "BIND", "LISTEN"];
+        let mut words = self.service.command.iter().flatten();
+        let in_command = words.find_map(|word| LOCAL.into_iter().find(|local| word.contains(local)));
+        let in_variable = |(name, value): (&String, &String)| {
+            let is_of_listener = LISTENING.iter().any(|word| name.to_uppercase().contains(word));
+            let local = LOCAL.into_iter().find(|local| value.starts_with(local))?;
+            is_of_listener.then(|| (format!("container.environment.{name}"), local))
+        };
+        let (key, local) = match in_command {
+            Some(local) => ("command".to_owned(), local),
+            None => self.service.env_vars.iter().find_map(in_variable)?,
+        };
+        let reason = format!("the process listens on port {port} only inside its container");
+        Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"))
     }
 
     /// Longer `startPeriod` for a service that took this time; `None` without a health check in the file.
@@ -209,7 +229,7 @@ impl EditContext<'_> {
         // The probe connects from outside, which a loopback address refuses.
         let reachable: BTreeSet<u16> = listening
             .iter()
-            .filter(|address| !address.ip().to_canonical().is_loopback())
+            .filter(|address| !is_loopback(address))
             .map(SocketAddr::port)
             .collect();
         let published = self
@@ -296,6 +316,16 @@ pub(super) fn command_edit(accepted: &Accepted, service: &Service, name: &str) -
         .lines
         .edit_service(&accepted.spec_path, service.name.as_str(), key, reason);
     Some(edit.now(name))
+}
+
+fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// True if all listeners of a port refuse connections from outside.
+fn is_local_only(port: u16, listening: &[SocketAddr]) -> bool {
+    let mut of_port = listening.iter().filter(|address| address.port() == port);
+    of_port.all(is_loopback)
 }
 
 /// Time from the start until the first success of a run that recovered without a restart.

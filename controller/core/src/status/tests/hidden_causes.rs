@@ -87,6 +87,35 @@ fn missing_program_is_named_in_the_command() {
     assert!(error.remedies[0].summary.contains("startPeriod"), "{error:#?}");
 }
 
+#[test]
+fn listener_for_its_own_container_suggests_all_addresses() {
+    let local = || unhealthy(&["127.0.0.1:80"], &[]);
+    let text = SPEC.replace(
+        "    memory: 64MB\n",
+        "    command: [\"serve\", \"--listen\", \"127.0.0.1:80\"]\n",
+    );
+    let error = error_of(failing_in(&text, local()));
+    let edit = assert_first(
+        &error,
+        "services.web.command",
+        9,
+        Some("127.0.0.1"),
+        Some("0.0.0.0"),
+    );
+    assert!(edit.reason.contains("port 80 only inside"), "{edit:?}");
+    let text = SPEC.replace(
+        "      ports:",
+        "      environment: { DB_URL: \"localhost:1\", BIND_ADDRESS: \"localhost:80\" }\n      ports:",
+    );
+    assert_first(
+        &error_of(failing_in(&text, local())),
+        "services.web.container.environment.BIND_ADDRESS",
+        12,
+        Some("localhost"),
+        Some("0.0.0.0"),
+    );
+}
+
 /// Shop whose service has a volume that was created at this time, and whose process printed this line.
 fn with_volume(created: Timestamp, line: &'static str) -> Shop {
     let text = plain("").replace("databse", "db").replace(

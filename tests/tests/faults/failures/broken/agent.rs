@@ -14,6 +14,9 @@ const LIMIT: u64 = 600;
 const ANSWER: Duration = Duration::from_secs(LIMIT + 60);
 /// Maximum number of calls: one to read the first remedy, then one after each of at most two edits.
 const MOST_CALLS: usize = 3;
+/// Answers that do not include the edit before them, after which a repair counts as endless. The controller waits at most 2 s
+/// for a busy folder.
+const MOST_STALE: usize = 20;
 /// Maximum size of one answer of `argus_why`, in tokens.
 const MOST_TOKENS: usize = 1_200;
 
@@ -58,15 +61,16 @@ impl Answer {
     pub(super) fn repair(&mut self, one: &Broken, argus: &Controller<'_>) {
         let mut remedy = self.remedy.clone();
         let arguments = json!({ "environment": one.name, "timeoutSeconds": LIMIT });
-        for calls in 2..=MOST_CALLS {
-            if let Some((file, text)) = edited(argus, &remedy) {
-                if file == one.spec_file() {
-                    one.write(argus, &text);
-                } else {
-                    argus.write_spec(&file, &text);
-                }
+        let (mut calls, mut stale) = (1, 0);
+        while calls < MOST_CALLS && stale < MOST_STALE {
+            match edited(argus, &remedy) {
+                Some((file, text)) if file == one.spec_file() => one.write(argus, &text),
+                Some((file, text)) => argus.write_spec(&file, &text),
+                None if remedy["suggest"].is_string() => (calls, stale) = (calls - 1, stale + 1),
+                None => {}
             }
             let answer = call(argus, "argus_wait", &arguments);
+            calls += 1;
             if answer["isError"] != true {
                 self.calls = Some(calls);
                 return;
@@ -76,7 +80,7 @@ impl Answer {
             remedy = error["remedies"][0].clone();
         }
         let status = argus.status(one.name);
-        panic!("{} is not Ready after {MOST_CALLS} calls: {status:#}", one.name);
+        panic!("{} is not Ready after {calls} calls: {status:#}", one.name);
     }
 }
 

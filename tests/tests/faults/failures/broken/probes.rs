@@ -45,6 +45,18 @@ fn all() -> Vec<Broken> {
             Suggest::Exactly("8080"),
         ),
         Broken::edit(
+            "broken-local",
+            probed(
+                "broken-local",
+                "1s",
+                good,
+                "command: [httpd, -f, -p, \"127.0.0.1:8080\", -h, /www]",
+            ),
+            TIMEOUT,
+            "services.bad.command",
+            Suggest::Exactly("0.0.0.0"),
+        ),
+        Broken::edit(
             "broken-slow",
             // It listens once the file waits for it.
             probed(
