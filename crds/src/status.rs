@@ -329,9 +329,15 @@ pub struct Orphan {
     /// Identifier of the controller that created it; absent for resources of the Node tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
+    /// Identifier of the run that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// Time of its creation by the engine's clock (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
+    /// Bytes that the container wrote, or bytes of the volume. Only `argus orphans` measures them, not the status files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// Progress of its removal: `reported`, `waiting` for its minimum age, `removing`, `removed` or `failed`.
     pub result: String,
     /// Reason why it was not removed.

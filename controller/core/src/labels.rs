@@ -72,6 +72,8 @@ pub struct ObjectLabels {
     pub project: String,
     /// Value of `argusai.controller`; empty on objects of the Node tool.
     pub controller: String,
+    /// Value of `argusai.run-id`.
+    pub run: String,
     /// Value of `argusai.revision`.
     pub revision: String,
     /// Value of `argusai.spec-hash`.
@@ -97,6 +99,7 @@ impl ObjectLabels {
             service: labels.get(SERVICE).and_then(|s| ServiceName::new(s.clone()).ok()),
             project: text(PROJECT),
             controller: text(CONTROLLER),
+            run: text(RUN_ID),
             revision: text(REVISION),
             spec_hash: labels
                 .get(SPEC_HASH)

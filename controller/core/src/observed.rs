@@ -321,6 +321,11 @@ impl Network {
         ObjectLabels::read(&self.labels)
     }
 }
+    /// Returns whether this controller created it.
+    pub fn is_made_by(&self, controller: &str) -> bool {
+        self.labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
+    }
+
 
 /// Named volume with the labels of Argus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -375,13 +380,10 @@ pub struct Observed {
 impl Observed {
     /// Returns whether this controller created one of the containers or networks.
     pub fn has_containers_or_networks_of(&self, controller: &str) -> bool {
-        let is_made_by = |labels: &BTreeMap<String, String>| {
-            labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
-        };
-        self.containers
-            .values()
-            .any(|container| container.is_made_by(controller))
-            || self.networks.values().any(|network| is_made_by(&network.labels))
+        let mut containers = self.containers.values();
+        let mut networks = self.networks.values();
+        containers.any(|container| container.is_made_by(controller))
+            || networks.any(|network| network.is_made_by(controller))
     }
 
     /// Returns whether the environment has no objects.

@@ -35,6 +35,7 @@ pub(crate) mod held_port;
 mod holds;
 pub mod image;
 mod network;
+pub mod obstacle;
 pub mod orphan;
 pub mod port;
 pub mod port_references;
@@ -125,6 +126,8 @@ pub struct PlanInput<'a> {
     pub store: &'a Store,
     /// Controller leases of the last list, including the own lease.
     pub leases: &'a ControllerLeases,
+    /// Objects that are about to be removed and in the way of new ones.
+    pub obstacles: &'a obstacle::Obstacles,
     /// Projects of all accepted specs, with their permission to remove orphans.
     pub projects: &'a orphan::Projects,
     /// Requests of people and agents.

@@ -26,10 +26,11 @@ use std::sync::Arc;
 use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::{EnvName, PortMap, ProtocolPort, ServiceName};
+use crate::ident::{EnvName, ProtocolPort};
 use crate::lease::{ControllerLeases, Liveness, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
+use crate::plan::obstacle::Obstacles;
 use crate::plan::port::{Assignment, PortReservations};
 use crate::plan::render::Rendered;
 use crate::plan::{self, ControllerIdentity, Plan, PlanInput, held_port, render};
@@ -44,11 +45,14 @@ mod expectations;
 pub mod forecast;
 mod invalidation;
 mod peers;
+mod obstacles;
 mod requests;
 mod restart_queue;
+mod reservations;
 
 use peers::LastLeaseInputs;
 
+use reservations::reservations_of;
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
@@ -101,6 +105,8 @@ pub struct Planner {
     replan: bool,
     breakers_version: u64,
     peers: LastLeaseInputs,
+    /// Obstacles of the last pass.
+    obstacles: Obstacles,
     /// Time of the preflight snapshot that the plans were made with.
     preflight_at: Option<Timestamp>,
     /// An action failed because the disk is full: the next pass requests a preflight snapshot.
@@ -134,6 +140,7 @@ impl Planner {
             replan: false,
             breakers_version: 0,
             peers: LastLeaseInputs::default(),
+            obstacles: Obstacles::default(),
             preflight_at: None,
             disk_full: false,
             connectivity: Arc::default(),
@@ -219,6 +226,7 @@ impl Planner {
                 result.plans.insert(env, cached.plan.clone());
             }
         }
+        self.observe_obstacles(inputs);
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self
             .state
@@ -308,14 +316,9 @@ impl Planner {
         if let Some(accepted) = accepted {
             let desired = &accepted.desired;
             let facts = (inputs.preflight, &self.identity);
-            let ports = held_port::assign(
-                desired,
-                observed,
-                &mut self.state,
-                reservations,
-                facts,
-                inputs.now,
-            );
+            let state = &mut self.state;
+            let mut ports = held_port::assign(desired, observed, state, reservations, facts, inputs.now);
+            self.obstacles.block_ports(desired, &mut ports);
             let history = self.state.environments.entry(env.clone()).or_default();
             let same = cached
                 .accepted
@@ -364,6 +367,7 @@ impl Planner {
         if let Some(accepted) = accepted
             && plan.unfinished(&accepted.desired.services).next().is_none()
             && let Some(history) = self.state.environments.get_mut(env)
+            obstacles: &self.obstacles,
         {
             history.last_ready = Some(accepted.desired.revision.clone());
         }
@@ -376,25 +380,4 @@ impl Planner {
         self.cache.insert(env.clone(), cached);
         steps
     }
-
-    fn reservations(&self) -> PortReservations {
-        self.state
-            .environments
-            .iter()
-            .flat_map(|(env, history)| reservations_of(env, &history.ports))
-            .collect()
-    }
-}
-
-fn reservations_of(env: &EnvName, ports: &PortMap) -> Vec<(ProtocolPort, (EnvName, ServiceName))> {
-    ports
-        .iter()
-        .map(|(key, number)| {
-            let host = ProtocolPort {
-                number: *number,
-                protocol: key.container.protocol,
-            };
-            (host, (env.clone(), key.service.clone()))
-        })
-        .collect()
 }

@@ -35,7 +35,7 @@ mod healthy_run;
 mod image_retagged;
 mod interruption;
 pub mod observe;
-mod port_labels;
+pub(crate) mod port_labels;
 mod reattach;
 mod refused_call;
 mod requested_restart;

@@ -236,6 +236,11 @@ pub enum WaitingOn {
     Removal,
 }
 
+    /// An object that no environment needs is in the way, and is removed first.
+    Obstacle {
+        /// Kind and name of the object.
+        object: String,
+    },
 /// A live controller that holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -296,7 +301,7 @@ impl WaitingOn {
             | Self::NameTaken { until, .. }
             | Self::StoppedExternally { until }
             | Self::MinimumRunTime { until }
-            | Self::RestartRateLimited { until }
+            | Self::RestartRateLimited { until, .. }
             | Self::RampUp { until, .. }
             | Self::TestLease { until, .. }
             | Self::StabilityWindow { until } => Some(*until),
@@ -329,3 +334,4 @@ impl WaitingOn {
         }
     }
 }
+            | Self::Obstacle { .. }

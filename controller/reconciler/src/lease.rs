@@ -223,10 +223,11 @@ impl<B: Backend> LeaseTask<B> {
 
     fn on_leases(&self, found: Result<Vec<ControllerLease>, ActionError>, requested_at: Timestamp) -> bool {
         match found {
-            Ok(mut found) => {
-                process::drop_dead_holders(&mut found);
-                self.leases
-                    .send_if_modified(|leases| leases.on_listed(found, requested_at));
+            Ok(found) => {
+                let (found, exited) = process::split_exited(found);
+                self.leases.send_if_modified(|leases| {
+                    leases.on_exited(&exited) | leases.on_listed(found, requested_at)
+                });
                 true
             }
             Err(error) => {

@@ -1,5 +1,6 @@
 //! Resources of dead controllers.
 
+pub(crate) mod measures;
 mod offline;
 
 use std::collections::BTreeSet;
@@ -108,6 +109,7 @@ impl Orphans {
             project.is_some_and(|project| self.projects.contains(project))
         };
         items.retain(|orphan| self.projects.is_empty() || is_requested(orphan));
+        measures::measure_sizes(&mut items, context.client.settings()).await;
         Ok(OrphanList { items })
     }
 
@@ -159,7 +161,25 @@ impl Tool for Orphans {
 fn format_line(orphan: &Orphan) -> String {
     let message = orphan.message.as_deref();
     let message = message.map(|message| format!(": {message}")).unwrap_or_default();
-    format!("{} {} {}{message}\n", orphan.result, orphan.kind, orphan.name)
+    let facts = [
+        orphan.run_id.as_ref().map(|run| format!("run {run}")),
+        Some(measures::format_age(orphan))
+            .filter(|age| !age.is_empty())
+            .map(|age| format!("age {age}")),
+        orphan
+            .size_bytes
+            .map(|_| format!("size {}", measures::format_size(orphan))),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let facts = if facts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", facts.join(", "))
+    };
+    format!(
+        "{} {} {}{facts}{message}\n",
+        orphan.result, orphan.kind, orphan.name
+    )
 }
 
 /// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them within this time.

@@ -51,11 +51,12 @@ pub(crate) async fn read_leases(
         state_dir: identity::state_dir_id(state.root()),
         holds_lease: false,
     });
-    let mut found = docker
+    let found = docker
         .leases()
         .await
         .map_err(|error| engine::engine_failure("cannot read the leases of other controllers", &error))?;
-    process::drop_dead_holders(&mut found);
+    let (found, exited) = process::split_exited(found);
+    leases.on_exited(&exited);
     leases.on_listed(found, clock::now());
     Ok(leases)
 }

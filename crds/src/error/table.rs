@@ -300,7 +300,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 summary: "the engine has no free address range",
-                explanation: "The engine has no free address range (subnet) for the network of the environment. Argus already removed the networks of dead controllers, but this freed no range.",
+                explanation: "The engine has no free address range (subnet) for the network of the environment. Argus already removed its own networks that nothing needs, including those of dead runs of the project, but this freed no range. It continues automatically after another network is removed.",
                 actions: &[Act::CleanOrphans, Act::RunPreflight, Act::Retry],
             },
             Self::NetworkStuck => Explanation {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{AfterRestart, CallId, Engine, FaultProfile, Rng, SimEvent};
 use argus_core::action::{Action, Step, Subject};
-use argus_core::desired::{Accepted, Desired};
+use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
 use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, Ownership, ProcessIdentity, TTL};
@@ -22,7 +22,7 @@ use argus_core::wait::WaitingOn;
 
 use crate::fixture::START;
 use crate::foreign_objects::container;
-use crate::specs::{accept, desired, env, furnish, plain, site};
+use crate::specs::{accept, desired, env, furnish, plain, published, site};
 use crate::{each_seed, external_changes};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -657,6 +657,43 @@ fn orphans_of_dead_controllers_go_after_their_grace() {
     assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
     assert_eq!(controllers.offence(), None);
     assert!(controllers.settled(at));
+}
+
+/// The next run of a project, under another name, gets the port of a dead one.
+#[test]
+fn dead_run_gives_its_port_to_the_next_environment() {
+    each_seed("dead_run_gives_its_port_to_the_next_environment", 40, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
+        let of = |name: &str| {
+            let web = Service {
+                ports: vec![published(80, Some(8080))],
+                ..plain(name, "a")
+            };
+            Desired {
+                project: "one".to_owned(),
+                ..desired(name, [web])
+            }
+        };
+        let first = controllers.joins("a", &[of("one")]);
+        controllers.run(chance.millis((5_000, 30_000)));
+        controllers.parties[first].awake = false;
+        controllers.run(chance.millis((95_000, 150_000)));
+        let second = controllers.joins("b", &[of("two")]);
+        controllers.run(SECOND * 60);
+        let plan = &controllers.parties[second].last.plans[&env("two")];
+        let has_port = plan.ports.values().eq([&8080]);
+        let names: Vec<_> = controllers
+            .engine
+            .model
+            .containers()
+            .map(|container| container.name.clone())
+            .collect();
+        let is_done = has_port && names == ["two-a"] && controllers.settled(second);
+        controllers
+            .offence()
+            .or_else(|| (!is_done).then(|| format!("{names:?}: {plan:#?}")))
+    });
 }
 
 #[test]

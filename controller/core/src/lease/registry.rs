@@ -42,6 +42,8 @@ pub struct ControllerLeases {
     by_run: BTreeMap<String, ControllerLease>,
     /// Time at which the last lease of a controller disappeared, by controller.
     gone: BTreeMap<String, Timestamp>,
+    /// Controllers with a lease of a process that no longer exists.
+    exited: BTreeSet<String>,
     /// Runs with an observed renewal.
     renewing: BTreeSet<String>,
     listed_at: Timestamp,
@@ -106,6 +108,19 @@ impl ControllerLeases {
             ..self.clone()
         } != before
             || self.next_claim_check() != before.next_claim_check();
+        self.version += u64::from(differs);
+        differs
+    }
+
+    /// Stores the leases of the same list whose processes no longer exist; returns whether anything changed.
+    pub fn on_exited(&mut self, exited: &[ControllerLease]) -> bool {
+        let controllers = exited.iter().map(|lease| lease.spec.controller.clone()).collect();
+        let runs = self.by_run.len();
+        for lease in exited {
+            self.by_run.remove(&lease.spec.run);
+        }
+        let differs = self.exited != controllers || self.by_run.len() != runs;
+        self.exited = controllers;
         self.version += u64::from(differs);
         differs
     }
@@ -268,6 +283,18 @@ impl ControllerLeases {
             Some(at) if now < *at + GONE_GRACE => Liveness::LeaseLostRecently,
             Some(_) | None => Liveness::Dead,
         }
+    }
+
+    /// Returns whether a lease proves that a controller is dead: it expired, or its process no longer exists.
+    ///
+    /// A missing lease proves less: its holder may write it again.
+    pub fn is_proven_dead(&self, controller: &str, now: Timestamp) -> bool {
+        let has_lease = || {
+            self.by_run
+                .values()
+                .any(|lease| lease.spec.controller == controller)
+        };
+        self.liveness(controller, now) == Liveness::Dead && (self.exited.contains(controller) || has_lease())
     }
 
     /// Returns whether this controller may take over an object of another controller in an environment of this controller.

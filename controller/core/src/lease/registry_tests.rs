@@ -201,6 +201,38 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
 }
 
 #[test]
+fn only_an_expired_lease_or_an_ended_process_is_a_proof() {
+    let mut all = leases(vec![lease("a", 0, None), lease("b", 0, None)], 0);
+    let is_proven = |all: &ControllerLeases, now| all.is_proven_dead("b", at(now));
+    assert!(!is_proven(&all, 0), "it lives");
+    assert!(
+        !all.is_proven_dead("c", at(0)),
+        "a missing lease may be written again"
+    );
+    let expiring = leases(vec![lease("a", 80, None), lease("b", 0, None)], 80);
+    assert!(!is_proven(&expiring, 89) && is_proven(&expiring, 90));
+    // Its process ended, so nothing waits for the expiry.
+    let version = all.version();
+    assert!(all.on_exited(&[lease("b", 0, None)]));
+    all.on_listed(vec![lease("a", 10, None)], at(10));
+    assert!(is_proven(&all, 10) && all.version() > version);
+    assert!(!all.on_exited(&[lease("b", 0, None)]), "nothing changed");
+    // A new run of the same controller lives.
+    let next = ControllerLease {
+        spec: LeaseSpec {
+            run: "next".to_owned(),
+            ..lease("b", 20, None).spec
+        },
+        ..lease("b", 20, None)
+    };
+    all.on_listed(vec![lease("a", 20, None), next], at(20));
+    assert!(!is_proven(&all, 20));
+    // The lease of the new run disappears: the end of the old process proves nothing about it.
+    all.on_listed(vec![lease("a", 30, None)], at(30));
+    assert!(!is_proven(&all, 30));
+}
+
+#[test]
 fn command_without_lease_respects_claims() {
     let mut command = ControllerLeases::of(me(false));
     assert_eq!(ownership(&command, 0), "unclaimed", "before the first list");

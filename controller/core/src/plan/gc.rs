@@ -69,10 +69,11 @@ impl Undesired {
             environment: owner.environment.to_string(),
             project: owner.project.clone(),
             controller: owner.controller.clone(),
+            run: owner.run.clone(),
             created_at,
             decision: OrphanDecision::Removing,
         };
-        Self::Orphan(Box::new(orphan), orphan::can_remove(input, owner, created_at))
+        Self::Orphan(Box::new(orphan), orphan::can_remove(input, owner, id, created_at))
     }
 
     /// Adds the decision to the plan.

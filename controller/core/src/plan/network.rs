@@ -7,6 +7,7 @@ use crate::action::{Action, Cause, Subject};
 use crate::desired::Desired;
 use crate::labels;
 use crate::observed::{Container, Network};
+use crate::outcome::ActionError;
 use crate::wait::WaitingOn;
 
 /// Observed network of the environment.
@@ -74,8 +75,14 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             until,
             ..
         }) => Decision::Wait(input.name_taken(desired.network.to_string(), conflicting_object, until)),
+        Some(WaitingOn::Retry { failure, .. })
+            if matches!(failure.error, ActionError::PoolExhausted(_))
+                && let Err(wait) = input.obstacles.check_range() =>
+        {
+            Decision::Wait(wait)
+        }
         Some(wait) => Decision::Wait(wait),
-        None => match input.check_preflight(desired, false) {
+        None => match check_create(input, desired) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
                 Action::CreateNetwork {
@@ -99,6 +106,11 @@ fn remove_defective(input: &PlanInput<'_>, network: &Network, defect: &str) -> D
         return Decision::Wait(WaitingOn::Containers);
     }
     let action = Action::RemoveNetwork {
+fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitingOn> {
+    input.obstacles.check_network(desired.network.as_str())?;
+    input.check_preflight(desired, false)
+}
+
         id: network.id.clone(),
         name: network.name.clone(),
     };

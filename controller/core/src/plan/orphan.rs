@@ -11,6 +11,7 @@ use crate::labels::ObjectLabels;
 use crate::lease::{ControllerLease, Liveness};
 use crate::observed::Observed;
 use crate::time::Timestamp;
+use crate::user_requests::UserRequests;
 use crate::wait::WaitingOn;
 
 /// Minimum age of an orphan, because a new controller may be about to declare it.
@@ -38,6 +39,9 @@ pub struct Orphan {
     pub project: String,
     /// Identity of its controller; empty for the Node tool.
     pub controller: String,
+    /// Run of its controller that created it; empty if unknown.
+    #[serde(default)]
+    pub run: String,
     /// Creation time by the engine's clock; `None` if unknown.
     pub created_at: Option<Timestamp>,
     /// Decision about it.
@@ -162,24 +166,36 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
     }
 }
 
+/// Checks that the specs of its project, or a person, allow the removal of an orphan.
+pub(crate) fn check_project(
+    projects: &Projects,
+    requests: &UserRequests,
+    project: &str,
+    now: Timestamp,
+) -> Result<(), OrphanDecision> {
+    match projects.get(project) {
+        _ if requests.is_orphan_removal_requested(project, now) => Ok(()),
+        Some(true) => Ok(()),
+        Some(false) => Err(OrphanDecision::ReportOnly),
+        None => Err(OrphanDecision::OtherProject),
+    }
+}
+
 /// Checks that an orphan may be removed; `Err` with the decision to keep it.
 pub(super) fn can_remove(
     input: &PlanInput<'_>,
     owner: &ObjectLabels,
+    id: &str,
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
     if created_at.is_some_and(|created_at| !input.leases.is_listed_since(created_at)) {
         let until = input.now + LEASES_LISTED_WITHIN;
         return Err(OrphanDecision::Unconfirmed { until });
     }
-    let is_requested = input
-        .requests
-        .is_orphan_removal_requested(&owner.project, input.now);
-    match input.projects.get(&owner.project) {
-        _ if is_requested => {}
-        Some(true) => {}
-        Some(false) => return Err(OrphanDecision::ReportOnly),
-        None => return Err(OrphanDecision::OtherProject),
+    check_project(input.projects, input.requests, &owner.project, input.now)?;
+    // A controller that is certainly dead declares the object no more.
+    if input.obstacles.contains(id) && input.leases.is_proven_dead(&owner.controller, input.now) {
+        return Ok(());
     }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);

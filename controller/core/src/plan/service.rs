@@ -191,7 +191,12 @@ impl ServicePlanner<'_> {
     fn check_create(&self) -> Result<(), WaitingOn> {
         self.input.check_facts(&self.accepted.desired, None)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
-            && matches!(blocked, WaitingOn::PortsExhausted { .. })
+        let name = self.service.container_name.as_str();
+        self.input.obstacles.check_container(name)?;
+            && matches!(
+                blocked,
+                WaitingOn::PortsExhausted { .. } | WaitingOn::Obstacle { .. }
+            )
         {
             return Err(blocked.clone());
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Inputs, Planner};
+use super::{Inputs, Planner, obstacles};
 use crate::action::Subject;
 use crate::connectivity::CheckResults;
 use crate::ident::EnvName;
@@ -67,6 +67,15 @@ impl Planner {
             cached.stale |= self.connectivity.checks.get(env) != results.checks.get(env);
         }
         self.connectivity = results.clone();
+    }
+
+    /// Finds the obstacles, and invalidates all plans after a change.
+    pub(super) fn observe_obstacles(&mut self, inputs: &Inputs<'_>) {
+        let found = obstacles::find(inputs, &self.state, &self.peers.projects, &self.identity);
+        if self.obstacles != found {
+            self.obstacles = found;
+            self.invalidate_all();
+        }
     }
 
     pub(super) fn invalidate_all(&mut self) {

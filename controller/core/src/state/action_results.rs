@@ -128,11 +128,21 @@ impl PlannerState {
             (Action::CreateVolume { name, .. }, Subject::Volume { environment, .. }) => {
                 self.volumes.insert((environment.clone(), name.clone()));
             }
+            (Action::RemoveNetwork { .. }, Subject::ExtraNetwork { .. }) => self.forget_failures(|error| {
+                // Its address range is free now.
+                matches!(error, ActionError::PoolExhausted(_))
+            }),
             (Action::RemoveVolume { name }, Subject::Volume { environment, .. }) => {
                 self.volumes.remove(&(environment.clone(), name.clone()));
             }
             _ => {}
         }
+    }
+
+    /// Returns whether a network waits because no address range is free.
+    pub(crate) fn is_pool_exhausted(&self) -> bool {
+        let mut failures = self.action_failures.values();
+        failures.any(|failure| matches!(failure.error, ActionError::PoolExhausted(_)))
     }
 
     /// Start of the newest known run of the container to start: observed, or already ended.
@@ -289,6 +299,12 @@ impl PlannerState {
         }
         self.record_refusal(step, error);
         self.record_failure(&step.subject, step, id, error.clone(), deadlines, now);
+    }
+
+    /// Forgets the failures whose cause ended, so that their actions run now.
+    pub(crate) fn forget_failures(&mut self, has_ended: impl Fn(&ActionError) -> bool) {
+        self.action_failures
+            .retain(|_, failure| !has_ended(&failure.error));
     }
 
     /// Reverts the bookkeeping of a submitted step.

@@ -4,7 +4,7 @@ use crate::desired::{Desired, PortStrategy};
 use crate::ident::PortKey;
 use crate::ident::{Protocol, ProtocolPort, ServiceName};
 use crate::labels;
-use crate::observed::Observed;
+use crate::observed::{Container, Observed};
 use crate::state::EnvHistory;
 
 /// Restores lost port assignments (new state directory) from the labels of the containers.
@@ -43,6 +43,23 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
             }
         }
     }
+}
+
+/// Host ports that a container publishes while it runs: from its last inspect, or else from its label.
+pub(crate) fn published_ports(container: &Container) -> Vec<ProtocolPort> {
+    if let Some(info) = &container.inspect {
+        return info.config.bindings.iter().map(|(_, host)| *host).collect();
+    }
+    let label = container.labels.get(labels::PORTS).map_or("", String::as_str);
+    let service = container.owner().and_then(|owner| owner.service);
+    let entries = label.split(',').zip(std::iter::repeat(service));
+    let parsed = entries.filter_map(|(entry, service)| parse_port_entry(&service?, entry));
+    parsed
+        .map(|(key, number, _)| ProtocolPort {
+            number,
+            protocol: key.container.protocol,
+        })
+        .collect()
 }
 
 /// Parses an entry of the ports label, such as `80/tcp=9001@8080`.

@@ -218,6 +218,7 @@ fn error_behind(
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
         | WaitingOn::Containers
+        | WaitingOn::Obstacle { .. }
         // This error is reported once for the whole environment.
         | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
@@ -282,6 +283,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
         | WaitingOn::Containers
+        | WaitingOn::Obstacle { .. }
         | WaitingOn::Removal => None,
     }
 }

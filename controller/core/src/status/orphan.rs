@@ -57,6 +57,7 @@ fn own_object(observed: &Observed, subject: &Subject, decision: OrphanDecision) 
         environment: owner.environment.to_string(),
         project: owner.project,
         controller: owner.controller,
+        run: owner.run,
         created_at,
         decision,
     };
@@ -105,7 +106,9 @@ fn orphan_status(orphan: &Orphan) -> OrphanStatus {
         project: text(&orphan.project),
         environment: text(&orphan.environment),
         controller: text(&orphan.controller),
+        run_id: text(&orphan.run),
         created_at: orphan.created_at.map(|at| at.to_string()),
+        size_bytes: None,
         result: result.to_owned(),
         message,
     }

@@ -85,6 +85,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::StabilityWindow { .. } => "StabilityWindow",
         WaitingOn::SpecPending => "SpecPending",
         WaitingOn::Preflight { .. } => "PreflightFailed",
+        WaitingOn::Obstacle { .. } => "ObstacleNotGone",
         WaitingOn::Containers => "ContainersNotGone",
         WaitingOn::Removal => "RemovalInProgress",
     }
@@ -185,6 +186,7 @@ fn message(on: &WaitingOn) -> String {
             "the grace period after it was stopped or paused externally".to_owned()
         }
         WaitingOn::SpecPending => "a valid version of its file".to_owned(),
+        WaitingOn::Obstacle { object } => format!("the removal of {object}, which nothing needs any more"),
         WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),

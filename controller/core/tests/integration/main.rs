@@ -6,4 +6,5 @@ mod admit_corpus;
 mod admit_properties;
 mod disruptions;
 mod failures;
+mod obstacles;
 mod orphan_reports;

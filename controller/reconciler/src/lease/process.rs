@@ -14,19 +14,36 @@ pub fn pid_namespace() -> String {
     format!("{}/{}", boot.trim(), namespace.display())
 }
 
-/// Drops the leases of visible processes that no longer exist, so that no controller waits for their expiry.
-pub fn drop_dead_holders(leases: &mut Vec<ControllerLease>) {
+/// Separates the leases of visible processes that no longer exist, so that no controller waits for their expiry.
+pub fn split_exited(leases: Vec<ControllerLease>) -> (Vec<ControllerLease>, Vec<ControllerLease>) {
     let here = pid_namespace();
-    leases.retain(|lease| {
+    leases.into_iter().partition(|lease| {
         let is_visible = !here.is_empty() && lease.spec.pid_namespace == here;
         !(is_visible && is_gone(lease.spec.pid))
-    });
+    })
 }
 
-/// Reports whether the process does not exist. A pid that was reused counts as alive, which only means to wait.
+/// Reports whether the process does not exist, or has ended without a parent that collects it. A pid that was reused counts
+/// as alive, which only means to wait.
 fn is_gone(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+    let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    test_kill_process(id) == Err(Errno::SRCH) || is_zombie(pid)
+}
+
+/// Reports whether the process has ended. Only a `/proc` of the own pid namespace describes it.
+fn is_zombie(pid: u32) -> bool {
+    let own = std::fs::read_link("/proc/self").ok();
+    if own != Some(std::process::id().to_string().into()) {
+        return false;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program, in parentheses, may contain any character.
+    let state = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().next());
+    matches!(state, Some("Z" | "X"))
 }
 
 #[cfg(test)]
@@ -70,9 +87,25 @@ mod tests {
             lease(gone, "elsewhere"),
             lease(gone, ""),
         ];
-        let mut left = all.clone();
-        drop_dead_holders(&mut left);
-        all.remove(1);
+        let (left, exited) = split_exited(all.clone());
+        assert_eq!(exited, [all.remove(1)]);
         assert_eq!(left, all);
+    }
+
+    #[test]
+    fn killed_process_without_a_waiting_parent_is_gone() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(!is_gone(child.id()));
+        child.kill().unwrap();
+        // Waits for its end, and leaves it uncollected.
+        let id = Pid::from_child(&child);
+        let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(id), options).unwrap();
+        assert!(is_gone(child.id()), "it is a zombie");
+        child.wait().unwrap();
+        assert!(is_gone(child.id()));
     }
 }

@@ -21,6 +21,11 @@ const SAME: &[(&str, &str)] = &[
     (r"\bAPI \d+\.\d+", "API 1.41"),
     (r"\bafter \d+(\s*)(?:ms|s)\b", "after 5 ms"),
     (r"tini \(\d+\)", "tini (7)"),
+    // Ages of orphans.
+    (
+        r"(?m)^((?:container|network)\s+warehouse-\S+\s+warehouse\s+r\s+)(?:\d\d[smh]|\d[smh] )",
+        "${1}45s",
+    ),
     // The order of parallel actions differs.
     (r"(?m)^Events:\n(?:  .*\n)+", "Events:\n  …\n"),
 ];

@@ -1,0 +1,88 @@
+//! Obstacles: objects that are about to be removed, and hold a name, a host port or an address range that an environment needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::port::Assignment;
+use crate::desired::Desired;
+use crate::ident::{PortKey, ProtocolPort};
+use crate::wait::WaitingOn;
+
+/// Objects in the way of the desired environments. New objects wait until they are removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Obstacles {
+    /// Ids of all obstacles.
+    pub(crate) ids: BTreeSet<String>,
+    /// Containers by their name.
+    pub(crate) containers: BTreeSet<String>,
+    /// Networks by their name.
+    pub(crate) networks: BTreeSet<String>,
+    /// Names of the containers that hold a requested port.
+    pub(crate) ports: BTreeMap<ProtocolPort, String>,
+    /// Network that keeps an address range, while no range is free.
+    pub(crate) range: Option<String>,
+}
+
+impl Obstacles {
+    /// Returns whether an object is an obstacle, by its id.
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// Wait for the container with this name.
+    pub(super) fn check_container(&self, name: &str) -> Result<(), WaitingOn> {
+        if self.containers.contains(name) {
+            return Err(wait("container", name));
+        }
+        Ok(())
+    }
+
+    /// Wait for the network with this name.
+    pub(super) fn check_network(&self, name: &str) -> Result<(), WaitingOn> {
+        if self.networks.contains(name) {
+            return Err(wait("network", name));
+        }
+        Ok(())
+    }
+
+    /// Wait for a network whose removal frees an address range.
+    pub(super) fn check_range(&self) -> Result<(), WaitingOn> {
+        match &self.range {
+            Some(name) => Err(wait("network", name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks the services whose requested port an obstacle holds.
+    pub(crate) fn block_ports(&self, desired: &Desired, assignment: &mut Assignment) {
+        if self.ports.is_empty() {
+            return;
+        }
+        for service in desired.services.values() {
+            for port in &service.ports {
+                let Some((requested, holder)) = port
+                    .requested_host()
+                    .and_then(|requested| Some((requested, self.ports.get(&requested)?)))
+                else {
+                    continue;
+                };
+                let key = PortKey {
+                    service: service.name.clone(),
+                    container: ProtocolPort {
+                        number: port.container,
+                        protocol: port.protocol,
+                    },
+                };
+                if assignment.ports.get(&key) == Some(&requested.number) {
+                    let blocked = assignment.blocked.entry(service.name.clone());
+                    blocked.or_insert_with(|| wait("container", holder));
+                }
+            }
+        }
+    }
+}
+
+fn wait(kind: &str, name: &str) -> WaitingOn {
+    WaitingOn::Obstacle {
+        object: format!("{kind} `{name}`"),
+    }
+}
