@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use argus_crds::error::Reason;
@@ -11,13 +10,12 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure};
+pub(crate) use listen::Listen;
 use times::{FileTimes, Times};
 
+mod listen;
 mod paths;
 pub(crate) mod times;
-
-/// Default port of the HTTP interface on loopback, for Prometheus and agents.
-const PORT: u16 = 9470;
 
 /// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -61,56 +59,6 @@ pub(crate) struct SpecOptions {
     pub(crate) publish_address: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) admission: AdmissionOptions,
-}
-
-/// Listener of the HTTP interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Listen {
-    /// Only on the socket in the state directory.
-    Off,
-    /// On the socket and on a TCP address.
-    At(SocketAddr),
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))
-    }
-}
-
-impl Listen {
-    /// TCP address, if HTTP is served on one.
-    pub(crate) fn address(self) -> Option<SocketAddr> {
-        match self {
-            Self::Off => None,
-            Self::At(at) => Some(at),
-        }
-    }
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self::Off);
-        }
-        // A port without an address means loopback.
-        let port = text.strip_prefix(':').unwrap_or(text).parse().ok();
-        let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let at = local.or_else(|| text.parse().ok());
-        at.map(Self::At)
-            .ok_or_else(|| "must be `ADDRESS:PORT`, a port, or `off`".to_owned())
-    }
-}
-
-impl TryFrom<String> for Listen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
 }
 
 /// Options of the admission of spec files.
@@ -184,6 +132,10 @@ struct File {
     stop_grace: Option<String>,
     breaker_threshold: Option<u32>,
     breaker_cooldown: Option<String>,
+    restart_rate_limit: Option<u32>,
+    slow_retry_interval: Option<String>,
+    action_attempts: Option<u32>,
+    action_retry_interval: Option<String>,
 }
 
 /// Resolved settings of a command.
@@ -222,6 +174,10 @@ impl Settings {
             stop_grace: file.stop_grace,
             breaker_threshold: file.breaker_threshold,
             breaker_cooldown: file.breaker_cooldown,
+            restart_rate_limit: file.restart_rate_limit,
+            slow_retry_interval: file.slow_retry_interval,
+            action_attempts: file.action_attempts,
+            action_retry_interval: file.action_retry_interval,
         };
         let path = options.config.as_deref();
         let times = times

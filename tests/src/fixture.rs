@@ -30,14 +30,19 @@ pub fn images(engine: &PrivateEngine) {
 /// A controller that reaches the engine through a proxy that injects faults.
 #[must_use]
 pub fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
+    proxied_with(engine, name, RunOptions::default())
+}
+
+/// The same with further options.
+#[must_use]
+pub fn proxied_with<'e>(
+    engine: &'e PrivateEngine,
+    name: &str,
+    options: RunOptions,
+) -> (Proxy, Controller<'e>) {
     let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
-    let argus = Controller::start(
-        engine,
-        RunOptions {
-            host: Some(proxy.host()),
-            ..RunOptions::default()
-        },
-    );
+    let host = Some(proxy.host());
+    let argus = Controller::start(engine, RunOptions { host, ..options });
     (proxy, argus)
 }
 

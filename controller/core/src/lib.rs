@@ -16,7 +16,7 @@
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
 //! [`socket_access`] recognizes a socket that refuses the user.
-//! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
+//! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
 //! and notes is the predecessor of Argus, whose labelled objects Argus recognizes.
@@ -42,6 +42,7 @@ pub mod preflight;
 pub mod probe;
 pub mod prune;
 pub mod reconcile;
+pub mod retry;
 pub mod secrets;
 pub mod socket_access;
 pub mod spec_diff;

@@ -15,10 +15,13 @@ use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort, Serv
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
+mod merge;
 mod outage;
+mod released;
 pub mod store;
 
 pub use outage::Outage;
+pub use released::{Released, ReleasedNames};
 pub use store::{RetryState, Store};
 
 /// Event of the watch on one engine.
@@ -40,6 +43,8 @@ pub enum WatchEvent {
     MemoryHigh(ContainerId, Option<MemoryUse>),
     /// The image reference of this container now names another image, or none.
     ImageRetagged(ContainerId),
+    /// A container or network of any owner was removed or renamed.
+    Released(Released),
     /// The engine became unreachable; the stored objects are from before this time. Holds the reason.
     Disconnected(Timestamp, String),
     /// The engine is still unreachable after several attempts.
@@ -316,16 +321,16 @@ impl Container {
 }
 
 impl Network {
-    /// Returns the ownership; `None` for an object that Argus does not manage.
-    pub fn owner(&self) -> Option<ObjectLabels> {
-        ObjectLabels::read(&self.labels)
-    }
-}
     /// Returns whether this controller created it.
     pub fn is_made_by(&self, controller: &str) -> bool {
         self.labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
     }
 
+    /// Returns the ownership; `None` for an object that Argus does not manage.
+    pub fn owner(&self) -> Option<ObjectLabels> {
+        ObjectLabels::read(&self.labels)
+    }
+}
 
 /// Named volume with the labels of Argus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

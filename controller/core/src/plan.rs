@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Cause, Step, Subject};
+use crate::action::{Action, Cause, FailedAttempt, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{ContainerSpecHash, EnvName, PortMap, Revision, ServiceName};
@@ -168,7 +168,13 @@ impl PlanInput<'_> {
     }
 
     /// Wait reason for a name that another object has. If a live controller owns that object, the wait names the controller.
-    fn name_taken(&self, name: String, conflicting_object: String, until: Timestamp) -> WaitingOn {
+    fn name_taken(
+        &self,
+        name: String,
+        conflicting_object: String,
+        until: Timestamp,
+        attempts: Vec<FailedAttempt>,
+    ) -> WaitingOn {
         let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
             .store
@@ -195,6 +201,7 @@ impl PlanInput<'_> {
                 name,
                 conflicting_object,
                 until,
+                attempts,
             },
         }
     }
@@ -233,6 +240,7 @@ impl PlanInput<'_> {
                     },
                     conflicting_object: holder.clone(),
                     until,
+                    attempts: failure.failed_attempts(),
                 },
                 _ => WaitingOn::Retry {
                     until,

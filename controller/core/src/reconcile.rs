@@ -36,6 +36,7 @@ use crate::plan::render::Rendered;
 use crate::plan::{self, ControllerIdentity, Plan, PlanInput, held_port, render};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
+use crate::retry::RetrySettings;
 use crate::state::{PlannerState, observe};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -44,15 +45,15 @@ mod breakers;
 mod expectations;
 pub mod forecast;
 mod invalidation;
-mod peers;
 mod obstacles;
+mod peers;
 mod requests;
-mod restart_queue;
 mod reservations;
+mod restart_queue;
 
 use peers::LastLeaseInputs;
-
 use reservations::reservations_of;
+
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
@@ -107,6 +108,8 @@ pub struct Planner {
     peers: LastLeaseInputs,
     /// Obstacles of the last pass.
     obstacles: Obstacles,
+    /// Number of released names in the last pass.
+    released_seen: u64,
     /// Time of the preflight snapshot that the plans were made with.
     preflight_at: Option<Timestamp>,
     /// An action failed because the disk is full: the next pass requests a preflight snapshot.
@@ -141,6 +144,7 @@ impl Planner {
             breakers_version: 0,
             peers: LastLeaseInputs::default(),
             obstacles: Obstacles::default(),
+            released_seen: 0,
             preflight_at: None,
             disk_full: false,
             connectivity: Arc::default(),
@@ -151,6 +155,13 @@ impl Planner {
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
         Self { deadlines, ..self }
+    }
+
+    /// Replaces the limits of automatic retries and restarts.
+    #[must_use]
+    pub fn with_retries(mut self, retries: RetrySettings) -> Self {
+        self.state.retries = retries;
+        self
     }
 
     /// State of the planner.
@@ -178,6 +189,7 @@ impl Planner {
         self.on_health_changed(inputs);
         self.observe_leases(inputs);
         self.on_preflight_changed(inputs);
+        self.on_released(inputs);
         if self.requests != *inputs.requests {
             self.requests.clone_from(inputs.requests);
             self.invalidate_all();
@@ -211,6 +223,7 @@ impl Planner {
                 },
             );
         }
+        self.observe_obstacles(inputs);
         let mut reservations = self.reservations();
         for env in self.by_urgency(envs, inputs) {
             let observed = inputs.store.of(&env).unwrap_or(&nothing);
@@ -226,7 +239,6 @@ impl Planner {
                 result.plans.insert(env, cached.plan.clone());
             }
         }
-        self.observe_obstacles(inputs);
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self
             .state
@@ -352,6 +364,7 @@ impl Planner {
             identity: &self.identity,
             store: inputs.store,
             leases: inputs.leases,
+            obstacles: &self.obstacles,
             projects: &self.peers.projects,
             requests: inputs.requests,
             preflight: inputs.preflight,
@@ -367,7 +380,6 @@ impl Planner {
         if let Some(accepted) = accepted
             && plan.unfinished(&accepted.desired.services).next().is_none()
             && let Some(history) = self.state.environments.get_mut(env)
-            obstacles: &self.obstacles,
         {
             history.last_ready = Some(accepted.desired.revision.clone());
         }

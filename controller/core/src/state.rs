@@ -22,6 +22,7 @@ use crate::ident::{
 };
 use crate::ident::{PortKey, PortMap};
 use crate::outcome::PortRefusal;
+use crate::retry::RetrySettings;
 use crate::time::Timestamp;
 
 pub mod action_results;
@@ -86,6 +87,8 @@ pub struct PlannerState {
     pub disk_full: Option<Timestamp>,
     /// Volumes that were created or found. One without Argus labels is never observed and never removed.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
+    /// Limits of automatic retries and restarts.
+    pub retries: RetrySettings,
 }
 
 /// History of one environment.

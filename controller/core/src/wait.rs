@@ -4,7 +4,7 @@ use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
 
-use crate::action::{ActionFailure, ActionKind, Subject};
+use crate::action::{ActionFailure, ActionKind, FailedAttempt, Subject};
 use crate::desired::Condition;
 use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
 use crate::lease::{ControllerLease, ControllerLeases};
@@ -158,6 +158,9 @@ pub enum WaitingOn {
     RestartRateLimited {
         /// Time at which a restart is possible again.
         until: Timestamp,
+        /// Maximum number of restarts within one minute.
+        #[serde(default)]
+        limit: u32,
     },
     /// A test is running and uses the service.
     TestLease {
@@ -206,6 +209,9 @@ pub enum WaitingOn {
         conflicting_object: String,
         /// Time of the retry.
         until: Timestamp,
+        /// Failed attempts in a row, oldest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attempts: Vec<FailedAttempt>,
     },
     /// The service was stopped or paused externally; Argus repairs it after a grace period.
     StoppedExternally {
@@ -230,17 +236,17 @@ pub enum WaitingOn {
         /// Time of the next check; `None` if it is due now.
         until: Option<Timestamp>,
     },
+    /// An object that no environment needs is in the way, and is removed first.
+    Obstacle {
+        /// Kind and name of the object.
+        object: String,
+    },
     /// The containers on it must be removed first.
     Containers,
     /// The engine is already removing the object.
     Removal,
 }
 
-    /// An object that no environment needs is in the way, and is removed first.
-    Obstacle {
-        /// Kind and name of the object.
-        object: String,
-    },
 /// A live controller that holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -329,9 +335,9 @@ impl WaitingOn {
             | Self::NoHealthcheck
             | Self::RestartsDisabled
             | Self::SpecPending
+            | Self::Obstacle { .. }
             | Self::Containers
             | Self::Removal => None,
         }
     }
 }
-            | Self::Obstacle { .. }

@@ -90,6 +90,7 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::MemoryHigh(..)
         | WatchEvent::ImageRetagged(_)
+        | WatchEvent::Released(_)
         | WatchEvent::EngineStarted(_)
         | WatchEvent::StreamGap => false,
     };
@@ -121,6 +122,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::MemoryHigh(..)
         | WatchEvent::ImageRetagged(_)
+        | WatchEvent::Released(_)
         | WatchEvent::Retrying { .. }
         | WatchEvent::EventsRestored
         | WatchEvent::EngineStarted(_)

@@ -15,6 +15,7 @@ use argus_core::desired::BreakerSettings;
 use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::Planner;
+use argus_core::retry::RetrySettings;
 use argus_core::state::PlannerState;
 use argus_core::state::breaker_registry::BreakerRegistry;
 use tokio::sync::{mpsc, watch};
@@ -80,6 +81,8 @@ pub struct Options {
     pub deadlines: Deadlines,
     /// Settings of the engine's breaker.
     pub engine_breaker: BreakerSettings,
+    /// Limits of automatic retries and restarts.
+    pub retries: RetrySettings,
     /// Time without a renewal after which other controllers consider this one dead [default: 90 s].
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].
@@ -311,7 +314,9 @@ impl Controller {
             needs_preflight,
             heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),
         };
-        let planner = Planner::new(identity, planner_state).with_deadlines(options.deadlines);
+        let planner = Planner::new(identity, planner_state)
+            .with_deadlines(options.deadlines)
+            .with_retries(options.retries);
         let reconciler = Reconciler::new(planner, backend, executor, clock, inputs, outputs, recorder);
         supervisor.spawn_once(
             "reconciler",

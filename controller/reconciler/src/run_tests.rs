@@ -55,6 +55,7 @@ fn options(dir: &std::path::Path) -> Options {
         engine_host: None,
         deadlines: Deadlines::default(),
         engine_breaker: argus_core::desired::BreakerSettings::default(),
+        retries: argus_core::retry::RetrySettings::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: argus_core::lease::TTL,

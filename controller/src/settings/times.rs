@@ -1,8 +1,9 @@
-//! Deadlines and breaker settings: from flags, variables or the settings file, within bounds.
+//! Deadlines, breaker settings and retry settings: from flags, variables or the settings file, within bounds.
 
 use std::time::Duration;
 
 use argus_core::desired::BreakerSettings;
+use argus_core::retry::RetrySettings;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
@@ -29,6 +30,18 @@ pub(crate) struct TimeOptions {
     /// Initial cooldown of the engine's breaker [default: 2s on a local socket, else 30s]
     #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = parse_cooldown)]
     breaker_cooldown: Option<Duration>,
+    /// Restarts within one minute, over all environments [default: 10]
+    #[arg(long, env = "ARGUS_RESTART_RATE_LIMIT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    restart_rate_limit: Option<u32>,
+    /// With `argus.restart.mode: slowRetry`, interval of the restarts after the budget [default: 60s]
+    #[arg(long, env = "ARGUS_SLOW_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
+    slow_retry_interval: Option<Duration>,
+    /// Failures of an action in a row after which Argus retries it slowly [default: 5]
+    #[arg(long, env = "ARGUS_ACTION_ATTEMPTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    action_attempts: Option<u32>,
+    /// Interval of the slow retries of an action [default: 60s]
+    #[arg(long, env = "ARGUS_ACTION_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
+    action_retry_interval: Option<Duration>,
     /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = parse_lease, hide = true)]
     lease_ttl: Option<Duration>,
@@ -42,6 +55,10 @@ pub(super) struct FileTimes {
     pub(super) stop_grace: Option<String>,
     pub(super) breaker_threshold: Option<u32>,
     pub(super) breaker_cooldown: Option<String>,
+    pub(super) restart_rate_limit: Option<u32>,
+    pub(super) slow_retry_interval: Option<String>,
+    pub(super) action_attempts: Option<u32>,
+    pub(super) action_retry_interval: Option<String>,
 }
 
 /// Resolved times of a controller.
@@ -52,6 +69,7 @@ pub(crate) struct Times {
     pub(crate) breaker_threshold: u32,
     /// Initial cooldown of the engine's breaker; `None` depends on the endpoint.
     pub(crate) breaker_cooldown: Option<Duration>,
+    pub(crate) retries: RetrySettings,
     pub(crate) lease_ttl: Duration,
 }
 
@@ -62,6 +80,7 @@ impl Default for Times {
             stop_grace: Duration::from_secs(30),
             breaker_threshold: BreakerSettings::default().threshold,
             breaker_cooldown: None,
+            retries: RetrySettings::default(),
             lease_ttl: Duration::from_secs(90),
         }
     }
@@ -71,10 +90,13 @@ impl FileTimes {
     /// Merges the file with the defaults. The error names the setting that is out of bounds.
     pub(super) fn parse(&self) -> Result<Times, String> {
         let default = Times::default();
-        let threshold = self.breaker_threshold.unwrap_or(default.breaker_threshold);
-        if !(1..=1000).contains(&threshold) {
-            return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
-        }
+        let number = |name: &str, number: Option<u32>, default: u32, most: u32| {
+            let number = number.unwrap_or(default);
+            let is_valid = (1..=most).contains(&number);
+            is_valid
+                .then_some(number)
+                .ok_or_else(|| format!("`{name}` must be between 1 and {most}"))
+        };
         let span = |name: &str, text: &Option<String>, parse: DurationParser| {
             let span = text.as_ref().map(|text| parse(text)).transpose();
             span.map_err(|cause| format!("`{name}`: {cause}"))
@@ -87,8 +109,35 @@ impl FileTimes {
                     .unwrap_or(default.deadlines.long),
             },
             stop_grace: span("stop-grace", &self.stop_grace, parse_interval)?.unwrap_or(default.stop_grace),
-            breaker_threshold: threshold,
+            breaker_threshold: number(
+                "breaker-threshold",
+                self.breaker_threshold,
+                default.breaker_threshold,
+                1000,
+            )?,
             breaker_cooldown: span("breaker-cooldown", &self.breaker_cooldown, parse_cooldown)?,
+            retries: RetrySettings {
+                restarts_per_minute: number(
+                    "restart-rate-limit",
+                    self.restart_rate_limit,
+                    default.retries.restarts_per_minute,
+                    1000,
+                )?,
+                slow_restart: span("slow-retry-interval", &self.slow_retry_interval, parse_interval)?
+                    .unwrap_or(default.retries.slow_restart),
+                action_attempts: number(
+                    "action-attempts",
+                    self.action_attempts,
+                    default.retries.action_attempts,
+                    100,
+                )?,
+                slow_action: span(
+                    "action-retry-interval",
+                    &self.action_retry_interval,
+                    parse_interval,
+                )?
+                .unwrap_or(default.retries.slow_action),
+            },
             lease_ttl: default.lease_ttl,
         })
     }
@@ -121,6 +170,14 @@ impl Times {
             stop_grace: options.stop_grace.unwrap_or(self.stop_grace),
             breaker_threshold: options.breaker_threshold.unwrap_or(self.breaker_threshold),
             breaker_cooldown: options.breaker_cooldown.or(self.breaker_cooldown),
+            retries: RetrySettings {
+                restarts_per_minute: options
+                    .restart_rate_limit
+                    .unwrap_or(self.retries.restarts_per_minute),
+                slow_restart: options.slow_retry_interval.unwrap_or(self.retries.slow_restart),
+                action_attempts: options.action_attempts.unwrap_or(self.retries.action_attempts),
+                slow_action: options.action_retry_interval.unwrap_or(self.retries.slow_action),
+            },
             lease_ttl: options.lease_ttl.unwrap_or(self.lease_ttl),
         }
     }
@@ -185,9 +242,31 @@ mod tests {
         let file = FileTimes {
             timeout_long: Some("5m".to_owned()),
             breaker_threshold: Some(9),
+            restart_rate_limit: Some(3),
+            slow_retry_interval: Some("5m".to_owned()),
+            action_attempts: Some(2),
+            action_retry_interval: Some("10s".to_owned()),
             ..FileTimes::default()
         };
         let read = file.parse().unwrap();
+        let retries = RetrySettings {
+            restarts_per_minute: 3,
+            slow_restart: Duration::from_secs(300),
+            action_attempts: 2,
+            slow_action: Duration::from_secs(10),
+        };
+        assert_eq!(read.retries, retries);
+        let flags = TimeOptions {
+            restart_rate_limit: Some(4),
+            action_attempts: Some(7),
+            ..TimeOptions::default()
+        };
+        let merged = RetrySettings {
+            restarts_per_minute: 4,
+            action_attempts: 7,
+            ..retries
+        };
+        assert_eq!(read.under(&flags).retries, merged);
         assert_eq!(read.deadlines.long, Duration::from_secs(300));
         assert_eq!(
             (read.breaker_threshold, read.stop_grace),
@@ -209,5 +288,13 @@ mod tests {
             ..FileTimes::default()
         };
         assert!(none.parse().unwrap_err().contains("breaker-threshold"));
+        let many = FileTimes {
+            action_attempts: Some(101),
+            ..FileTimes::default()
+        };
+        assert_eq!(
+            many.parse().unwrap_err(),
+            "`action-attempts` must be between 1 and 100"
+        );
     }
 }

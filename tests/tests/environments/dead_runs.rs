@@ -1,8 +1,8 @@
 //! Objects of killed runs that hold a port, a name or an address range that the next run needs.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine};
-use argus_tests::{Controller, RunOptions};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, images};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 
 /// One service on a host port, in a namespace of its project.
@@ -16,6 +16,11 @@ fn spec(project: &str, namespace: &str, port: u16) -> String {
 fn port_of(status: &Value) -> &Value {
     assert_eq!(status["portMappings"][0]["reassigned"], false, "{status:#}");
     &status["portMappings"][0]["actualPort"]
+}
+
+fn error_codes(status: &Value) -> Vec<&str> {
+    let errors = status["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    errors.iter().filter_map(|error| error["code"].as_str()).collect()
 }
 
 #[test]
@@ -76,4 +81,63 @@ fn orphan_of_another_project_is_shown_with_run_and_age() {
             .status
             .success()
     );
+}
+
+/// Fills the address pool of a private engine, 172.30.0.0/16, except one range.
+fn fill_pool(engine: &PrivateEngine) {
+    let ranges = [
+        "0.0/17", "128.0/18", "192.0/19", "224.0/20", "240.0/21", "248.0/22", "252.0/23", "254.0/24",
+    ];
+    for (number, range) in ranges.iter().enumerate() {
+        let (subnet, name) = (format!("172.30.{range}"), format!("foreign-{number}"));
+        engine.docker_ok(&["network", "create", "--subnet", &subnet, &name]);
+    }
+}
+
+#[test]
+fn unneeded_network_frees_its_range_before_any_error() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    fill_pool(&engine);
+    let first = Controller::start(&engine, RunOptions::default());
+    first.write_spec(
+        "e2e.yaml",
+        &spec("greedy", "greedy-1", 18_772).replace("greedy-net", "net-1"),
+    );
+    first.wait_ready("greedy-1", LIMIT);
+    first.kill9();
+    // Slow retries, so that only the freed range ends the waits.
+    let slowly = ["--action-attempts", "1", "--action-retry-interval", "1h"];
+    let second = Controller::start(
+        &engine,
+        RunOptions {
+            args: slowly.map(str::to_owned).into(),
+            ..RunOptions::default()
+        },
+    );
+    second.write_spec("e2e.yaml", &spec("greedy", "greedy-2", 18_773));
+    let status = second.wait_status("greedy-2", LIMIT, "is Ready without an error", |status| {
+        let codes = error_codes(status);
+        assert!(!codes.contains(&"NETWORK_POOL_EXHAUSTED"), "{status:#}");
+        status["phase"] == "Ready"
+    });
+    assert_eq!(port_of(&status), 18_773);
+
+    // Nothing is left to remove.
+    second.write_spec("late/e2e.yaml", &spec("late", "late", 18_774));
+    let status = second.wait_status("late", LIMIT, "reports the exhausted pool", |status| {
+        error_codes(status).contains(&"NETWORK_POOL_EXHAUSTED")
+    });
+    let is_blocked = |status: &Value| {
+        let conditions = status["conditions"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        conditions
+            .iter()
+            .any(|condition| condition["type"] == "Blocked" && condition["status"] == "True")
+    };
+    assert!(is_blocked(&status), "{status:#}");
+    engine.docker_ok(&["network", "rm", "foreign-7"]);
+    second.wait_ready("late", LIMIT);
 }

@@ -11,6 +11,7 @@ mod object_labels;
 mod ports;
 mod recovery;
 mod repositories;
+mod retry_settings;
 mod selftest;
 mod status_files;
 mod suites;

@@ -8,14 +8,13 @@ use serde_json::{Map, Value};
 use super::ActionKind;
 use crate::backoff::{self, Growth};
 use crate::outcome::{ActionError, one_line};
+use crate::retry::RetrySettings;
 use crate::time::Timestamp;
 
-/// Number of failures in a row from which on an action is retried once per minute.
-const BUDGET: u32 = 5;
 /// Number of retries of an interrupted build with increasing delays.
 const BUILD_RETRIES: u32 = 3;
-/// Delay of an action whose budget is spent, or that needs a change.
-const RECHECK_DELAY: Duration = Duration::from_secs(60);
+/// Delay of the first retries of an action that needs a change.
+const CHANGE_DELAY: Duration = Duration::from_secs(10);
 /// Time from which on failures in a row are persistent.
 const PERSISTENT_AFTER: Duration = Duration::from_secs(30);
 /// Maximum number of stored attempts.
@@ -39,6 +38,9 @@ pub struct ActionFailure {
     /// Arguments of the call.
     #[serde(default)]
     pub call: Box<CallArgs>,
+    /// Limits of the retries.
+    #[serde(skip)]
+    pub retries: RetrySettings,
 }
 
 /// A failed attempt of an action.
@@ -84,7 +86,12 @@ impl ActionFailure {
         self.earlier.first().map_or(self.at, |first| first.at)
     }
 
-    /// True if the failure lasts for 30 s or has spent its budget of five attempts. The breaker of the engine decides about failures of
+    /// True if the action failed as often in a row as it may be retried quickly.
+    fn is_spent(&self) -> bool {
+        self.attempts >= self.retries.action_attempts
+    }
+
+    /// True if the failure lasts for 30 s or has spent its budget of attempts. The breaker of the engine decides about failures of
     /// the engine.
     pub fn is_persistent(&self) -> bool {
         let is_of_engine = matches!(
@@ -94,10 +101,10 @@ impl ActionFailure {
                 | ActionError::ConnectionLost(_)
                 | ActionError::CircuitOpen
         );
-        !is_of_engine && (self.attempts >= BUDGET || self.at.since(self.since()) >= PERSISTENT_AFTER)
+        !is_of_engine && (self.is_spent() || self.at.since(self.since()) >= PERSISTENT_AFTER)
     }
 
-    /// True if only a change outside Argus ends the failure. Argus then checks once per minute for that change, or waits for a command.
+    /// True if only a change outside Argus ends the failure. Argus then checks slowly for that change, or waits for a command.
     pub fn needs_change(&self) -> bool {
         matches!(
             self.error,
@@ -122,14 +129,19 @@ impl ActionFailure {
             let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
             Some(self.at + backoff::jittered(delay, jitter_key, self.attempts))
         };
-        let recheck = Some(self.at + backoff::jittered(RECHECK_DELAY, jitter_key, self.attempts));
-        let is_spent = self.attempts >= BUDGET;
+        let recheck = Some(self.at + backoff::jittered(self.retries.slow_action, jitter_key, self.attempts));
         match &self.error {
             ActionError::Unknown(_)
             | ActionError::TimedOut(_)
             | ActionError::StartFailed(_)
             | ActionError::PullFailed(_)
-                if is_spent && !self.verb.is_removal() =>
+            | ActionError::Gone
+            | ActionError::NetworkGone(_)
+            | ActionError::Busy(_)
+            | ActionError::NameTaken { .. }
+            | ActionError::PoolExhausted(_)
+            | ActionError::DiskFull(_)
+                if self.is_spent() && !self.verb.is_removal() =>
             {
                 recheck
             }
@@ -155,7 +167,7 @@ impl ActionFailure {
                 grow(10_000, 300_000).max(requested)
             }
             ActionError::NameTaken { .. } | ActionError::PoolExhausted(_) | ActionError::DiskFull(_) => {
-                Some(self.at + Duration::from_secs(10))
+                Some(self.at + CHANGE_DELAY)
             }
             // The port assignment decides about ports, and the image's own subject about images.
             ActionError::PortTaken(_)
@@ -176,6 +188,49 @@ mod tests {
     use super::*;
 
     #[test]
+    fn failed_action_is_retried_slowly_after_its_budget() {
+        let delay = |verb: ActionKind, error: &ActionError, attempts, retries| {
+            let failure = ActionFailure {
+                verb,
+                error: error.clone(),
+                at: Timestamp(0),
+                attempts,
+                earlier: Vec::new(),
+                call: Box::default(),
+                retries,
+            };
+            let at = failure.retry_at("a").unwrap();
+            (at.0 + 9_000) / 18_000 * 18
+        };
+        let text = String::new;
+        let create = ActionKind::CreateContainer;
+        let all = [
+            (create, ActionError::NameTaken { holder: text() }),
+            (ActionKind::CreateNetwork, ActionError::PoolExhausted(text())),
+            (ActionKind::StartContainer, ActionError::DiskFull(text())),
+            (create, ActionError::NetworkGone(text())),
+            (create, ActionError::Busy(text())),
+            (ActionKind::PullImage, ActionError::PullFailed(text())),
+        ];
+        let few = RetrySettings {
+            action_attempts: 2,
+            slow_action: Duration::from_secs(600),
+            ..RetrySettings::default()
+        };
+        for (verb, error) in &all {
+            let with = |attempts, retries| delay(*verb, error, attempts, retries);
+            assert!(with(4, RetrySettings::default()) < 36, "{error}");
+            assert!((54..=72).contains(&with(5, RetrySettings::default())), "{error}");
+            assert!((54..=72).contains(&with(50, RetrySettings::default())), "{error}");
+            assert!(with(1, few) < 36 && with(2, few) >= 504, "{error}");
+        }
+        // A removal continues with growing delays.
+        let busy = ActionError::Busy(text());
+        let removal = delay(ActionKind::RemoveContainer, &busy, 9, RetrySettings::default());
+        assert!(removal <= 36, "{removal}");
+    }
+
+    #[test]
     fn interrupted_build_is_retried_three_times_then_each_minute() {
         let delay = |attempts| {
             let failure = ActionFailure {
@@ -188,6 +243,7 @@ mod tests {
                 attempts,
                 earlier: Vec::new(),
                 call: Box::default(),
+                retries: RetrySettings::default(),
             };
             assert!(!failure.needs_change());
             let seconds = failure.retry_at("image").unwrap().0 / 1_000;

@@ -73,8 +73,12 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         Some(WaitingOn::NameTaken {
             conflicting_object,
             until,
+            attempts,
             ..
-        }) => Decision::Wait(input.name_taken(desired.network.to_string(), conflicting_object, until)),
+        }) => {
+            let name = desired.network.to_string();
+            Decision::Wait(input.name_taken(name, conflicting_object, until, attempts))
+        }
         Some(WaitingOn::Retry { failure, .. })
             if matches!(failure.error, ActionError::PoolExhausted(_))
                 && let Err(wait) = input.obstacles.check_range() =>
@@ -96,6 +100,11 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     plan.add(subject, decision);
 }
 
+fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitingOn> {
+    input.obstacles.check_network(desired.network.as_str())?;
+    input.check_preflight(desired, false)
+}
+
 /// Removes a defective network, once the services have detached their running containers from it.
 fn remove_defective(input: &PlanInput<'_>, network: &Network, defect: &str) -> Decision {
     let is_attached = |container: &Arc<Container>| {
@@ -106,11 +115,6 @@ fn remove_defective(input: &PlanInput<'_>, network: &Network, defect: &str) -> D
         return Decision::Wait(WaitingOn::Containers);
     }
     let action = Action::RemoveNetwork {
-fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitingOn> {
-    input.obstacles.check_network(desired.network.as_str())?;
-    input.check_preflight(desired, false)
-}
-
         id: network.id.clone(),
         name: network.name.clone(),
     };

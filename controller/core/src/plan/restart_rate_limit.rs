@@ -10,8 +10,6 @@ use crate::state::{EnvHistory, RESTART_RATE_WINDOW};
 use crate::time::Timestamp;
 use crate::wait::{Wait, WaitingOn};
 
-/// Maximum number of restarts within the window.
-pub const MAX_RESTARTS_PER_WINDOW: usize = 10;
 /// Time after which a restart asks again for a permit that a more urgent restart did not use.
 const CLAIMED_PERMIT_RECHECK: Duration = Duration::from_secs(1);
 
@@ -41,17 +39,18 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     };
     limit(
         plan,
-        &input.state.restarts,
+        (&input.state.restarts, input.state.retries.restarts_per_minute),
         input.restart_claims,
         urgency,
         input.now,
     );
 }
 
-/// Applies the limit. `recent` are the starts of earlier restarts, `claims` the waiting restarts of other environments.
+/// Applies the limit. `recent` are the starts of earlier restarts and their maximum number within the window, `claims` the
+/// waiting restarts of other environments.
 fn limit(
     plan: &mut Plan,
-    recent: &[Timestamp],
+    recent: (&[Timestamp], u32),
     claims: &[Urgency],
     urgency: impl Fn(&Subject) -> Urgency,
     now: Timestamp,
@@ -59,9 +58,12 @@ fn limit(
     let (mut restarts, others): (Vec<Step>, Vec<Step>) = plan.steps.drain(..).partition(is_restart);
     plan.steps = others;
     restarts.sort_by_key(|step| urgency(&step.subject));
+    let (recent, most) = recent;
     let recent = recent.iter().filter(|at| **at + RESTART_RATE_WINDOW > now);
     let oldest = recent.clone().min().copied().unwrap_or(now);
-    let free = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.count());
+    let free = usize::try_from(most)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(recent.count());
     let mut granted = 0;
     for step in restarts {
         let own = urgency(&step.subject);
@@ -78,7 +80,7 @@ fn limit(
         };
         plan.waits.push(Wait {
             subject: step.subject,
-            on: WaitingOn::RestartRateLimited { until },
+            on: WaitingOn::RestartRateLimited { until, limit: most },
         });
     }
 }
@@ -131,7 +133,7 @@ mod tests {
         let check = |recent: &[i64], now: i64| {
             let mut plan = thirty();
             let recent: Vec<_> = recent.iter().map(|at| Timestamp(*at)).collect();
-            limit(&mut plan, &recent, &[], important, Timestamp(now));
+            limit(&mut plan, (&recent, 10), &[], important, Timestamp(now));
             assert_eq!(plan.steps.len() + plan.waits.len(), 30, "nothing is lost");
             (plan.steps.len(), plan.wake_at())
         };
@@ -141,8 +143,12 @@ mod tests {
         assert_eq!(check(&[0; 10], 60_000).0, 10, "the minute is over");
         let mut other = thirty();
         other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
-        limit(&mut other, &[Timestamp(0); 10], &[], important, Timestamp(1));
+        let spent = [Timestamp(0); 10];
+        limit(&mut other, (&spent, 10), &[], important, Timestamp(1));
         assert_eq!(other.steps.len(), 30, "other starts are not limited");
+        let mut more = thirty();
+        limit(&mut more, (&spent, 12), &[], important, Timestamp(1));
+        assert_eq!(more.steps.len(), 2, "the limit is a setting");
     }
 
     #[test]
@@ -164,8 +170,8 @@ mod tests {
                 steps: (0..5).map(restart).collect(),
                 ..Plan::default()
             };
-            let recent = vec![Timestamp(10); MAX_RESTARTS_PER_WINDOW - free];
-            limit(&mut plan, &recent, claims, urgency, Timestamp(20));
+            let recent = vec![Timestamp(10); 10 - free];
+            limit(&mut plan, (&recent, 10), claims, urgency, Timestamp(20));
             restarted(&plan)
                 .into_iter()
                 .map(ToOwned::to_owned)

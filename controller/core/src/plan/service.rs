@@ -132,10 +132,11 @@ impl ServicePlanner<'_> {
             WaitingOn::NameTaken {
                 conflicting_object,
                 until,
+                attempts,
                 ..
             } => {
                 let name = self.service.container_name.to_string();
-                self.input.name_taken(name, conflicting_object, until)
+                self.input.name_taken(name, conflicting_object, until, attempts)
             }
             other => other,
         }
@@ -190,9 +191,9 @@ impl ServicePlanner<'_> {
 
     fn check_create(&self) -> Result<(), WaitingOn> {
         self.input.check_facts(&self.accepted.desired, None)?;
-        if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
         let name = self.service.container_name.as_str();
         self.input.obstacles.check_container(name)?;
+        if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(
                 blocked,
                 WaitingOn::PortsExhausted { .. } | WaitingOn::Obstacle { .. }
@@ -332,6 +333,7 @@ impl ServicePlanner<'_> {
                         holder.id
                     ),
                     until: self.input.now + NAME_RETRY,
+                    attempts: Vec::new(),
                 });
             }
             return Decision::Do(action, self.input.cause(&self.subject, cause));

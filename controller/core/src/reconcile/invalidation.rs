@@ -7,6 +7,8 @@ use super::{Inputs, Planner, obstacles};
 use crate::action::Subject;
 use crate::connectivity::CheckResults;
 use crate::ident::EnvName;
+use crate::observed::Released;
+use crate::outcome::ActionError;
 use crate::plan::Plan;
 use crate::wait::{Wait, WaitingOn};
 
@@ -69,6 +71,21 @@ impl Planner {
         self.connectivity = results.clone();
     }
 
+    /// Ends the failures of actions that needed a name or an address range that is free now.
+    pub(super) fn on_released(&mut self, inputs: &Inputs<'_>) {
+        let names = inputs.store.released();
+        let seen = std::mem::replace(&mut self.released_seen, names.count());
+        let failed = self.state.action_failures.len();
+        for name in names.since(seen) {
+            self.state
+                .action_failures
+                .retain(|subject, failure| !waits_for(subject, &failure.error, name, inputs));
+        }
+        if self.state.action_failures.len() != failed {
+            self.invalidate_all();
+        }
+    }
+
     /// Finds the obstacles, and invalidates all plans after a change.
     pub(super) fn observe_obstacles(&mut self, inputs: &Inputs<'_>) {
         let found = obstacles::find(inputs, &self.state, &self.peers.projects, &self.identity);
@@ -82,5 +99,22 @@ impl Planner {
         for cached in self.cache.values_mut() {
             cached.stale = true;
         }
+    }
+}
+
+/// Returns whether the action on a subject failed because of the object that had this name.
+fn waits_for(subject: &Subject, error: &ActionError, released: &Released, inputs: &Inputs<'_>) -> bool {
+    let desired = || Some(&inputs.specs.get(subject.environment()?)?.desired);
+    match (released, error) {
+        (Released::Network(_), ActionError::PoolExhausted(_)) => true,
+        (Released::Network(name), ActionError::NameTaken { .. }) => {
+            let is_network = matches!(subject, Subject::Network { .. });
+            is_network && desired().is_some_and(|desired| desired.network.as_str() == name)
+        }
+        (Released::Container(name), ActionError::NameTaken { .. } | ActionError::Busy(_)) => {
+            let service = || desired()?.services.get(subject.service()?);
+            service().is_some_and(|service| service.container_name.as_str() == name)
+        }
+        _ => false,
     }
 }

@@ -338,6 +338,7 @@ impl PlannerState {
                 arguments: step.action.arguments(),
                 deadline: deadlines.of(&step.action),
             }),
+            retries: self.retries,
         };
         self.action_failures.insert(subject.clone(), failure);
     }

@@ -10,8 +10,6 @@ use crate::observed::Outage;
 use crate::state::ServiceHistory;
 use crate::time::Timestamp;
 
-/// Interval of the tries under `slowRetry` after the budget is spent.
-const SLOW_RETRY: Duration = Duration::from_secs(60);
 /// Window in which health transitions are counted.
 const FLAP_WINDOW: Duration = Duration::from_secs(600);
 /// More transitions than this within the window are flapping.
@@ -21,6 +19,8 @@ const HEALTH_TRANSITIONS_ALLOWED: usize = 3;
 pub enum RestartDecision {
     /// Start it at this time; number of the attempt, from 1.
     StartAt(Timestamp, u32),
+    /// The budget is spent: start it once per interval; time of the failure, and number of the attempt.
+    StartSlowly(Timestamp, u32),
     /// The engine stopped it, or it has no failure: start it as soon as its dependencies are ready.
     WhenDependenciesReady,
     /// The budget is spent; number of restarts.
@@ -59,7 +59,7 @@ pub fn decide_restart(
     }
     if is_spent {
         return match policy.mode {
-            RestartMode::SlowRetry => RestartDecision::StartAt(last.seen() + SLOW_RETRY, attempt),
+            RestartMode::SlowRetry => RestartDecision::StartSlowly(last.seen(), attempt),
             RestartMode::GiveUp | RestartMode::Never => RestartDecision::GaveUp(attempt - 1),
         };
     }
@@ -144,9 +144,10 @@ pub fn used_restarts(policy: &RestartPolicy, failures: &[FailedRun], outages: &[
 pub fn has_given_up(policy: &RestartPolicy, history: &ServiceHistory, outages: &[Outage]) -> bool {
     match decide_restart(policy, history, outages) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
-        RestartDecision::StartAt(..) | RestartDecision::WhenDependenciesReady | RestartDecision::Disabled => {
-            false
-        }
+        RestartDecision::StartAt(..)
+        | RestartDecision::StartSlowly(..)
+        | RestartDecision::WhenDependenciesReady
+        | RestartDecision::Disabled => false,
     }
 }
 

@@ -83,7 +83,7 @@ fn spent_budget_follows_its_mode() {
     let with = |mode| decide(&RestartPolicy { mode, ..policy() }, &spent, &[]);
     assert_eq!(
         with(RestartMode::SlowRetry),
-        RestartDecision::StartAt(Timestamp(64_000), 4)
+        RestartDecision::StartSlowly(Timestamp(4_000), 4)
     );
     assert_eq!(with(RestartMode::Never), RestartDecision::Disabled);
     let off = RestartPolicy {

@@ -178,12 +178,13 @@ fn error_behind(
             Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
         WaitingOn::PortsExhausted { tried, holders, .. } => Some(error_scope.finish(ports_error(input, *tried, holders), input.now)),
-        WaitingOn::NameTaken { name, conflicting_object: holder, .. } => {
+        WaitingOn::NameTaken { name, conflicting_object: holder, attempts, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
             );
             let error = name_conflict::with_edit(input, error_scope, error, name);
+            let error = failed_action::with_attempts(error, attempts);
             Some(error_scope.finish(
                 error
                     .details(json!({ "name": name, "holder": holder }))
@@ -217,8 +218,8 @@ fn error_behind(
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
-        | WaitingOn::Containers
         | WaitingOn::Obstacle { .. }
+        | WaitingOn::Containers
         // This error is reported once for the whole environment.
         | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
@@ -282,8 +283,8 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
-        | WaitingOn::Containers
         | WaitingOn::Obstacle { .. }
+        | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }
 }

@@ -29,6 +29,7 @@ use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
+use crate::retry::RetrySettings;
 use crate::secrets::Secrets;
 use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
@@ -376,6 +377,7 @@ impl Shop {
                 id: "ACTION".to_owned(),
                 ..CallArgs::default()
             }),
+            retries: RetrySettings::default(),
         }
     }
 }
@@ -559,6 +561,7 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
         at: NOW,
         attempts: 1,
         call: Box::default(),
+        retries: RetrySettings::default(),
     };
     let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {
         shop.previous = previous;
@@ -1313,7 +1316,7 @@ fn retryable_errors_report_their_next_attempt() {
         (delayed(), Code::ContainerCrash, Some(3)),
         (delayed(), Code::ContainerOom, Some(3)),
         (
-            WaitingOn::RestartRateLimited { until },
+            WaitingOn::RestartRateLimited { until, limit: 10 },
             Code::ContainerCrash,
             Some(3),
         ),

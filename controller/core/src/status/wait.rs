@@ -7,7 +7,6 @@ use argus_crds::status::WaitingOn as WaitStatus;
 use crate::action::{ActionFailure, ActionKind};
 use crate::desired::Condition;
 use crate::outcome::one_line;
-use crate::plan::restart_rate_limit;
 use crate::wait::{LeaseHolder, WaitingOn};
 
 use super::error::code_of_wait;
@@ -161,11 +160,8 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }
-        WaitingOn::RestartRateLimited { .. } => {
-            format!(
-                "the restart rate limit ({} per minute)",
-                restart_rate_limit::MAX_RESTARTS_PER_WINDOW
-            )
+        WaitingOn::RestartRateLimited { limit, .. } => {
+            format!("the restart rate limit ({limit} per minute)")
         }
         WaitingOn::TestLease { case, .. } => format!("the end of the test `{case}`"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
@@ -186,10 +182,10 @@ fn message(on: &WaitingOn) -> String {
             "the grace period after it was stopped or paused externally".to_owned()
         }
         WaitingOn::SpecPending => "a valid version of its file".to_owned(),
-        WaitingOn::Obstacle { object } => format!("the removal of {object}, which nothing needs any more"),
         WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
+        WaitingOn::Obstacle { object } => format!("the removal of {object}, which nothing needs any more"),
         WaitingOn::Containers => "its containers to be removed first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }

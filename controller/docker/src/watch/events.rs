@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::labels::MANAGED;
-use argus_core::observed::ObjectId;
+use argus_core::observed::{ObjectId, Released};
 use argus_core::time::Timestamp;
 use bollard::errors::Error;
 use bollard::models::{EventMessage, EventMessageTypeEnum};
@@ -51,6 +51,8 @@ pub(super) enum EventEffect {
     Changed(ObjectId),
     /// The container changed; the event does not show whether it carries our label.
     ChangedIfKnown(ContainerId),
+    /// A container or network of any owner no longer has its name.
+    Released(Released),
     /// The run of the container ended at this time.
     Ended(ContainerId, Timestamp),
     /// The kernel reported an out-of-memory condition in the container at this time.
@@ -77,8 +79,26 @@ pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp, must_replay: b
     client.events(Some(options)).into_stream().boxed()
 }
 
-/// The effects of one event; none for an event of a foreign object.
+/// The effects of one event. The only effect of a foreign container is the release of its name.
 pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
+    let mut effects = effects_on_object(event);
+    effects.extend(released(event).map(EventEffect::Released));
+    effects
+}
+
+/// The name that the object of this event no longer has.
+fn released(event: &EventMessage) -> Option<Released> {
+    let attributes = event.actor.as_ref()?.attributes.as_ref()?;
+    let name = |key: &str| Some(attributes.get(key)?.trim_start_matches('/').to_owned());
+    match (event.typ?, event.action.as_deref()?) {
+        (EventMessageTypeEnum::CONTAINER, "destroy" | "remove") => name("name").map(Released::Container),
+        (EventMessageTypeEnum::CONTAINER, "rename") => name("oldName").map(Released::Container),
+        (EventMessageTypeEnum::NETWORK, "destroy" | "remove") => name("name").map(Released::Network),
+        _ => None,
+    }
+}
+
+fn effects_on_object(event: &EventMessage) -> Vec<EventEffect> {
     let action = event.action.as_deref().unwrap_or_default();
     let Some(actor) = &event.actor else {
         return Vec::new();
@@ -200,7 +220,24 @@ mod tests {
         let ended = EventEffect::Ended(id.clone(), Timestamp(5000));
         assert_eq!(read("container", "die", "abc", &ours), [changed.clone(), ended]);
         let network = EventEffect::Changed(ObjectId::Network(NetworkId::new("n1").unwrap()));
-        assert_eq!(read("network", "destroy", "n1", &json!({"name": "x"})), [network]);
+        let released = |name: Released| vec![EventEffect::Released(name)];
+        assert_eq!(
+            read("network", "destroy", "n1", &json!({"name": "x"})),
+            [vec![network], released(Released::Network("x".to_owned()))].concat()
+        );
+        assert_eq!(
+            read("container", "destroy", "abc", &json!({"name": "foreign"})),
+            released(Released::Container("foreign".to_owned()))
+        );
+        assert_eq!(
+            read(
+                "container",
+                "rename",
+                "abc",
+                &json!({"name": "new", "oldName": "/old"})
+            ),
+            released(Released::Container("old".to_owned()))
+        );
         let attached = json!({"name": "x", "container": "abc"});
         assert_eq!(
             read("network", "disconnect", "n1", &attached),

@@ -208,6 +208,7 @@ impl Session {
                     self.queue.mark_changed(ObjectId::Container(id), now);
                 }
                 EventEffect::ChangedIfKnown(_) => {}
+                EventEffect::Released(name) => output.push_back(WatchEvent::Released(name)),
                 EventEffect::Ended(id, at) => {
                     let is_ours = self.queue.is_suspended(&ObjectId::Container(id.clone()));
                     let ended = (!is_ours).then(|| last_seen.on_ended(&id, at)).flatten();

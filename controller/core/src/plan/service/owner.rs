@@ -25,6 +25,7 @@ impl ServicePlanner<'_> {
             name: other.name.clone(),
             conflicting_object: format!("container {} of another controller ({controller})", other.name),
             until: self.input.now + NAME_RETRY,
+            attempts: Vec::new(),
         }
     }
 }

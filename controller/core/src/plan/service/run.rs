@@ -107,16 +107,22 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         .failures
         .last()
         .is_some_and(|last| last.seen() > planner.input.now);
+    let start = |until: Timestamp, attempt| {
+        if until > planner.input.now && !is_in_future {
+            return Err(WaitingOn::RestartDelay { until, attempt });
+        }
+        Ok(Some(Cause::Restart { attempt }))
+    };
     match restart_decision(planner, history) {
         Restart::WhenDependenciesReady => Ok(Some(Cause::EngineRestart)),
         Restart::Disabled => Err(WaitingOn::RestartsDisabled),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(budgets) => Err(WaitingOn::Halted { budgets }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
-        Restart::StartAt(until, attempt) if until > planner.input.now && !is_in_future => {
-            Err(WaitingOn::RestartDelay { until, attempt })
+        Restart::StartAt(until, attempt) => start(until, attempt),
+        Restart::StartSlowly(failed_at, attempt) => {
+            start(failed_at + planner.input.state.retries.slow_restart, attempt)
         }
-        Restart::StartAt(_, attempt) => Ok(Some(Cause::Restart { attempt })),
     }
 }
 

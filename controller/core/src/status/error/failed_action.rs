@@ -64,11 +64,8 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .with_call(call(failure));
     error.correlation_id = Some(failure.call.id.clone()).filter(|id| !id.is_empty());
     if failure.attempts > 1 {
-        error = error.details(json!({
-            "since": failure.since().to_string(),
-            "attempts": attempts(failure),
-            PERSISTENT: failure.is_persistent(),
-        }));
+        error = with_attempts(error, &failure.failed_attempts())
+            .details(json!({ PERSISTENT: failure.is_persistent() }));
     }
     if matches!(failure.error, ActionError::BuildInterrupted { .. }) {
         // The Dockerfile is not the cause.
@@ -82,10 +79,12 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
     }
 }
 
-fn attempts(failure: &ActionFailure) -> Vec<Value> {
-    let attempts = failure.failed_attempts();
+/// Adds the failed attempts in a row, oldest first, if there are several.
+pub(super) fn with_attempts(error: StructuredError, attempts: &[FailedAttempt]) -> StructuredError {
+    let [first, _, ..] = attempts else { return error };
     let details = |attempt: &FailedAttempt| json!({ "at": attempt.at.to_string(), "error": attempt.error });
-    attempts.iter().map(details).collect()
+    let all: Vec<Value> = attempts.iter().map(details).collect();
+    error.details(json!({ "since": first.at.to_string(), "attempts": all }))
 }
 
 /// Call with the full error text; the message of the error is only its first line.

@@ -294,7 +294,7 @@ pub(super) fn spent_budget_error(
     let policy = &input.accepted?.desired.restart;
     let at = history.failures.last()?.at;
     match restart::decide_restart(policy, history, input.outages) {
-        restart::RestartDecision::StartAt(_, attempt) if attempt > policy.max_restarts => {
+        restart::RestartDecision::StartSlowly(_, attempt) => {
             let context = FailureContext::of(input, error_scope);
             Some(error_scope.finish(exhausted(&context, attempt - 1, &history.failures), at))
         }

@@ -1,8 +1,10 @@
 //! First remedies of failures that a change of the spec file fixes.
 
 use argus_crds::error::{ActionId, SpecEdit, StructuredError};
+use serde_json::json;
 
 use super::*;
+use crate::action::FailedAttempt;
 use crate::desired::admit::{SpecContext, admit};
 use crate::desired::key_lines::KeyLines;
 use crate::failed_run::FailureCause;
@@ -275,10 +277,15 @@ fn early_start_suggests_the_condition_healthy() {
 
 #[test]
 fn foreign_holder_of_a_name_suggests_another_name() {
+    let attempt = |seconds| FailedAttempt {
+        at: NOW - Duration::from_secs(seconds),
+        error: "name is held by c9".to_owned(),
+    };
     let on = WaitingOn::NameTaken {
         name: "shop-web".to_owned(),
         conflicting_object: "container `shop-web` (nginx)".to_owned(),
         until: NOW,
+        attempts: [5, 0].map(attempt).into(),
     };
     let error = error_of_wait(failing(|_| {}), on);
     assert_first(
@@ -288,6 +295,11 @@ fn foreign_holder_of_a_name_suggests_another_name() {
         Some("shop-web"),
         Some("shop-web-2"),
     );
+    assert_eq!(
+        error.details["since"],
+        json!((NOW - Duration::from_secs(5)).to_string())
+    );
+    assert_eq!(error.details["attempts"].as_array().map(Vec::len), Some(2));
     assert_eq!(
         error.suggested_actions.last(),
         Some(&ActionId::ResolveNameConflict)

@@ -113,6 +113,7 @@ impl Fixture {
             engine_host: None,
             deadlines: Deadlines::default(),
             engine_breaker: argus_core::desired::BreakerSettings::default(),
+            retries: argus_core::retry::RetrySettings::default(),
             stop_grace: Duration::from_secs(2),
             journal_limit: 64 * 1024,
             lease_ttl: argus_core::lease::TTL,
