@@ -122,6 +122,7 @@ fn layer_dependencies_point_down() {
         ("crds", &[][..]),
         ("controller/core", &["argus-crds"]),
         ("controller/mock", &["argus-core", "argus-crds"]),
+        ("controller/suite", &["argus-core", "argus-crds"]),
         ("controller/backend", &["argus-core", "argus-crds"]),
         (
             "controller/docker",
@@ -140,6 +141,7 @@ fn layer_dependencies_point_down() {
                 "argus-docker",
                 "argus-mock",
                 "argus-reconciler",
+                "argus-suite",
             ],
         ),
     ];
@@ -200,6 +202,20 @@ fn planner_has_few_dependencies() {
         .filter(|name| !allowed.contains(&name.as_str()))
         .collect();
     none("argus-mock answers requests that others receive", &extra);
+    let allowed = [
+        "argus-core",
+        "argus-crds",
+        "fancy-regex",
+        "serde",
+        "serde_json",
+        "url",
+    ];
+    let used = dependencies("controller/suite/Cargo.toml", "dependencies");
+    let extra: Vec<_> = used
+        .into_iter()
+        .filter(|name| !allowed.contains(&name.as_str()))
+        .collect();
+    none("argus-suite decides about results that others collect", &extra);
 }
 
 #[test]
@@ -226,7 +242,7 @@ fn planner_does_no_io_and_never_blocks() {
             "controller/src",
         ],
     );
-    none("layers 0 and 1, and the mocks, are pure", &offences);
+    none("layers 0 and 1, with mocks and suites, are pure", &offences);
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Results of a suite and of its cases.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::check::Failure;
+use crate::exchange::Exchange;
+
+/// Results of a suite.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunReport {
+    /// Results of the cases in their order.
+    pub cases: Vec<CaseResult>,
+    /// Failures of setup and teardown, which have no effect on the verdict.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+/// Failure of a step of setup or teardown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// Name of the step.
+    pub step: String,
+    /// Conditions that do not hold.
+    pub failures: Vec<Failure>,
+}
+
+/// Result of a case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CaseResult {
+    /// Name for people.
+    pub name: String,
+    /// Line in the suite file.
+    pub line: usize,
+    /// Verdict.
+    pub result: Verdict,
+    /// Reason of a skip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Number of attempts.
+    pub attempts: u32,
+    /// Time of all attempts.
+    #[serde(rename = "durationMs", serialize_with = "milliseconds")]
+    pub duration: Duration,
+    /// Conditions that did not hold in the last attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+    /// Last exchange of a failed case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
+}
+
+/// Verdict about a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// All conditions hold, or failures are ignored.
+    Passed,
+    /// A condition does not hold.
+    Failed,
+    /// An earlier case of a sequential suite failed.
+    Skipped,
+    /// Argus does not support the step. This is never a pass.
+    Unsupported,
+}
+
+fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u128(took.as_millis())
+}
+
+impl RunReport {
+    /// Returns the number of cases with a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.result == verdict).count()
+    }
+}
