@@ -151,6 +151,22 @@ pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> Spec
     }
 }
 
+/// Variables of the `.env` file next to a spec file. A file that cannot be read has none.
+pub(crate) fn read_dotenv(settings: &Settings, path: &Path) -> BTreeMap<String, String> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    env_vars::dotenv(&create_admitter(settings).locate(&host_path::real(&absolute))).0
+}
+
+/// Path of a suite file: in the folder of the spec file, else in the current folder.
+pub(crate) fn find_suite_file(folder: &Path, file: &str) -> PathBuf {
+    let near = folder.join(file);
+    let current = PathBuf::from(file);
+    if !near.exists() && current.exists() {
+        return current;
+    }
+    near
+}
+
 /// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
 /// are still validated.
 fn build_own_image(settings: &Settings) -> OwnImageContext {

@@ -2,15 +2,15 @@
 
 mod child;
 mod report;
+mod selection;
 mod suite;
+mod yaml;
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_core::secrets::Secrets;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::EnvironmentStatus;
-use argus_crds::suite::{TestRetry, Tests};
 use argus_reconciler::Command;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
@@ -32,7 +32,8 @@ use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use child::Output;
 use report::{Attempt, Outcome, Report, SuiteResult};
-use suite::{Case, next_delay};
+use suite::{Case, LocalCommand, Work, next_delay};
+use yaml::SuiteEnvironment;
 
 /// Extra time of a test lease beyond the time limit of its command, so that the lease does not expire before the command ends.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
@@ -53,6 +54,9 @@ pub(crate) struct RunTests {
     /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
+    /// Exit with 0 even if suites or cases are skipped
+    #[arg(long)]
+    allow_skipped: bool,
     /// Name of COMMAND in the report [default: its first word]
     #[arg(long, value_name = "NAME", requires = "command")]
     case: Option<String>,
@@ -84,14 +88,10 @@ impl RunTests {
         let Some(initial) = self.wait_until_ready(client, stop).await? else {
             return Ok(Exit::Interrupted);
         };
-        let (mut cases, mut suites) = (Vec::new(), Vec::new());
-        for chosen in self.select_cases(client, &initial).await? {
-            match chosen {
-                Ok(case) => cases.push(case),
-                Err(skipped) => suites.push(skipped),
-            }
-        }
-        if cases.is_empty() {
+        let selection = self.select(client, &initial).await?;
+        let (cases, mut suites) = (selection.cases, selection.decided);
+        let is_skipped = |suite: &Outcome| suite.result == SuiteResult::Skipped;
+        if cases.is_empty() && suites.iter().all(is_skipped) {
             let reasons: Vec<_> = suites
                 .iter()
                 .map(|suite| {
@@ -114,8 +114,8 @@ impl RunTests {
                 )),
             );
         }
-        for case in cases {
-            match self.run_case(client, &case, stop).await? {
+        for case in &cases {
+            match self.run_case(client, case, stop).await? {
                 Some(outcome) => suites.push(outcome),
                 None => return Ok(Exit::Interrupted),
             }
@@ -128,7 +128,13 @@ impl RunTests {
         };
         self.print_report(&report)?;
         match report.to_error() {
-            None => Ok(Exit::Done),
+            None if self.allow_skipped => Ok(Exit::Done),
+            None => match report.to_skip_error() {
+                None => Ok(Exit::Done),
+                Some(error) => {
+                    Err(Failure::new(error).with_hint("pass `--allow-skipped` to accept skipped suites"))
+                }
+            },
             Some(error) => Err(Failure::new(self.redact_error(client, error).await)),
         }
     }
@@ -179,13 +185,28 @@ impl RunTests {
         {
             output::print_note(&format_unverified(reason));
         }
-        let variables = status::list_variables(&client.find_environment(&self.environment).await?);
+        let status = client.find_environment(&self.environment).await?;
         let output = if self.is_for_programs() {
             Output::Aside
         } else {
             Output::AsWritten
         };
-        let ran = child::run_child(case, &variables, self.ttl, output, stop).await;
+        let ran = match &case.work {
+            Work::Command(command) => {
+                let variables = status::list_variables(&status);
+                let ran = child::run_child(command, &variables, self.ttl, output, stop).await;
+                ran.map_err(|error| cannot_start(command, &error))
+            }
+            Work::Yaml(suite) => {
+                let environment = SuiteEnvironment {
+                    client,
+                    status,
+                    output,
+                    stop,
+                };
+                Ok(environment.run(suite, self.ttl).await)
+            }
+        };
         let end = Command::EndTest {
             environment,
             case: case.name.clone(),
@@ -203,15 +224,7 @@ impl RunTests {
                 None
             }
         };
-        match ran {
-            Ok(attempt) => Ok(Attempt { during, ..attempt }),
-            Err(error) => {
-                let program = case.words.first().map_or("", String::as_str);
-                let message = format!("cannot start `{program}` in `{}`: {error}", case.folder.display());
-                Err(Failure::with_code(Code::PrereqMissing, message)
-                    .with_hint("install the program, or set the `command` of the suite"))
-            }
-        }
+        Ok(Attempt { during, ..ran? })
     }
 
     /// Waits until the environment is Ready. `None` if stopped.
@@ -229,60 +242,6 @@ impl RunTests {
             }
             () = stop.cancelled() => Ok(None),
         }
-    }
-
-    /// Cases to run, in the order of the file. Suites that cannot run are skipped with their reason.
-    async fn select_cases(
-        &self,
-        client: &ControllerClient,
-        status: &EnvironmentStatus,
-    ) -> Result<Vec<Result<Case, Outcome>>, Failure> {
-        if let Some(program) = self.command.first() {
-            let folder = std::env::current_dir()
-                .map_err(|error| Failure::operation_failed("cannot read the current folder", &error))?;
-            let name = self.case.clone();
-            let case = Case {
-                name: name.unwrap_or_else(|| {
-                    Path::new(program)
-                        .file_name()
-                        .map_or_else(|| program.clone(), |name| name.to_string_lossy().into_owned())
-                }),
-                words: self.command.clone(),
-                folder,
-                retry: TestRetry::default(),
-            };
-            return Ok(vec![Ok(case)]);
-        }
-        let (there, named) = (client.state().clone(), status.spec_path.clone());
-        let (file, tests) = blocking_io::read(move || {
-            let specs = status::read_controller(&there)?.map(|controller| controller.specs);
-            let path = PathBuf::from(specs.unwrap_or_default()).join(named);
-            read_tests(&path).map(|tests| (path, tests))
-        })
-        .await?;
-        let folder = file.parent().unwrap_or(Path::new("."));
-        let known: Vec<_> = tests.suites.iter().map(suite::suite_id).collect();
-        if known.is_empty() {
-            let message = format!("`{}` has no suites under `tests`", file.display());
-            return Err(
-                Failure::with_code(Code::PrereqMissing, message).with_hint(format!(
-                    "run a command with `argus test run {} -- COMMAND`",
-                    self.environment
-                )),
-            );
-        }
-        if let Some(unknown) = self.suites.iter().find(|id| !known.contains(&id.as_str())) {
-            let message = format!("`{}` has no suite `{unknown}`", self.environment);
-            return Err(Failure::usage(message).with_hint(format!("suites: {}", known.join(", "))));
-        }
-        let chosen = |id: &str| self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == id);
-        let all = tests.suites.iter().filter(|it| chosen(suite::suite_id(it)));
-        Ok(all
-            .map(|it| {
-                suite::create_case(it, &tests, folder)
-                    .map_err(|reason| Outcome::skipped(suite::suite_id(it), reason))
-            })
-            .collect())
     }
 
     fn print_report(&self, report: &Report) -> Result<(), Failure> {
@@ -318,16 +277,13 @@ impl RunTests {
     }
 }
 
-/// Suites of a file. Other errors in the file are ignored.
-fn read_tests(path: &Path) -> Result<Tests, Failure> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
-    let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
-    match read.spec {
-        Some(spec) => Ok(spec.tests.unwrap_or_default()),
-        None => Err(
-            Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
-                .with_hint(format!("check the file with `argus validate {}`", path.display())),
-        ),
-    }
+/// Failure of a command that cannot be started.
+fn cannot_start(command: &LocalCommand, error: &std::io::Error) -> Failure {
+    let program = command.words.first().map_or("", String::as_str);
+    let message = format!(
+        "cannot start `{program}` in `{}`: {error}",
+        command.folder.display()
+    );
+    Failure::with_code(Code::PrereqMissing, message)
+        .with_hint("install the program, or set the `command` of the suite")
 }

@@ -1,5 +1,7 @@
 //! The JSON Schemas and the CRD, generated from the types.
 
+mod suite;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
@@ -10,6 +12,8 @@ use crate::error::StructuredError;
 use crate::incident::Incident;
 use crate::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use crate::yaml::{YamlError, to_yaml};
+
+pub use suite::suite_schema;
 
 /// Formats that only [`crate::quantity`] supports. Published schemas omit them, because other programs warn about them.
 const OWN_FORMATS: [&str; 4] = [
@@ -130,6 +134,10 @@ pub fn generated_files() -> Result<Vec<GeneratedFile>, YamlError> {
         GeneratedFile {
             name: "preflight.schema.json",
             content: pretty(&preflight_schema()),
+        },
+        GeneratedFile {
+            name: "suite.schema.json",
+            content: pretty(&suite_schema()),
         },
         GeneratedFile {
             name: "environment.yaml",

@@ -33,13 +33,14 @@ pub struct Suite {
     /// Short name for commands. Default: the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Service that the suite uses. Argus passes the addresses of all services to every suite.
+    /// Service of the runner `yaml`: its address completes requests, and its container is the default. Default: the first service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// File or folder for `vitest`, `pytest` or `playwright`; not together with `command`.
+    /// File of the runner `yaml`, relative to the file's folder. File or folder for `vitest`, `pytest` or `playwright`; not together
+    /// with `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Test runner. Argus skips suites with the Node tool's own runner `yaml`.
+    /// Test runner. `yaml` runs the cases of a YAML suite.
     #[serde(default)]
     pub runner: Runner,
     /// Command for `sh -c`. Required for the runners `shell` and `exec`; replaces the command of other runners.
@@ -48,7 +49,7 @@ pub struct Suite {
     /// Configuration file for `vitest`, `pytest` or `playwright`; not together with `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// Retries of this suite; replaces `tests.retry`.
+    /// Retries of this suite, or of the cases of a YAML suite; replaces `tests.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
     /// Parallel tests within this suite; ignored by Argus: the runner decides.

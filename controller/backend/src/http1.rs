@@ -25,9 +25,26 @@ pub async fn exchange<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    exchange_observed(stream, request, max_body, || {}).await
+}
+
+/// Sends a request like [`exchange`], and calls `on_head` when the headers of the response have arrived.
+///
+/// # Errors
+/// Those of [`exchange`].
+pub async fn exchange_observed<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    max_body: Option<usize>,
+    on_head: impl FnOnce(),
+) -> Result<Response<Bytes>, Box<dyn Error + Send + Sync>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let response = pin!(async move {
         let (head, body) = sender.send_request(request).await?.into_parts();
+        on_head();
         let body = match max_body {
             Some(limit) => Limited::new(body, limit).collect().await?.to_bytes(),
             None => Bytes::new(),

@@ -1,6 +1,7 @@
 //! Validation of spec files.
 
 pub(crate) mod report;
+mod suites;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -55,14 +56,18 @@ impl Operation for Validate {
             } else {
                 paths
             };
-            let files = match given {
+            let mut files = match &given {
                 Some(text) => {
                     let path = settings.spec_source().path_of("e2e.yaml");
                     vec![spec_files::parse_text(&settings, &path, text.as_bytes())]
                 }
                 None => report::check_paths(&settings, &paths, &mut notes)?,
             };
-            Ok((report::create_report(files), notes))
+            let suites = match given {
+                Some(_) => Vec::new(),
+                None => suites::check_suites(&mut files, settings.strict),
+            };
+            Ok((report::create_report(files, suites), notes))
         });
         let (report, notes) = read.await?;
         for note in notes {

@@ -26,6 +26,8 @@ enum Which {
     Incident,
     /// JSON Schema of preflight reports
     Preflight,
+    /// JSON Schema of YAML suites
+    Suite,
     /// Kubernetes CRD as YAML
     Crd,
 }
@@ -38,6 +40,7 @@ impl Schema {
             Which::Error => output::print_json(&schema::error_schema())?,
             Which::Incident => output::print_json(&schema::incident_schema())?,
             Which::Preflight => output::print_json(&schema::preflight_schema())?,
+            Which::Suite => output::print_json(&schema::suite_schema())?,
             Which::Crd => output::print_yaml(&schema::crd())?,
         }
         Ok(Exit::Done)

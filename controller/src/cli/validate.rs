@@ -51,7 +51,14 @@ fn print_file(file: &File) -> Result<(), Failure> {
     if !file.diagnostics.is_empty() {
         output::print_note(&diagnostic::render(name, &file.text, &file.diagnostics));
     }
-    let line = if let Some(environment) = &file.environment {
+    let line = if let (true, Some(cases)) = (file.accepted, file.cases) {
+        format!(
+            "{name}: {} suite `{}`, {}\n",
+            output::green("ok"),
+            file.suite.as_deref().unwrap_or_default(),
+            output::format_count(cases, "case"),
+        )
+    } else if let Some(environment) = &file.environment {
         let services = file.services.as_ref().map_or(0, Vec::len);
         let revision = file.revision.as_deref().unwrap_or_default();
         format!(

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::report::Attempt;
-use super::suite::Case;
+use super::suite::LocalCommand;
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -33,22 +33,39 @@ pub(super) enum Output {
     Aside,
 }
 
+impl Output {
+    /// Prints a part of the output of a suite.
+    pub(super) fn print(self, bytes: &[u8]) {
+        print(bytes, self == Self::Aside);
+    }
+}
+
+fn print(bytes: &[u8], to_stderr: bool) {
+    // A closed output of this process does not stop the command.
+    if to_stderr {
+        drop(anstream::stderr().lock().write_all(bytes));
+    } else {
+        let mut out = anstream::stdout().lock();
+        drop(out.write_all(bytes).and_then(|()| out.flush()));
+    }
+}
+
 /// Runs a command until it ends, times out after `ttl`, or `stop` is cancelled.
 pub(super) async fn run_child(
-    case: &Case,
+    command: &LocalCommand,
     variables: &BTreeMap<String, String>,
     ttl: Duration,
     output: Output,
     stop: &CancellationToken,
 ) -> io::Result<Attempt> {
     let started = clock::now();
-    let (program, arguments) = case
+    let (program, arguments) = command
         .words
         .split_first()
         .ok_or_else(|| io::Error::other("the command is empty"))?;
     let mut child = Command::new(program)
         .args(arguments)
-        .current_dir(&case.folder)
+        .current_dir(&command.folder)
         .envs(variables)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -102,6 +119,7 @@ pub(super) async fn run_child(
         duration: clock::now().since(started),
         during: None,
         tails: (text(&tails.0), text(&tails.1)),
+        suite: None,
     })
 }
 
@@ -111,13 +129,7 @@ async fn forward_output(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, t
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..read];
-        // A closed output of this process does not stop the command.
-        if to_stderr {
-            drop(anstream::stderr().lock().write_all(bytes));
-        } else {
-            let mut out = anstream::stdout().lock();
-            drop(out.write_all(bytes).and_then(|()| out.flush()));
-        }
+        print(bytes, to_stderr);
         let mut tail = tail.borrow_mut();
         tail.extend_from_slice(bytes);
         let above = tail.len().saturating_sub(TAIL);

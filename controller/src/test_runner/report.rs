@@ -7,6 +7,7 @@ use argus_core::state::Attribution;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::PortMapping;
 use argus_reconciler::TestReport;
+use argus_suite::{RunReport, Verdict};
 use serde::Serialize;
 use serde_json::json;
 
@@ -32,7 +33,7 @@ pub(super) struct Outcome {
     pub(super) result: SuiteResult,
     /// True if it passed after a failed attempt without a disruption.
     pub(super) flaky: bool,
-    /// Reason of a skip.
+    /// Reason of a skip, or of a failure without an attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     pub(super) attempts: Vec<Attempt>,
@@ -66,6 +67,9 @@ pub(super) struct Attempt {
     /// Last output on stdout and on stderr.
     #[serde(skip)]
     pub(super) tails: (String, String),
+    /// Cases of a YAML suite.
+    #[serde(flatten)]
+    pub(super) suite: Option<RunReport>,
 }
 
 fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -74,7 +78,20 @@ fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S
 
 impl Attempt {
     pub(super) fn has_passed(&self) -> bool {
-        self.exit_code == Some(0) && !self.timed_out
+        let has_passed = match &self.suite {
+            Some(suite) => suite.count(Verdict::Failed) == 0,
+            None => self.exit_code == Some(0),
+        };
+        has_passed && !self.timed_out
+    }
+
+    /// Reason why the attempt is not a pass although nothing failed.
+    fn describe_unsupported(&self) -> Option<String> {
+        let suite = self.suite.as_ref()?;
+        let is_unsupported = |case: &&argus_suite::CaseResult| case.result == Verdict::Unsupported;
+        let first = suite.cases.iter().find(is_unsupported)?;
+        let count = output::format_count(suite.count(Verdict::Unsupported), "case");
+        Some(format!("{count} {}", first.reason.as_deref().unwrap_or_default()))
     }
 
     /// Returns true if infrastructure disrupted a service during the attempt. A suspicion excuses no failure.
@@ -86,6 +103,10 @@ impl Attempt {
     }
 
     fn format_end(&self) -> String {
+        if let (false, Some(suite)) = (self.timed_out, &self.suite) {
+            let all = output::format_count(suite.cases.len(), "case");
+            return format!("{} of {all} failed", suite.count(Verdict::Failed));
+        }
         match (self.timed_out, self.exit_code, self.signal) {
             (true, _, _) => "timed out".to_owned(),
             (false, Some(code), _) => format!("exit code {code}"),
@@ -107,18 +128,29 @@ impl Outcome {
         }
     }
 
+    /// Result of a suite whose file is rejected.
+    pub(super) fn rejected(name: &str, reason: String) -> Self {
+        Self {
+            result: SuiteResult::Failed,
+            ..Self::skipped(name, reason)
+        }
+    }
+
     pub(super) fn from_attempts(name: String, attempts: Vec<Attempt>) -> Self {
         let passed = attempts.last().is_some_and(Attempt::has_passed);
         let own = attempts.iter().filter(|attempt| !attempt.was_disrupted());
+        let flaky = passed && own.into_iter().any(|attempt| !attempt.has_passed());
+        let reason = attempts.last().and_then(Attempt::describe_unsupported);
+        let reason = reason.filter(|_| passed);
         Self {
             name,
-            result: if passed {
-                SuiteResult::Passed
-            } else {
-                SuiteResult::Failed
+            result: match (passed, &reason) {
+                (false, _) => SuiteResult::Failed,
+                (true, Some(_)) => SuiteResult::Skipped,
+                (true, None) => SuiteResult::Passed,
             },
-            flaky: passed && own.into_iter().any(|attempt| !attempt.has_passed()),
-            reason: None,
+            flaky,
+            reason,
             attempts,
         }
     }
@@ -149,6 +181,13 @@ impl Report {
                     )
                 }
                 SuiteResult::Passed => writeln!(text, "{} {} in {took}", output::green("passed"), suite.name),
+                SuiteResult::Failed if suite.attempts.is_empty() => writeln!(
+                    text,
+                    "{} {}: {}",
+                    output::red("failed"),
+                    suite.name,
+                    suite.reason.as_deref().unwrap_or_default()
+                ),
                 SuiteResult::Failed => writeln!(
                     text,
                     "{} {}: {ended}, {tries}, {took}",
@@ -174,6 +213,33 @@ impl Report {
         text
     }
 
+    /// Error for skipped suites, which are not a pass. `None` without any.
+    pub(super) fn to_skip_error(&self) -> Option<StructuredError> {
+        let skipped = self
+            .suites
+            .iter()
+            .filter(|suite| suite.result == SuiteResult::Skipped);
+        let reasons: Vec<_> = skipped
+            .map(|suite| {
+                format!(
+                    "`{}`: {}",
+                    suite.name,
+                    suite.reason.as_deref().unwrap_or_default()
+                )
+            })
+            .collect();
+        let skipped = output::format_count(reasons.len(), "suite");
+        let message = format!(
+            "{skipped} skipped on `{}`: {}",
+            self.environment,
+            reasons.join("; ")
+        );
+        let error = StructuredError::new(Code::TestsFailed, message)
+            .environment(&self.environment)
+            .details(json!({ "suites": self.suites, "portMappings": self.port_mappings }));
+        (!reasons.is_empty()).then_some(error)
+    }
+
     /// Error for the failed suites, with the last output of the last failure. `None` if no suite failed.
     pub(super) fn to_error(&self) -> Option<StructuredError> {
         let failed: Vec<_> = self
@@ -181,7 +247,8 @@ impl Report {
             .iter()
             .filter(|suite| suite.result == SuiteResult::Failed)
             .collect();
-        let last = failed.last()?.attempts.last()?;
+        let last_suite = failed.last()?;
+        let last = last_suite.attempts.last();
         let names: Vec<_> = failed.iter().map(|suite| format!("`{}`", suite.name)).collect();
         let ran = self
             .suites
@@ -194,15 +261,21 @@ impl Report {
             output::format_count(ran.count(), "suite"),
             self.environment,
             names.join(", "),
-            last.format_end(),
+            last.map_or_else(
+                || last_suite.reason.clone().unwrap_or_default(),
+                Attempt::format_end
+            ),
         );
         let error = StructuredError::new(Code::TestsFailed, message)
             .environment(&self.environment)
             .details(json!({
                 "suites": self.suites, "restartsDuringRun": restarts, "portMappings": self.port_mappings,
             }))
-            .tails(&last.tails.0, &last.tails.1);
-        let error = match last.exit_code {
+            .tails(
+                last.map_or("", |last| &last.tails.0),
+                last.map_or("", |last| &last.tails.1),
+            );
+        let error = match last.and_then(|last| last.exit_code) {
             Some(code) => error.exit_code(code.into()),
             None => error,
         };
@@ -263,6 +336,7 @@ pub(super) mod tests {
                 disruptions,
             }),
             tails: (String::new(), "assertion failed".to_owned()),
+            suite: None,
         }
     }
 

@@ -6,17 +6,33 @@ use std::time::Duration;
 use argus_crds::suite::{RetryBackoff, Runner, Suite, TestRetry, Tests};
 
 use super::report::Attempt;
+use super::yaml::YamlSuite;
 
-/// A command that runs with its own test lease.
+/// A command or a YAML suite that runs with its own test lease.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
     /// Name of the case, and of its lease.
     pub(super) name: String,
+    pub(super) work: Work,
+    pub(super) retry: TestRetry,
+}
+
+/// Work of one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// Command of this machine.
+    Command(LocalCommand),
+    /// Suite of the runner `yaml`, with its own retries of cases.
+    Yaml(Box<YamlSuite>),
+}
+
+/// Command of this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LocalCommand {
     /// Program and arguments.
     pub(super) words: Vec<String>,
     /// Working directory.
     pub(super) folder: PathBuf,
-    pub(super) retry: TestRetry,
 }
 
 /// Id of a suite on the command line.
@@ -24,7 +40,7 @@ pub(super) fn suite_id(suite: &Suite) -> &str {
     suite.id.as_deref().unwrap_or(&suite.name)
 }
 
-/// Case of a suite, to be run in the folder of its file. The error is the reason of a skip.
+/// Case of a suite with a command, to be run in the folder of its file. The error is the reason of a skip.
 pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
     let Suite {
         name: _,
@@ -44,9 +60,7 @@ pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result
         all.map(str::to_owned).collect()
     };
     let words = match (runner, command) {
-        (Runner::Yaml, _) => {
-            return Err("the runner `yaml` is not supported".to_owned());
-        }
+        (Runner::Yaml, _) => return Err("it has no `file`".to_owned()),
         (
             Runner::Shell | Runner::Exec | Runner::Vitest | Runner::Pytest | Runner::Playwright,
             Some(command),
@@ -60,8 +74,10 @@ pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result
     };
     Ok(Case {
         name: suite_id(suite).to_owned(),
-        words,
-        folder: folder.to_owned(),
+        work: Work::Command(LocalCommand {
+            words,
+            folder: folder.to_owned(),
+        }),
         retry: retry.or(tests.retry).unwrap_or_default(),
     })
 }
@@ -126,14 +142,21 @@ mod tests {
     - { name: web, runner: vitest }
     - { name: own, runner: vitest, command: make check }
     - { name: nothing, runner: exec }
-    - { name: listed, file: listed.yaml }
+    - { name: listed }
 ",
         );
         let cases: Vec<_> = tests
             .suites
             .iter()
             .map(|suite| match create_case(suite, &tests, Path::new("/spec")) {
-                Ok(case) => format!("{} {:?} {}", case.name, case.words, case.retry.max_attempts),
+                Ok(Case {
+                    name,
+                    work: Work::Command(command),
+                    retry,
+                }) => {
+                    format!("{name} {:?} {}", command.words, retry.max_attempts)
+                }
+                Ok(case) => panic!("{case:?}"),
                 Err(reason) => format!("{}: {reason}", suite_id(suite)),
             })
             .collect();
@@ -146,7 +169,7 @@ mod tests {
                 r#"web ["npx", "vitest", "run"] 2"#,
                 r#"own ["sh", "-c", "make check"] 2"#,
                 "nothing: it has no `command`",
-                "listed: the runner `yaml` is not supported",
+                "listed: it has no `file`",
             ]
         );
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::yaml::{self, SourceMap};
+use argus_crds::yaml;
 use serde_json::{Map, Value};
 
 use crate::container::read_port;
 use crate::duration::{TIME_HINT, read_time};
-use crate::lint::{self, Place};
+use crate::lint::{self, Notes, Place};
 use crate::problem::time_field;
 use crate::retry::{Growth, Retry};
 use crate::scope::{Moment, Scope};
@@ -88,14 +88,16 @@ pub fn parse(file_name: &str, bytes: &[u8]) -> ParsedSuite {
         }
     };
     let mut reader = Reader {
-        source: document.source,
-        diagnostics: document.diagnostics,
+        notes: Notes {
+            source: document.source,
+            diagnostics: document.diagnostics,
+        },
     };
     let suite = reader.suite(&document.value);
-    let Reader {
+    let Notes {
         source,
         mut diagnostics,
-    } = reader;
+    } = reader.notes;
     // Errors come first, so that the maximum never hides the reason of a rejection.
     diagnostics.sort_by_key(|diagnostic| !diagnostic.is_error());
     diagnostics.truncate(MAX_DIAGNOSTICS);
@@ -113,13 +115,14 @@ pub fn parse(file_name: &str, bytes: &[u8]) -> ParsedSuite {
 
 /// Reader of a file, which collects its diagnostics.
 struct Reader {
-    source: SourceMap,
-    diagnostics: Vec<Diagnostic>,
+    notes: Notes,
 }
 
 impl Reader {
     fn error(&mut self, path: &str, message: impl Into<String>, hint: &str) {
-        self.diagnostics.push(Diagnostic::error(path, message).hint(hint));
+        self.notes
+            .diagnostics
+            .push(Diagnostic::error(path, message).hint(hint));
     }
 
     fn suite(&mut self, document: &Value) -> Option<SuiteFile> {
@@ -127,7 +130,7 @@ impl Reader {
             self.error("", "a suite is a map", "begin with `name:`");
             return None;
         };
-        lint::file(file, &mut self.diagnostics);
+        lint::file(file, &mut self.notes);
         let name = match file.get("name") {
             Some(Value::String(name)) if !name.is_empty() => Some(name.clone()),
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(to_text(value)),
@@ -192,6 +195,7 @@ impl Reader {
                 Value::Number(_) | Value::Bool(_) => {
                     // The text of the file keeps the spelling, such as `1.10`.
                     let text = self
+                        .notes
                         .source
                         .scalar(&path)
                         .map_or_else(|| to_text(value), str::to_owned);
@@ -237,7 +241,7 @@ impl Reader {
                 None | Some(Value::Null) => format!("{word} {}", index + 1),
                 Some(name) => to_text(name),
             },
-            line: self.source.locate(path).map_or(1, |location| location.line),
+            line: self.notes.source.locate(path).map_or(1, |location| location.line),
             ignore_error: written.get("ignoreError").is_some_and(is_truthy),
             retry,
             kind: kind_of(written),
@@ -245,7 +249,7 @@ impl Reader {
             save: read_save(written),
             written: written.clone(),
         };
-        lint::step(written, step.kind.as_ref(), path, place, &mut self.diagnostics);
+        lint::step(written, step.kind.as_ref(), path, place, &mut self.notes);
         self.try_step(&step, path);
         Some(step)
     }
@@ -268,7 +272,7 @@ impl Reader {
                 format!("{path}.{}", problem.path)
             };
             let diagnostic = Diagnostic::warning(at, problem.message);
-            self.diagnostics.push(match problem.hint {
+            self.notes.diagnostics.push(match problem.hint {
                 Some(hint) => diagnostic.hint(hint),
                 None => diagnostic,
             });
@@ -333,7 +337,7 @@ impl Reader {
         let map = item.as_object().unwrap_or(&empty);
         let [healthy, port] = SETUP_KEYS;
         if let Some(wait) = map.get(healthy) {
-            lint::wait(map, wait, healthy, &path, &mut self.diagnostics);
+            lint::wait(map, wait, healthy, &path, &mut self.notes);
             let limit = wait.get("timeout");
             return Some(SetupItem::WaitHealthy(
                 self.time(limit, &format!("{path}.{healthy}.timeout"))
@@ -341,7 +345,7 @@ impl Reader {
             ));
         }
         if let Some(wait) = map.get(port) {
-            lint::wait(map, wait, port, &path, &mut self.diagnostics);
+            lint::wait(map, wait, port, &path, &mut self.notes);
             let number = match read_port(wait.get("port")) {
                 Ok(number) => number,
                 Err(message) => {
@@ -364,7 +368,7 @@ impl Reader {
         }
         let is_set = |key: &str| map.get(key).is_some_and(is_truthy);
         if is_set("delay") && !is_set("request") && !is_set("exec") {
-            lint::lone_delay(map, &path, &mut self.diagnostics);
+            lint::lone_delay(map, &path, &mut self.notes);
             let delay = self.time(map.get("delay"), &format!("{path}.delay"));
             return delay.map(SetupItem::Delay);
         }

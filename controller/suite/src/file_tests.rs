@@ -2,6 +2,8 @@
 
 use argus_crds::diagnostic::Diagnostic;
 
+use crate::lint::{FILE_KEYS, keys_of};
+use crate::step::STEP_KEYS;
 use crate::{SetupItem, StepKind, parse};
 
 fn lines(diagnostics: &[Diagnostic]) -> Vec<String> {
@@ -113,25 +115,25 @@ teardown:
     assert_eq!(
         lines(&parsed.diagnostics),
         [
-            "warning 2:10 the key `service` has no effect in a suite file",
-            "warning 3:12 the key `sequental` has no effect",
-            "warning 6:14 the key `timeout` has no effect",
-            "warning 7:54 the key `expectedStatus` has no effect",
+            "warning 2:1 the key `service` has no effect in a suite file",
+            "warning 3:1 the key `sequental` has no effect",
+            "warning 6:5 the key `timeout` has no effect",
+            "warning 7:38 the key `expectedStatus` has no effect",
             "warning 7:68 `timeout: 500` is read as milliseconds",
             "warning 8:17 the path `$.id` begins at the body of the response",
             "warning 8:26 the path `headers.x` begins at the body of the response",
             "warning 10:7 `status: {\"oneOf\":[200]}` fails always",
             "warning 11:18 `$exists` is compared as text",
-            "warning 11:36 `eq` is not an operator, but the name of a field",
+            "warning 11:32 `eq` is not an operator, but the name of a field",
             "warning 11:52 `\"integer\"` is not a type",
             "warning 11:69 a text as `length` fails always",
             "warning 11:90 `[` is not a valid pattern: Parsing error at position 1: Invalid character class",
             "warning 11:106 `in` needs a list",
-            "warning 12:13 the key `code` has no effect",
-            "warning 14:36 the key `contains` has no effect",
+            "warning 12:7 the key `code` has no effect",
+            "warning 14:26 the key `contains` has no effect",
             "warning 15:5 `request` has no effect, because the step has `exec`",
             "warning 16:5 `save` has an effect in requests only",
-            "warning 17:33 the key `equals` has no effect",
+            "warning 17:25 the key `equals` has no effect",
             "warning 17:44 `3` is not a comparison",
             "warning 18:43 `> 3` is not a comparison",
             "warning 18:52 `expect` has no effect in a step with `file`",
@@ -160,6 +162,26 @@ teardown:
     );
     assert_eq!(suite.cases[7].kind, None);
     assert_eq!((suite.cases[1].line, suite.cases[2].line), (13, 18));
+}
+
+#[test]
+fn schema_has_the_keys_that_are_read() {
+    let schema = argus_crds::schema::suite_schema();
+    let keys = |pointer: &str| {
+        let properties = schema.pointer(pointer).and_then(serde_json::Value::as_object);
+        let mut keys: Vec<&str> = properties.unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        keys
+    };
+    for kind in ["request", "exec", "file", "process", "port"] {
+        let mut known = keys_of(kind).to_vec();
+        known.sort_unstable();
+        assert_eq!(keys(&format!("/definitions/{kind}/properties")), known, "{kind}");
+    }
+    let step = keys("/definitions/step/properties");
+    assert!(STEP_KEYS.iter().all(|key| step.contains(key)), "{step:?}");
+    let file = keys("/properties");
+    assert!(FILE_KEYS.iter().all(|key| file.contains(key)), "{file:?}");
 }
 
 #[test]

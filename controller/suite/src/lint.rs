@@ -5,6 +5,7 @@ mod condition;
 use argus_core::desired::template::has_placeholders;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::suggestion::nearest;
+use argus_crds::yaml::SourceMap;
 use serde_json::{Map, Value};
 
 use self::condition::{content, fields};
@@ -21,7 +22,7 @@ pub(crate) enum Place {
 }
 
 /// Keys of a suite.
-const FILE_KEYS: [&str; 7] = [
+pub(crate) const FILE_KEYS: [&str; 7] = [
     "name",
     "description",
     "sequential",
@@ -31,14 +32,28 @@ const FILE_KEYS: [&str; 7] = [
     "teardown",
 ];
 
-type Notes = Vec<Diagnostic>;
+/// Diagnostics about a file, with the locations of its parts.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    pub(crate) source: SourceMap,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
 
 fn warn(notes: &mut Notes, path: impl Into<String>, message: impl Into<String>, hint: Option<&str>) {
     let diagnostic = Diagnostic::warning(path, message);
-    notes.push(match hint {
+    notes.diagnostics.push(match hint {
         Some(hint) => diagnostic.hint(hint),
         None => diagnostic,
     });
+}
+
+/// Adds a warning about a key, at the key.
+fn warn_key(notes: &mut Notes, path: &str, message: impl Into<String>, hint: Option<&str>) {
+    let location = notes.source.locate_key(path);
+    warn(notes, path, message, hint);
+    if let Some(diagnostic) = notes.diagnostics.last_mut() {
+        diagnostic.location = location;
+    }
 }
 
 /// Adds a warning for each unknown key of a map.
@@ -55,7 +70,7 @@ fn unknown_keys(map: &Map<String, Value>, known: &[&str], path: &str, notes: &mu
             Some(similar) => format!("did you mean `{similar}`?"),
             None => format!("known keys: `{}`", known.join("`, `")),
         };
-        warn(notes, at, format!("the key `{key}` has no effect"), Some(&hint));
+        warn_key(notes, &at, format!("the key `{key}` has no effect"), Some(&hint));
     }
 }
 
@@ -63,12 +78,8 @@ fn unknown_keys(map: &Map<String, Value>, known: &[&str], path: &str, notes: &mu
 pub(crate) fn file(file: &Map<String, Value>, notes: &mut Notes) {
     if file.contains_key("service") {
         let hint = "set `service` of the suite in `e2e.yaml`";
-        warn(
-            notes,
-            "service",
-            "the key `service` has no effect in a suite file",
-            Some(hint),
-        );
+        let message = "the key `service` has no effect in a suite file";
+        warn_key(notes, "service", message, Some(hint));
     }
     let known = FILE_KEYS.into_iter().chain(["service"]).collect::<Vec<_>>();
     unknown_keys(file, &known, "", notes);

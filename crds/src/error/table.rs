@@ -316,7 +316,7 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Permanent,
                 summary: "tests failed",
-                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list all suites with their attempts. For each attempt, they list the restarts and failures of services during it, with their causes. `stdoutTail` and `stderrTail` contain the last output of the last failed suite.",
+                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts, or was skipped. The details list all suites with their attempts. For each attempt, they list the restarts and failures of services during it, with their causes. `stdoutTail` and `stderrTail` contain the last output of the last failed suite.",
                 actions: &[Act::InspectTests, Act::InspectLogs],
             },
             Self::Held => Explanation {

@@ -88,4 +88,14 @@ mod tests {
         let duplicate = document("d", b"a: 1\na: 2\n").unwrap();
         assert_eq!(duplicate.diagnostics[0].location.unwrap().line, 2);
     }
+
+    #[test]
+    fn key_and_value_have_their_own_locations() {
+        let document = document("d", b"a:\n  - { b.c: 1, d: {} }\n").unwrap();
+        let column = |location: Option<crate::diagnostic::Location>| location.map(|it| it.column);
+        assert_eq!(column(document.source.locate("a[0].b.c")), Some(12));
+        assert_eq!(column(document.source.locate_key("a[0].b.c")), Some(7));
+        assert_eq!(column(document.source.locate_key("a[0].d")), Some(15));
+        assert_eq!(column(document.source.locate_key("a[0].none")), Some(5));
+    }
 }

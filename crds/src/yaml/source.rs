@@ -55,6 +55,23 @@ impl SourceMap {
         Some(location)
     }
 
+    /// Returns the location of the key that a path ends with. Without exactly this path, it returns [`SourceMap::locate`].
+    pub fn locate_key(&self, path: &str) -> Option<Location> {
+        let mut node = self.root()?;
+        let mut rest = path;
+        while let Some((next, _, used)) = step(node, rest) {
+            let after = rest[used..].trim_start_matches('.');
+            if after.is_empty() {
+                return match node.get(rest) {
+                    Some(entry) => Some(entry.key_location),
+                    None => self.locate(path),
+                };
+            }
+            (node, rest) = (next, after);
+        }
+        self.locate(path)
+    }
+
     /// Returns the text of the scalar at a path; `None` without exactly this path, or for a list or a map.
     pub fn scalar(&self, path: &str) -> Option<&str> {
         let mut node = self.root()?;

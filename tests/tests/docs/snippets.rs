@@ -129,6 +129,15 @@ fn every_spec_block_is_admitted_without_diagnostics() {
         }
         let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
         fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
+        // Suite files of the same page.
+        let page = fence.place.split(':').next().unwrap_or_default();
+        for other in fence::of(page)
+            .iter()
+            .filter(|other| other.of.ends_with("checks.yaml"))
+        {
+            let name = other.of.rsplit('/').next().unwrap_or_default();
+            fs::write(folder.path().join(name), &other.body).expect("a file");
+        }
         let output = argus(&["validate", "--strict", file.to_str().expect("a path")]);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
@@ -146,12 +155,22 @@ fn every_other_yaml_block_parses_as_its_kind() {
     let mut seen = BTreeSet::new();
     for fence in checked("yaml") {
         let comment = fence.body.strip_prefix("# yaml-language-server: $schema=");
-        if let Some(schema) = comment {
+        if let Some(schema) = comment.and_then(|comment| comment.lines().next()) {
             assert!(
                 root().join("docs").join(schema.trim()).is_file(),
                 "{}: no {schema}",
                 fence.place
             );
+            if schema.contains("suite.schema.json") {
+                let document = argus_crds::yaml::document(&fence.place, fence.body.as_bytes());
+                let document = document.expect("a suite is YAML").value;
+                let wrong = self::schema("suite")
+                    .iter_errors(&document)
+                    .map(|it| it.to_string())
+                    .collect::<Vec<_>>();
+                none(&fence.place, &wrong);
+                seen.insert("suite");
+            }
             seen.insert("schema");
         } else if fence.body.contains("scrape_configs:") {
             let output = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
@@ -159,7 +178,7 @@ fn every_other_yaml_block_parses_as_its_kind() {
             seen.insert("prometheus");
         }
     }
-    assert_eq!(seen, BTreeSet::from(["prometheus", "schema"]));
+    assert_eq!(seen, BTreeSet::from(["prometheus", "schema", "suite"]));
 }
 
 fn schema(which: &str) -> jsonschema::Validator {

@@ -15,3 +15,4 @@ mod retry_settings;
 mod selftest;
 mod status_files;
 mod suites;
+mod yaml_suites;

@@ -63,7 +63,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
     let suites = r#"    - { name: Smoke, id: smoke, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && test -f e2e.yaml' }
     - { name: shaky, runner: shell, command: 'test -e seen || { touch seen; exit 1; }', retry: { maxAttempts: 3, delay: 100ms } }
     - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3' }
-    - { name: old, file: old.yaml }
+    - { name: old, runner: exec }
 "#;
     let argus = started("suites", 18900, suites);
     // Stdout contains only the report.

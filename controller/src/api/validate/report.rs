@@ -78,12 +78,16 @@ pub(crate) struct File {
     pub(crate) environment: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) services: Option<Vec<String>>,
+    /// Name of the YAML suite, in the file of a suite.
+    pub(crate) suite: Option<String>,
+    /// Number of cases of the YAML suite.
+    pub(crate) cases: Option<usize>,
     /// Errors and warnings with location and hint.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Report about checked files.
-pub(crate) fn create_report(all: Vec<SpecFile>) -> ValidationReport {
+/// Report about checked spec files, and about the suite files that they name.
+pub(crate) fn create_report(all: Vec<SpecFile>, suites: Vec<File>) -> ValidationReport {
     let one = |file: SpecFile| {
         let desired = file.desired.as_ref();
         File {
@@ -92,12 +96,14 @@ pub(crate) fn create_report(all: Vec<SpecFile>) -> ValidationReport {
             environment: desired.map(|desired| desired.env.to_string()),
             revision: desired.map(|desired| desired.revision.to_string()),
             services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
+            suite: None,
+            cases: None,
             diagnostics: file.diagnostics,
             text: file.text,
         }
     };
     ValidationReport {
-        accepted: !all.iter().any(is_rejected),
-        files: all.into_iter().map(one).collect(),
+        accepted: !all.iter().any(is_rejected) && suites.iter().all(|suite| suite.accepted),
+        files: all.into_iter().map(one).chain(suites).collect(),
     }
 }

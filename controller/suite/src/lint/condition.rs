@@ -3,7 +3,7 @@
 use argus_core::desired::template::has_placeholders;
 use serde_json::{Map, Value};
 
-use super::{Notes, unknown_keys, warn};
+use super::{Notes, unknown_keys, warn, warn_key};
 use crate::evaluate::is_operator;
 use crate::pattern;
 use crate::value::shown;
@@ -56,7 +56,7 @@ fn condition(value: &Value, path: &str, notes: &mut Notes) {
                     && map.len() == 1
                 {
                     let message = format!("`{key}` is not an operator, but the name of a field");
-                    warn(notes, at, message, Some(hint));
+                    warn_key(notes, &at, message, Some(hint));
                 } else if is_operator(key) {
                     operator(key, value, &at, notes);
                 } else {

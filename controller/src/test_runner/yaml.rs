@@ -1,0 +1,308 @@
+//! Runner `yaml`: performs the work of a YAML suite. The crate `argus_suite` decides the verdicts.
+
+mod command;
+pub(super) mod context;
+mod request;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::secrets::Secrets;
+use argus_crds::E2eSpec;
+use argus_crds::status::EnvironmentStatus;
+use argus_docker::Docker;
+use argus_reconciler::clock;
+use argus_suite::{
+    Action, CaseResult, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry, Run,
+    RunReport, SuiteFile, Work, actual_port,
+};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::child::Output;
+use super::report::Attempt;
+use crate::api::target::Target;
+use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::client::ControllerClient;
+use crate::engine;
+use context::Context;
+
+/// Maximum time of a request without its own `timeout`.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// Maximum time of one try to connect to a port.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// Pause between two tries.
+const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Maximum time of the teardown after the time limit of an attempt.
+const TEARDOWN_LIMIT: Duration = Duration::from_secs(30);
+
+/// A suite file, read before anything runs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct YamlSuite {
+    /// Path for people.
+    pub(super) file: String,
+    pub(super) suite: SuiteFile,
+    /// Retries of cases without their own.
+    pub(super) retry: Retry,
+    /// Service of the base URL and of steps without a container. `None` means the first one.
+    pub(super) service: Option<String>,
+    pub(super) owner: Arc<SuiteOwner>,
+}
+
+/// The spec file that names a suite.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SuiteOwner {
+    pub(super) spec: E2eSpec,
+    pub(super) file: PathBuf,
+    /// Secrets that no output contains.
+    pub(super) secrets: Secrets,
+}
+
+/// Everything that the attempts of a suite need.
+pub(super) struct SuiteEnvironment<'a> {
+    pub(super) client: &'a ControllerClient,
+    pub(super) status: EnvironmentStatus,
+    pub(super) output: Output,
+    pub(super) stop: &'a CancellationToken,
+}
+
+impl SuiteEnvironment<'_> {
+    /// Runs a suite until it ends, exceeds `ttl`, or is stopped.
+    pub(super) async fn run(&self, suite: &YamlSuite, ttl: Duration) -> Attempt {
+        let started = clock::now();
+        let context = self.context(suite).await;
+        let driver = Driver {
+            environment: self,
+            docker: engine::connect_docker(self.client.settings())
+                .await
+                .map_err(|failure| failure.message().to_owned()),
+            context,
+        };
+        let mut run = Run::new(
+            suite.suite.clone(),
+            driver.context.scope.clone(),
+            driver.context.base_url.clone(),
+            suite.retry,
+        );
+        let mut printed = Progress::new(self.output, suite);
+        let limit = tokio::time::timeout(ttl, driver.drive(&mut run, &mut printed));
+        let mut timed_out = false;
+        tokio::select! {
+            ended = limit => timed_out = ended.is_err(),
+            () = self.stop.cancelled() => {}
+        }
+        if timed_out {
+            let reason = format!("the time limit of {} ended", humantime::format_duration(ttl));
+            run.interrupt(&reason, clock::now());
+            // The verdict is known, so a teardown that takes too long is ended.
+            drop(tokio::time::timeout(TEARDOWN_LIMIT, driver.drive(&mut run, &mut printed)).await);
+        }
+        printed.print(&run);
+        let report = redact(run.report(), &suite.owner.secrets);
+        let tail = text::format_failures(&report, &suite.file);
+        Attempt {
+            exit_code: None,
+            signal: None,
+            timed_out,
+            duration: clock::now().since(started),
+            during: None,
+            tails: (tail, String::new()),
+            suite: Some(report),
+        }
+    }
+
+    async fn context(&self, suite: &YamlSuite) -> Context {
+        let (spec_file, mut env) = (suite.owner.file.clone(), crate::spec_files::read_process_env());
+        let settings = self.client.settings().clone();
+        let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file));
+        // Without a readable `.env`, its variables stay unresolved.
+        let dotenv = crate::blocking_io::read(read).await.unwrap_or_default();
+        for (name, value) in dotenv
+            .into_iter()
+            .chain(crate::status::list_variables(&self.status))
+        {
+            env.insert(name, value);
+        }
+        let mut random = random_bits;
+        let mut moment = Moment {
+            now: clock::now(),
+            random: &mut random,
+        };
+        let service = suite.service.as_deref();
+        Context::new(&suite.owner.spec, service, &self.status, &env, &mut moment)
+    }
+}
+
+/// Random bits for `{{uuid}}`.
+fn random_bits() -> u128 {
+    use std::hash::{BuildHasher as _, RandomState};
+    // Each state has its own random keys.
+    let half = || u128::from(RandomState::new().hash_one(clock::now().0));
+    (half() << 64) | half()
+}
+
+/// Report without the secrets of the environment.
+fn redact(report: &RunReport, secrets: &Secrets) -> RunReport {
+    let mut report = report.clone();
+    let redact_failure = |failure: &mut CaseFailure| failure.message = secrets.redacted(&failure.message);
+    for case in &mut report.cases {
+        case.failures.iter_mut().for_each(redact_failure);
+        if let Some(exchange) = &mut case.exchange {
+            exchange.sent = secrets.redacted_json(exchange.sent.take(), &[]);
+            exchange.received = exchange
+                .received
+                .take()
+                .map(|received| secrets.redacted_json(received, &[]));
+        }
+    }
+    let notes = report.notes.iter_mut().flat_map(|note| &mut note.failures);
+    notes.for_each(redact_failure);
+    report
+}
+
+/// Prints the result of each case as soon as it is known.
+struct Progress<'a> {
+    output: Output,
+    secrets: &'a Secrets,
+    file: &'a str,
+    cases: usize,
+    notes: usize,
+}
+
+impl<'a> Progress<'a> {
+    fn new(output: Output, suite: &'a YamlSuite) -> Self {
+        Self {
+            output,
+            secrets: &suite.owner.secrets,
+            file: &suite.file,
+            cases: 0,
+            notes: 0,
+        }
+    }
+
+    fn print(&mut self, run: &Run) {
+        let report = run.report();
+        let mut printed = String::new();
+        for note in report.notes.iter().skip(self.notes) {
+            printed.push_str(&text::format_note(note));
+        }
+        for case in report.cases.iter().skip(self.cases) {
+            printed.push_str(&self.format(case));
+        }
+        (self.cases, self.notes) = (report.cases.len(), report.notes.len());
+        if !printed.is_empty() {
+            self.output.print(self.secrets.redacted(&printed).as_bytes());
+        }
+    }
+
+    fn format(&self, case: &CaseResult) -> String {
+        text::format_case(case, self.file)
+    }
+}
+
+/// Performs the work of one run.
+struct Driver<'a> {
+    environment: &'a SuiteEnvironment<'a>,
+    docker: Result<Docker, String>,
+    context: Context,
+}
+
+impl Driver<'_> {
+    async fn drive(&self, run: &mut Run, progress: &mut Progress<'_>) {
+        let mut random = random_bits;
+        loop {
+            let mut moment = Moment {
+                now: clock::now(),
+                random: &mut random,
+            };
+            let work = run.next(&mut moment);
+            progress.print(run);
+            let reply = match work {
+                Work::End => return,
+                Work::Pause(pause) => {
+                    tokio::time::sleep(pause).await;
+                    continue;
+                }
+                Work::WaitHealthy(limit) => self.wait_healthy(limit).await,
+                Work::WaitForPort { host, port, limit } => {
+                    let connect = Connect { host, port, limit };
+                    self.wait_for_port(&connect).await
+                }
+                Work::Act(action) => self.act(action).await,
+            };
+            run.reply(reply, clock::now());
+        }
+    }
+
+    async fn act(&self, action: Action) -> Reply {
+        match action {
+            Action::Request(request) => {
+                let limit = request.timeout.unwrap_or(REQUEST_LIMIT);
+                request::send(*request, &self.context.ports, limit).await
+            }
+            Action::Container(check) => match self.run_check(&check).await {
+                Ok(reply) => reply,
+                Err(reason) => Reply::Failed(CaseFailure::new("container", reason)),
+            },
+        }
+    }
+
+    async fn run_check(&self, check: &ContainerCheck) -> Result<Reply, String> {
+        let name = check.container.as_deref();
+        let Some(name) = name.or(self.context.default_service.as_deref()) else {
+            let connect = check.connect.as_ref();
+            let connect = connect.ok_or("the step names no `container`, and the file has no service")?;
+            return Ok(Reply::Port(self.can_connect(connect, connect.limit).await));
+        };
+        let docker = self.docker.as_ref().map_err(Clone::clone)?;
+        let mut outputs = Vec::new();
+        for command in &check.commands {
+            let find = || async {
+                let status = self
+                    .environment
+                    .client
+                    .find_environment(&self.context.environment);
+                // Without a readable status, the last one applies.
+                let status = status.await.ok();
+                self.context
+                    .container_id(name, status.as_ref().unwrap_or(&self.environment.status))
+            };
+            outputs.push(command::run(docker, find, name, command).await);
+        }
+        Ok(Reply::Outputs(outputs))
+    }
+
+    /// Waits until the environment is Ready, which includes the health of its services.
+    async fn wait_healthy(&self, limit: Duration) -> Reply {
+        let targets = [Target::environment(&self.context.environment)];
+        let client = self.environment.client;
+        match wait_until(client, Some(&targets), WaitGoal::Ready, limit, |_| {}).await {
+            Ok(_) => Reply::Done,
+            Err(failure) => Reply::Failed(CaseFailure::new("waitHealthy", failure.message())),
+        }
+    }
+
+    async fn wait_for_port(&self, connect: &Connect) -> Reply {
+        let tries = async {
+            while !self.can_connect(connect, CONNECT_LIMIT).await {
+                tokio::time::sleep(CONNECT_PAUSE).await;
+            }
+        };
+        let ended = tokio::time::timeout(connect.limit, tries).await;
+        if ended.is_ok() {
+            return Reply::Done;
+        }
+        let Connect { host, port, limit } = connect;
+        let limit = humantime::format_duration(*limit);
+        let message = format!("`{host}:{port}` accepted no connection within {limit}");
+        Reply::Failed(CaseFailure::new("waitForPort", message))
+    }
+
+    async fn can_connect(&self, connect: &Connect, limit: Duration) -> bool {
+        let port = actual_port(&connect.host, connect.port, &self.context.ports);
+        let stream = TcpStream::connect((connect.host.as_str(), port.unwrap_or(connect.port)));
+        matches!(tokio::time::timeout(limit, stream).await, Ok(Ok(_)))
+    }
+}

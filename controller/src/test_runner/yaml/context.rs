@@ -1,0 +1,249 @@
+//! Names and addresses that a suite can use: variables, base URL, host ports and containers.
+
+use std::collections::BTreeMap;
+
+use argus_core::ident::ContainerId;
+use argus_core::status::client_address;
+use argus_crds::status::{EnvironmentStatus, PortMapping};
+use argus_crds::{DeclaredService, E2eSpec, Service};
+use argus_suite::{Moment, PublishedPort, Scope};
+
+/// Base URL of a file without services and without `vars.base_url`.
+const NO_SERVICE: &str = "http://localhost:3000";
+/// Maximum depth of `vars` that refer to other ones.
+const MAX_DEPTH: usize = 8;
+
+/// Names and addresses for the steps of a suite.
+pub(super) struct Context {
+    pub(super) environment: String,
+    pub(super) scope: Scope,
+    /// Beginning of requests with a `path`.
+    pub(super) base_url: String,
+    pub(super) ports: Vec<PublishedPort>,
+    /// Service whose container is used by steps without one.
+    pub(super) default_service: Option<String>,
+    /// Services by their name and by the name of their container.
+    services: BTreeMap<String, String>,
+}
+
+impl Context {
+    /// Creates the context of a suite. `service` replaces the first service of the file.
+    pub(super) fn new(
+        spec: &E2eSpec,
+        service: Option<&str>,
+        status: &EnvironmentStatus,
+        env: &BTreeMap<String, String>,
+        moment: &mut Moment<'_>,
+    ) -> Self {
+        let declared = spec.declared_services();
+        let chosen = match service {
+            Some(name) => find_service(spec, name),
+            None => declared.first().cloned(),
+        };
+        let mut config = BTreeMap::new();
+        let first = spec.service.as_ref();
+        for one in first.into_iter().chain(&spec.services) {
+            config.extend(one.vars.clone());
+        }
+        let mut scope = resolve_config(env, config, status, moment);
+        let base_url = chosen.as_ref().and_then(|one| {
+            let own = one.service.vars.get("base_url");
+            let resolved = own.map(|text| scope.resolve_text(text, moment));
+            resolved.or_else(|| published_url(one.name, one.service, &status.port_mappings))
+        });
+        scope.save(port_variables(&status.port_mappings));
+        // The name of a container is more specific than that of another service.
+        let by_name = declared
+            .iter()
+            .map(|one| (one.name.to_owned(), one.name.to_owned()));
+        let rows = status
+            .services
+            .iter()
+            .map(|row| (row.name.clone(), row.name.clone()));
+        let by_container = declared
+            .iter()
+            .filter_map(|one| Some((container_name(one.service)?.to_owned(), one.name.to_owned())));
+        let services = rows.chain(by_name).chain(by_container).collect();
+        let tcp = status
+            .port_mappings
+            .iter()
+            .filter(|mapping| mapping.protocol == "tcp");
+        Self {
+            environment: status.environment.clone(),
+            scope,
+            base_url: base_url.unwrap_or_else(|| NO_SERVICE.to_owned()),
+            ports: tcp
+                .map(|mapping| PublishedPort {
+                    requested: mapping.original_port,
+                    actual: mapping.actual_port,
+                })
+                .collect(),
+            default_service: chosen.map(|one| one.name.to_owned()),
+            services,
+        }
+    }
+
+    /// Id of the container with a name of the file. Other names are those of the engine. `None` without a container.
+    pub(super) fn container_id(&self, name: &str, status: &EnvironmentStatus) -> Option<ContainerId> {
+        let Some(service) = self.services.get(name) else {
+            return ContainerId::new(name).ok();
+        };
+        let row = status.services.iter().find(|row| row.name == *service)?;
+        ContainerId::new(row.container_id.clone()?).ok()
+    }
+}
+
+/// Returns the service with this name, or with a container of this name.
+pub(in crate::test_runner) fn find_service<'a>(spec: &'a E2eSpec, name: &str) -> Option<DeclaredService<'a>> {
+    let is_named = |one: &DeclaredService<'_>| one.name == name || container_name(one.service) == Some(name);
+    spec.declared_services().into_iter().find(is_named)
+}
+
+fn container_name(service: &Service) -> Option<&str> {
+    service
+        .container
+        .as_ref()
+        .map(|container| container.name.as_str())
+}
+
+/// Resolves the `vars` of the services, which can refer to each other.
+fn resolve_config(
+    env: &BTreeMap<String, String>,
+    mut config: BTreeMap<String, String>,
+    status: &EnvironmentStatus,
+    moment: &mut Moment<'_>,
+) -> Scope {
+    for _ in 0..MAX_DEPTH {
+        let mut scope = Scope::new(env.clone(), config.clone());
+        scope.save(port_variables(&status.port_mappings));
+        let resolved: BTreeMap<String, String> = config
+            .iter()
+            .map(|(name, text)| (name.clone(), scope.resolve_text(text, moment)))
+            .collect();
+        if resolved == config {
+            break;
+        }
+        config = resolved;
+    }
+    Scope::new(env.clone(), config)
+}
+
+/// Variables `ports.SERVICE.CONTAINERPORT` and `services.SERVICE.url`, as in the spec file.
+fn port_variables(mappings: &[PortMapping]) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for mapping in mappings {
+        let PortMapping {
+            service,
+            container_port,
+            actual_port,
+            ..
+        } = mapping;
+        let port = format!("ports.{service}.{container_port}");
+        variables.entry(port).or_insert_with(|| actual_port.to_string());
+        let url = format!("services.{service}.url");
+        variables
+            .entry(url)
+            .or_insert_with(|| format!("http://{service}:{container_port}"));
+    }
+    variables
+}
+
+/// Address of the first published port of a service.
+fn published_url(name: &str, service: &Service, mappings: &[PortMapping]) -> Option<String> {
+    let first = service.container.as_ref()?.ports.first()?.as_str();
+    let container = first.rsplit(':').next()?.split('/').next()?;
+    let of_service = || mappings.iter().filter(|mapping| mapping.service == name);
+    let is_first = |mapping: &&PortMapping| mapping.container_port.to_string() == container;
+    let mapping = of_service().find(is_first).or_else(|| of_service().next())?;
+    Some(format!("http://{}", client_address(mapping)))
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> EnvironmentStatus {
+        let mapping = |service: &str, container: u16, original: u16, actual: u16| {
+            json!({
+                "service": service, "containerPort": container, "protocol": "tcp", "originalPort": original,
+                "actualPort": actual, "reassigned": original != actual, "host": "0.0.0.0",
+            })
+        };
+        let row = |name: &str, id: &str| {
+            json!({
+                "name": name, "role": "service", "state": "Running", "health": "Healthy", "restarts": 0,
+                "containerId": id, "ports": [],
+            })
+        };
+        serde_json::from_value(json!({
+            "schemaVersion": 1, "environment": "shop", "project": "shop", "specPath": "e2e.yaml", "phase": "Ready",
+            "conditions": [], "services": [row("web", "a1"), row("db", "b2"), row("mail", "c3")],
+            "portMappings": [mapping("web", 9000, 9000, 9000), mapping("web", 8080, 8080, 20001)],
+            "diagnostics": [], "errors": [], "orphans": [], "notes": [], "tests": [], "holds": [],
+            "disruptionCount": 0, "mode": "Full", "stale": false, "asOf": "",
+        }))
+        .unwrap()
+    }
+
+    fn context(text: &str, service: Option<&str>) -> Context {
+        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+        let spec = read.spec.unwrap_or_else(|| panic!("{:?}", read.diagnostics));
+        let env = BTreeMap::from([("KEY".to_owned(), "k1".to_owned())]);
+        let mut moment = Moment {
+            now: Timestamp(0),
+            random: &mut || 0,
+        };
+        Context::new(&spec, service, &status(), &env, &mut moment)
+    }
+
+    fn resolve(context: &Context, text: &str) -> String {
+        let mut moment = Moment {
+            now: Timestamp(0),
+            random: &mut || 0,
+        };
+        context.scope.resolve_text(text, &mut moment)
+    }
+
+    const SPEC: &str = "project: { name: shop }
+services:
+  - name: web
+    image: a
+    container: { name: shop-web, ports: ['8080:8080', '9000:9000'] }
+    vars: { key: '{{env.KEY}}', auth: 'Bearer {{config.key}}', port: '{{ports.web.8080}}' }
+  - name: db
+    image: a
+    container: { name: web-db }
+    vars: { base_url: 'http://localhost:8080/{{config.key}}', key: k2 }
+";
+
+    #[test]
+    fn names_and_addresses_come_from_file_and_status() {
+        let web = context(SPEC, None);
+        assert_eq!(web.base_url, "http://127.0.0.1:20001");
+        assert_eq!(web.default_service.as_deref(), Some("web"));
+        assert_eq!(
+            resolve(&web, "{{config.auth}} {{config.port}}"),
+            "Bearer k2 20001"
+        );
+        assert_eq!(
+            resolve(&web, "{{services.web.url}} {{ports.web.9000}}"),
+            "http://web:9000 9000"
+        );
+        let id = |name: &str| web.container_id(name, &status()).map(|id| id.to_string());
+        assert_eq!(id("shop-web").as_deref(), Some("a1"));
+        assert_eq!(id("web-db").as_deref(), Some("b2"));
+        assert_eq!(id("mail").as_deref(), Some("c3"));
+        assert_eq!(id("elsewhere").as_deref(), Some("elsewhere"));
+        let moved = argus_suite::actual_port("localhost", 8080, &web.ports);
+        assert_eq!(moved, Some(20001));
+
+        let db = context(SPEC, Some("db"));
+        assert_eq!(db.base_url, "http://localhost:8080/k2");
+        assert_eq!(db.default_service.as_deref(), Some("db"));
+        let none = context("project: { name: shop }\nmocks: { pay: { port: 9 } }\n", None);
+        assert_eq!((none.base_url.as_str(), none.default_service), (NO_SERVICE, None));
+    }
+}

@@ -1,0 +1,97 @@
+//! Requests of suites over HTTP/1.1. TLS and compressed bodies are not supported.
+
+use std::time::Duration;
+
+use argus_backend::http1::{exchange_observed, format_chain};
+use argus_reconciler::clock::Stopwatch;
+use argus_suite::{Failure, PublishedPort, Reply, Request, Response};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, HOST, HeaderName, HeaderValue, USER_AGENT};
+use tokio::net::TcpStream;
+
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 20;
+/// Maximum size of a response, in bytes.
+const MAX_RESPONSE: usize = 64 << 20;
+
+/// Sends a request and follows its redirects. Requested host ports are replaced by actual ones.
+pub(super) async fn send(request: Request, ports: &[PublishedPort], limit: Duration) -> Reply {
+    match tokio::time::timeout(limit, follow(request, ports)).await {
+        Ok(Ok(response)) => Reply::Response(response),
+        Ok(Err(failure)) => Reply::Failed(failure),
+        Err(_) => {
+            let limit = humantime::format_duration(limit);
+            Reply::Failed(Failure::new(
+                "request",
+                format!("no complete response within {limit}"),
+            ))
+        }
+    }
+}
+
+async fn follow(mut request: Request, ports: &[PublishedPort]) -> Result<Response, Failure> {
+    let watch = Stopwatch::start();
+    for _ in 0..=MAX_REDIRECTS {
+        request.use_actual_port(ports);
+        let response = send_once(&request, watch).await?;
+        match request.redirect(&response)? {
+            Some(next) => request = next,
+            None => return Ok(response),
+        }
+    }
+    let message = format!("the response has more than {MAX_REDIRECTS} redirects");
+    Err(Failure::new("request", message))
+}
+
+async fn send_once(request: &Request, watch: Stopwatch) -> Result<Response, Failure> {
+    let fail = |message: String| Failure::new("request", message);
+    let (host, port) = request.address()?;
+    let stream = TcpStream::connect((host.as_str(), port))
+        .await
+        .map_err(|error| fail(format!("cannot connect to `{host}:{port}`: {error}")))?;
+    let message = build(request).map_err(|error| fail(format!("cannot build the request: {error}")))?;
+    let mut elapsed = 0.0;
+    let response = exchange_observed(stream, message, Some(MAX_RESPONSE), || elapsed = watch.seconds()).await;
+    let response = response.map_err(|error| {
+        fail(format!(
+            "no valid response from `{host}:{port}`: {}",
+            format_chain(&*error)
+        ))
+    })?;
+    let (head, body) = response.into_parts();
+    let header = |(name, value): (&HeaderName, &HeaderValue)| {
+        // Each byte of a header is one character, as in JavaScript.
+        let value = value.as_bytes().iter().copied().map(char::from).collect();
+        (name.to_string(), value)
+    };
+    Ok(Response {
+        status: head.status.as_u16(),
+        headers: head.headers.iter().map(header).collect(),
+        body: body.to_vec(),
+        elapsed: Duration::try_from_secs_f64(elapsed).unwrap_or_default(),
+    })
+}
+
+fn build(request: &Request) -> Result<hyper::Request<Full<Bytes>>, hyper::http::Error> {
+    let path = &request.url[url::Position::BeforePath..url::Position::AfterQuery];
+    let authority = &request.url[url::Position::BeforeHost..url::Position::AfterPort];
+    let mut builder = hyper::Request::builder()
+        .method(request.method.as_str())
+        .uri(path);
+    let has = |name: HeaderName| {
+        let mut names = request.headers.iter().map(|(name, _)| name);
+        names.any(|given| given.eq_ignore_ascii_case(name.as_str()))
+    };
+    for (name, value) in [(HOST, authority), (ACCEPT, "*/*"), (USER_AGENT, "argus")] {
+        if !has(name.clone()) {
+            builder = builder.header(name, value);
+        }
+    }
+    for (name, value) in &request.headers {
+        // The crate accepts no character above U+00FF.
+        let bytes: Vec<u8> = value.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect();
+        builder = builder.header(name, bytes);
+    }
+    builder.body(Full::from(request.body.clone().unwrap_or_default()))
+}

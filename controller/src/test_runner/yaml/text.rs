@@ -1,0 +1,119 @@
+//! Results of cases for people.
+
+use std::fmt::Write as _;
+
+use argus_suite::{CaseResult, Exchange, Failure, Note, RunReport, Verdict};
+use serde_json::Value;
+
+use crate::output;
+
+/// Maximum length of a response in the text, in characters.
+const MAX_BODY: usize = 200;
+
+/// Result of a case: one line, and the failures of a failed case.
+pub(super) fn format_case(case: &CaseResult, file: &str) -> String {
+    let (name, took) = (&case.name, case.duration.as_millis());
+    let reason = case.reason.as_deref().unwrap_or_default();
+    match case.result {
+        Verdict::Passed => format!("  {} {name} in {took} ms\n", output::green("passed")),
+        Verdict::Failed => format_failed(case, file, &output::red("failed")),
+        Verdict::Skipped | Verdict::Unsupported => {
+            format!("  {} {name}: {reason}\n", output::yellow("skipped"))
+        }
+    }
+}
+
+/// Failed cases of a suite, without colour.
+pub(super) fn format_failures(report: &RunReport, file: &str) -> String {
+    let failed = report.cases.iter().filter(|case| case.result == Verdict::Failed);
+    failed.map(|case| format_failed(case, file, "failed")).collect()
+}
+
+/// Failures of a step of setup or teardown.
+pub(super) fn format_note(note: &Note) -> String {
+    let mut text = format!(
+        "  note: `{}` failed, which has no effect on the result\n",
+        note.step
+    );
+    push_failures(&mut text, &note.failures);
+    text
+}
+
+fn format_failed(case: &CaseResult, file: &str, word: &str) -> String {
+    let (name, line) = (&case.name, case.line);
+    let attempts = match case.attempts {
+        0 | 1 => String::new(),
+        attempts => format!(", {attempts} attempts"),
+    };
+    let mut text = format!("  {word} {name} ({file}:{line}{attempts})\n");
+    push_failures(&mut text, &case.failures);
+    if let Some(exchange) = &case.exchange {
+        push_exchange(&mut text, exchange);
+    }
+    text
+}
+
+fn push_failures(text: &mut String, failures: &[Failure]) {
+    for failure in failures {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "    {}", failure.message);
+    }
+}
+
+fn push_exchange(text: &mut String, exchange: &Exchange) {
+    let of = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let Exchange { sent, received } = exchange;
+    if sent["url"].is_null() {
+        return;
+    }
+    let request = format!("{} {}", of(sent, "method"), of(sent, "url"));
+    let response = match received {
+        None => "no response".to_owned(),
+        Some(received) => {
+            let body = of(received, "body");
+            let mut short: String = body.chars().take(MAX_BODY).collect();
+            if body.chars().nth(MAX_BODY).is_some() {
+                short.push('…');
+            }
+            format!("{} {}", received["status"], short.replace(['\n', '\r'], " "))
+        }
+    };
+    let _ = writeln!(text, "    {request}: {response}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn failed_case_shows_place_conditions_and_response() {
+        let case = CaseResult {
+            name: "list".to_owned(),
+            line: 7,
+            result: Verdict::Failed,
+            reason: None,
+            attempts: 2,
+            duration: Duration::from_millis(12),
+            failures: vec![Failure::new("status", "expected `status` to be `200`, got `500`")],
+            exchange: Some(Exchange {
+                sent: json!({ "method": "GET", "url": "http://localhost:8080/" }),
+                received: Some(json!({ "status": 500, "body": "out of\norders" })),
+            }),
+        };
+        let report = RunReport {
+            cases: vec![case],
+            notes: Vec::new(),
+        };
+        assert_eq!(
+            format_failures(&report, "tests/orders.yaml"),
+            "  failed list (tests/orders.yaml:7, 2 attempts)
+    expected `status` to be `200`, got `500`
+    GET http://localhost:8080/: 500 out of orders
+"
+        );
+    }
+}

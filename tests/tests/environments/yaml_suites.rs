@@ -1,0 +1,274 @@
+//! YAML suites on a real engine: requests, commands, files, processes and ports, on a host port that moved.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
+
+use std::process::Output;
+
+use argus_tests::fixture::{IMAGE, LIMIT, engine};
+use argus_tests::{Controller, PortHolder, RunOptions};
+use serde_json::Value;
+
+/// A store with the state in a file. `POST` creates an order, and `GET` shows the last one.
+const SERVICE: &str = r#"#!/bin/sh
+last=$(cat /tmp/last 2>/dev/null || echo 0)
+if [ "$REQUEST_METHOD" = POST ]; then
+  last=$((last + 1))
+  echo $last > /tmp/last
+  printf 'Status: 201 Created\r\nContent-Type: application/json\r\n\r\n{"order": {"id": %s, "tags": ["new"]}}' $last
+else
+  printf 'Content-Type: application/json\r\n\r\n{"orders": [{"id": %s}], "query": "%s"}' $last "$QUERY_STRING"
+fi
+"#;
+
+const ORDERS: &str = r#"name: Orders
+sequential: true
+variables: { store: 'http://localhost:18940/cgi-bin/orders', run: 'r-{{uuid}}' }
+setup:
+  - waitHealthy:
+  - waitForPort: { port: 18940, timeout: 30s }
+  - { name: clean, exec: { container: yaml-web, command: 'rm -f /tmp/last /tmp/seen' } }
+  - { name: unmet, exec: { container: yaml-web, command: 'exit 3' } }
+cases:
+  - name: create
+    request: { method: POST, url: '{{store}}', body: { item: book } }
+    save: { id: order.id }
+    expect: { status: [200, 201], headers: { content-type: { contains: json } }, body: { order: { id: 1, tags: { contains: new } } } }
+  - name: list
+    request: { method: GET, path: '/cgi-bin/orders?run={{run}}' }
+    expect: { status: 200, body: { orders: { some: { id: { gte: 1 } } }, query: { startsWith: run=r- } }, expr: body.orders.0.id == 1 }
+  - { name: redirect, request: { method: GET, url: 'http://127.0.0.1:18940/docs' }, expect: { status: 200, headers: { location: { exists: false } } } }
+  - { name: state, exec: { container: yaml-web, command: 'echo "last: $(cat /tmp/last)"' }, expect: { exitCode: 0, output: { contains: 'last: {{id}}' } } }
+  - { name: default container, exec: { command: 'hostname >&2; exit 4' }, expect: { exitCode: 4, output: { length: '==1' } } }
+  - { name: service name, exec: { container: web, command: 'sleep 600 & echo started' }, expect: { output: { matches: ^started$ } } }
+  - { name: file, file: { container: yaml-web, path: /tmp/last, exists: true, contains: '{{id}}', size: '>0', permissions: '-rw-r--r--' } }
+  - { name: no file, file: { container: yaml-web, path: /tmp/none, exists: false } }
+  - { name: process, process: { container: yaml-web, name: httpd, running: true, count: '>=1' } }
+  - { name: port, port: { container: yaml-web, port: 8080 } }
+  - { name: no port, port: { port: 1, listening: false } }
+  - { name: retried, exec: { command: 'test -e /tmp/seen || { touch /tmp/seen; exit 1; }' }, retry: { maxAttempts: 3, delay: 100ms } }
+  - { name: tolerated, request: { url: 'http://localhost:1/' }, ignoreError: true }
+teardown:
+  - { name: last, exec: { container: yaml-web, command: 'touch /tmp/torn-down' } }
+"#;
+
+const BROKEN: &str = r"name: Broken
+sequential: true
+cases:
+  - { name: good, request: { path: /healthz }, expect: { status: 200 } }
+  - name: bad
+    request: { method: GET, path: /cgi-bin/orders, headers: { Authorization: 'Bearer hunter22' } }
+    expect: { status: 418, body: { orders: { length: 9 } } }
+  - { name: never, request: { path: /healthz } }
+";
+
+const PAGES: &str = r"name: Pages
+sequential: true
+cases:
+  - { name: page, browser: { action: goto, url: / } }
+  - { name: after, request: { path: /healthz }, expect: { status: 200 } }
+";
+
+fn spec() -> String {
+    let script = SERVICE.replace('\n', "\n        ");
+    format!(
+        r#"version: "1"
+project: {{ name: yaml }}
+service:
+  name: web
+  image: {IMAGE}
+  command:
+    - sh
+    - -c
+    - |
+        mkdir -p /www/cgi-bin /www/docs && cp /www/index.html /www/docs/ && cat > /www/cgi-bin/orders <<'END'
+        {script}
+        END
+        chmod +x /www/cgi-bin/orders && exec httpd -f -p 8080 -h /www
+  container:
+    name: yaml-web
+    ports: ["18940:8080"]
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+tests:
+  suites:
+    - {{ name: Orders, id: orders, file: suites/orders.yaml }}
+    - {{ name: Broken, id: broken, file: suites/broken.yaml }}
+    - {{ name: Pages, id: pages, file: suites/pages.yaml, runner: yaml }}
+    - {{ name: Invalid, id: invalid, file: suites/invalid.yaml }}
+"#
+    )
+}
+
+fn output(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+/// Verdicts of the cases of a suite, with the number of attempts.
+fn verdicts(suite: &Value) -> Vec<String> {
+    let cases = suite["attempts"][0]["cases"].as_array();
+    let verdict = |case: &Value| {
+        let text = |key: &str| case[key].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", text("name"), text("result"), case["attempts"])
+    };
+    cases.into_iter().flatten().map(verdict).collect()
+}
+
+#[test]
+fn yaml_suites_run_with_the_verdicts_of_their_format() {
+    let engine = engine();
+    // The requested port is taken, so the service gets another one.
+    let _holder = PortHolder::silent(engine, 18940);
+    let argus = Controller::start(engine, RunOptions::default());
+    for (name, text) in [
+        ("orders", ORDERS),
+        ("broken", BROKEN),
+        ("pages", PAGES),
+        ("invalid", "name: Invalid\ncases: none\n"),
+    ] {
+        argus.write_spec(&format!("suites/{name}.yaml"), text);
+    }
+    argus.write_spec("e2e.yaml", &spec());
+    argus.wait_ready("yaml", LIMIT);
+    let ran = argus.cli(&["test", "run", "yaml", "-o", "json"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
+    let report: Value = serde_json::from_slice(&ran.stdout).expect("a report");
+    let suites = report["suites"].as_array().expect("suites");
+    let results: Vec<String> = suites
+        .iter()
+        .map(|suite| format!("{} {}", suite["name"], suite["result"]))
+        .collect();
+    assert_eq!(
+        results,
+        [
+            r#""invalid" "failed""#,
+            r#""orders" "passed""#,
+            r#""broken" "failed""#,
+            r#""pages" "skipped""#
+        ],
+        "{report:#}"
+    );
+    let [_, orders, broken, pages] = suites.as_slice() else {
+        panic!("{report:#}");
+    };
+    assert_eq!(
+        verdicts(orders),
+        [
+            "create passed 1",
+            "list passed 1",
+            "redirect passed 1",
+            "state passed 1",
+            "default container passed 1",
+            "service name passed 1",
+            "file passed 1",
+            "no file passed 1",
+            "process passed 1",
+            "port passed 1",
+            "no port passed 1",
+            "retried passed 2",
+            "tolerated (error ignored) passed 1",
+        ],
+        "{report:#}"
+    );
+    assert_eq!(orders["attempts"][0]["notes"][0]["step"], "unmet", "{orders:#}");
+    engine.docker_ok(&["exec", "yaml-web", "test", "-e", "/tmp/torn-down"]);
+
+    assert_eq!(
+        verdicts(broken),
+        ["good passed 1", "bad failed 1", "never skipped 0"],
+        "{broken:#}"
+    );
+    let bad = &broken["attempts"][0]["cases"][1];
+    assert_eq!(
+        bad["failures"][0]["message"], "expected `status` to be `418`, got `200`",
+        "{bad:#}"
+    );
+    assert_eq!(bad["failures"][1]["at"], "body.orders", "{bad:#}");
+    assert_eq!(
+        (&bad["line"], &bad["exchange"]["received"]["status"]),
+        (&5.into(), &200.into()),
+        "{bad:#}"
+    );
+    assert!(!report.to_string().contains("hunter22"), "{bad:#}");
+    assert_eq!(
+        verdicts(pages),
+        ["page unsupported 0", "after passed 1"],
+        "{pages:#}"
+    );
+
+    let error = output(&ran);
+    assert!(error.contains("suites/invalid.yaml:2:8"), "{error}");
+    // A skipped case is not a pass, unless the user accepts it.
+    let pages = argus.cli(&["test", "run", "yaml", "--suite", "pages"]);
+    assert_eq!(pages.status.code(), Some(1), "{}", output(&pages));
+    assert!(
+        output(&pages).contains("not supported: steps with `browser`"),
+        "{}",
+        output(&pages)
+    );
+    let accepted = argus.cli(&["test", "run", "yaml", "--suite", "pages", "--allow-skipped"]);
+    assert!(accepted.status.success(), "{}", output(&accepted));
+    let failed = argus.cli(&["test", "run", "yaml", "--suite", "broken"]);
+    assert!(
+        output(&failed)
+            .contains("failed bad (suites/broken.yaml:5)\n    expected `status` to be `418`, got `200`"),
+        "{}",
+        output(&failed)
+    );
+}
+
+#[test]
+fn suite_with_a_time_limit_ends_and_tears_down() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let suite = r"name: Slow
+cases:
+  - { name: slow, delay: 600s, request: { path: / } }
+  - { name: later, request: { path: / } }
+teardown:
+  - { name: last, exec: { command: 'touch /tmp/torn-down' } }
+";
+    argus.write_spec("slow.yaml", suite);
+    let spec = format!(
+        "project: {{ name: slow }}\nservice: {{ name: web, image: {IMAGE}, container: {{ name: slow-web }} }}\ntests: {{ suites: [{{ name: slow, file: slow.yaml }}] }}\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    argus.wait_ready("slow", LIMIT);
+    let ran = argus.cli(&["test", "run", "slow", "--ttl", "2s", "-o", "json"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
+    let report: Value = serde_json::from_slice(&ran.stdout).expect("a report");
+    let suite = &report["suites"][0];
+    assert_eq!(
+        verdicts(suite),
+        ["slow failed 1", "later skipped 0"],
+        "{report:#}"
+    );
+    assert_eq!(suite["attempts"][0]["timedOut"], true, "{report:#}");
+    engine().docker_ok(&["exec", "slow-web", "test", "-e", "/tmp/torn-down"]);
+}
+
+#[test]
+fn validate_reports_mistakes_in_suite_files() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let folder = argus.state.join("checked");
+    std::fs::create_dir_all(folder.join("suites")).expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file");
+    write("e2e.yaml", &spec());
+    write("suites/orders.yaml", ORDERS);
+    write(
+        "suites/broken.yaml",
+        "name: Broken\ncases:\n  - request: { path: /, mehtod: PUT }\n",
+    );
+    write("suites/invalid.yaml", "name: Invalid\ncases: none\n");
+    let spec = folder.join("e2e.yaml");
+    let checked = argus.cli(&["validate", spec.to_str().expect("a path")]);
+    let text = output(&checked);
+    assert_eq!(checked.status.code(), Some(3), "{text}");
+    for part in [
+        "suites/orders.yaml: ok suite `Orders`, 13 cases",
+        "suites/broken.yaml:3:25",
+        "did you mean `method`?",
+        "suites/invalid.yaml:2:8",
+        "suites/invalid.yaml: rejected (1 error)",
+        "suites/pages.yaml",
+        "e2e.yaml: ok environment `yaml`",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
