@@ -105,13 +105,12 @@ pub fn describe_results(targets: &[Target], results: &[TargetResult]) -> BTreeMa
     let mut described = BTreeMap::new();
     for (target, result) in targets.iter().zip(results) {
         let dns_error = result.error.as_ref().filter(|error| error.is_dns_error());
-        let dns = match dns_error {
-            Some(error) => format!("{}: {}", error.word(), error.describe()),
-            None => {
-                let addresses: Vec<String> = result.addresses.iter().map(ToString::to_string).collect();
-                addresses.join(", ")
-            }
+        let addresses = || {
+            let addresses: Vec<String> = result.addresses.iter().map(ToString::to_string).collect();
+            addresses.join(", ")
         };
+        let describe = |error: &LinkError| format!("{}: {}", error.word(), error.describe());
+        let dns = dns_error.map_or_else(addresses, describe);
         described.insert(format!("dns {}", target.host), dns);
         if let Some(port) = target.port.filter(|_| dns_error.is_none()) {
             let tcp = match &result.error {

@@ -119,8 +119,8 @@ impl MemoryPeaks {
                 return None;
             }
             run.sample();
-            let high = run.change_of_use()?;
-            let high = high.map(|(used, limit)| MemoryUse { used, limit, at: now });
+            let (used, limit) = run.changed_use()?;
+            let high = run.is_high.then_some(MemoryUse { used, limit, at: now });
             Some(WatchEvent::MemoryHigh(id.clone(), high))
         });
         changed.collect()
@@ -154,8 +154,8 @@ impl Run {
         self.peak = self.peak.max(now);
     }
 
-    /// Use and limit if the use became high, `Some(None)` if it is normal again, and `None` without a change.
-    fn change_of_use(&mut self) -> Option<Option<(u64, u64)>> {
+    /// Use and limit if the use became high, or normal again.
+    fn changed_use(&mut self) -> Option<(u64, u64)> {
         let limit = self.limit?;
         // The kernel frees this cache before it refuses memory.
         let used = self
@@ -169,7 +169,7 @@ impl Run {
         let is_high = u128::from(used) * 100 > u128::from(limit) * u128::from(percent);
         let has_changed = is_high != self.is_high;
         self.is_high = is_high;
-        has_changed.then(|| is_high.then_some((used, limit)))
+        has_changed.then_some((used, limit))
     }
 
     fn read(&self, file: &str) -> Option<u64> {

@@ -247,10 +247,7 @@ impl<B: Backend> ConnectivityTask<B> {
                 return;
             }
         };
-        if !check.is_worth_repeating() {
-            schedule.failed_checks = 0;
-            schedule.due = None;
-        } else {
+        if check.is_worth_repeating() {
             let pause = RETRY_DELAYS[schedule.failed_checks.min(RETRY_DELAYS.len() - 1)];
             schedule.failed_checks += 1;
             schedule.due = Some(self.clock.now() + pause);
@@ -258,6 +255,9 @@ impl<B: Backend> ConnectivityTask<B> {
             if schedule.failed_checks == 1 {
                 return;
             }
+        } else {
+            schedule.failed_checks = 0;
+            schedule.due = None;
         }
         let is_equal = |last: &&mut ConnectivityCheck| {
             last.is_current && last.key == check.key && last.link_results == check.link_results

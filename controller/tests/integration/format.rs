@@ -16,7 +16,7 @@ struct Verdict {
     diagnostics: Value,
 }
 
-/// Validates a file next to a Dockerfile, an API document and a `.env` file.
+/// Validates a file next to a Dockerfile, an API document, suites and a `.env` file.
 fn validate(text: &str) -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
@@ -25,6 +25,10 @@ fn validate(text: &str) -> Verdict {
     write("Dockerfile", "FROM scratch");
     write("api.yaml", API);
     write(".env", "WHO=ann\nTAG=v1\nPORT=18080\n");
+    fs::create_dir(dir.path().join("tests")).unwrap();
+    for suite in ["tests/basic.yaml", "tests/a.yaml", "t.yaml"] {
+        write(suite, "name: a\ncases: [{ name: b, request: { path: / } }]\n");
+    }
     write("e2e.yaml", text);
     let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {

@@ -158,7 +158,7 @@ project: {{ name: {env} }}
 resilience: {{ preflight: {{ diskSpaceThreshold: {free} }} }}
 tests:
   suites:
-    - {{ name: Page, id: page, runner: shell, command: 'busybox wget -q -O /dev/null "$ARGUS_WEB_URL/etc/passwd"' }}
+    - {{ name: Page, id: page, runner: shell, command: 'busybox wget -q -O /dev/null "$ARGUS_WEB_URL/bin/busybox"' }}
 services:
   db:
     image: {IMAGE}

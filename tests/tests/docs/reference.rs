@@ -165,7 +165,7 @@ fn journal_page_has_every_field_of_a_record() {
             .cloned()
             .collect::<Vec<_>>()
     };
-    let intent = json!({ "kind": "intent", "environment": "shop", "cause": "why", "subject": { "kind": "network", "environment": "shop" },
+    let intent = json!({ "kind": "intent", "environment": "shop", "cause": "why", "correlationId": "A", "subject": { "kind": "network", "environment": "shop" },
         "action": { "verb": "create-network", "name": "shop" } });
     let result = json!({ "kind": "result", "of": 1, "environment": "shop", "verb": "start-container", "outcome": "failed",
         "code": "PORT_CONFLICT", "ms": 7 });

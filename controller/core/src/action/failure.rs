@@ -38,9 +38,6 @@ pub struct ActionFailure {
     /// Arguments of the call.
     #[serde(default)]
     pub call: Box<CallArgs>,
-    /// Limits of the retries.
-    #[serde(skip)]
-    pub retries: RetrySettings,
 }
 
 /// A failed attempt of an action.
@@ -53,7 +50,7 @@ pub struct FailedAttempt {
     pub error: String,
 }
 
-/// A call: its identifier, its arguments and its deadline.
+/// Identifier, arguments and limits of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallArgs {
@@ -65,6 +62,9 @@ pub struct CallArgs {
     /// Deadline of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
+    /// Limits of its retries.
+    #[serde(skip)]
+    pub retries: RetrySettings,
 }
 
 impl ActionFailure {
@@ -88,7 +88,7 @@ impl ActionFailure {
 
     /// True if the action failed as often in a row as it may be retried quickly.
     fn is_spent(&self) -> bool {
-        self.attempts >= self.retries.action_attempts
+        self.attempts >= self.call.retries.action_attempts
     }
 
     /// True if the failure lasts for 30 s or has spent its budget of attempts. The breaker of the engine decides about failures of
@@ -129,7 +129,8 @@ impl ActionFailure {
             let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
             Some(self.at + backoff::jittered(delay, jitter_key, self.attempts))
         };
-        let recheck = Some(self.at + backoff::jittered(self.retries.slow_action, jitter_key, self.attempts));
+        let recheck =
+            Some(self.at + backoff::jittered(self.call.retries.slow_action, jitter_key, self.attempts));
         match &self.error {
             ActionError::Unknown(_)
             | ActionError::TimedOut(_)
@@ -196,8 +197,10 @@ mod tests {
                 at: Timestamp(0),
                 attempts,
                 earlier: Vec::new(),
-                call: Box::default(),
-                retries,
+                call: Box::new(CallArgs {
+                    retries,
+                    ..CallArgs::default()
+                }),
             };
             let at = failure.retry_at("a").unwrap();
             (at.0 + 9_000) / 18_000 * 18
@@ -243,7 +246,6 @@ mod tests {
                 attempts,
                 earlier: Vec::new(),
                 call: Box::default(),
-                retries: RetrySettings::default(),
             };
             assert!(!failure.needs_change());
             let seconds = failure.retry_at("image").unwrap().0 / 1_000;

@@ -71,7 +71,7 @@ struct Finder<'a> {
     found: Obstacles,
 }
 
-impl<'a> Finder<'a> {
+impl Finder<'_> {
     fn visit(&mut self, env: &EnvName, observed: &Observed) {
         let is_foreign = |container: &&Container| !container.is_made_by(&self.identity.controller);
         let containers = observed.containers.values().map(AsRef::as_ref);

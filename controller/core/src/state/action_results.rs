@@ -337,8 +337,8 @@ impl PlannerState {
                 id: id.to_owned(),
                 arguments: step.action.arguments(),
                 deadline: deadlines.of(&step.action),
+                retries: self.retries,
             }),
-            retries: self.retries,
         };
         self.action_failures.insert(subject.clone(), failure);
     }

@@ -276,6 +276,10 @@ mod rfc3339 {
         Text(String),
     }
 
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde calls it with a reference"
+    )]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(at)
     }

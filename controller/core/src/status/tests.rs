@@ -29,7 +29,6 @@ use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
-use crate::retry::RetrySettings;
 use crate::secrets::Secrets;
 use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
@@ -377,7 +376,6 @@ impl Shop {
                 id: "ACTION".to_owned(),
                 ..CallArgs::default()
             }),
-            retries: RetrySettings::default(),
         }
     }
 }
@@ -561,7 +559,6 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
         at: NOW,
         attempts: 1,
         call: Box::default(),
-        retries: RetrySettings::default(),
     };
     let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {
         shop.previous = previous;

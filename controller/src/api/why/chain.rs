@@ -293,11 +293,8 @@ fn format_last_lines(stream: &str, lines: &[String]) -> Option<String> {
     Some(match lines {
         [line] => format!("last line on {stream}: {}", line.trim_end()),
         lines => {
-            let all: String = lines
-                .iter()
-                .map(|line| format!("\n{}", line.trim_end()))
-                .collect();
-            format!("last lines on {stream}:{all}")
+            let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+            format!("last lines on {stream}:\n{}", lines.join("\n"))
         }
     })
 }

@@ -26,7 +26,10 @@ fn make_foreign_image(tag: &str) {
     let mut program = fs::read(busybox).expect("busybox");
     program[MACHINE].copy_from_slice(&UNKNOWN_MACHINE);
     let mut tree = Tree::new();
-    tree.bytes("bin/app", &program, 0o755);
+    // The init process tries the shell of the image next, which such an image has for the same architecture.
+    for path in ["bin/app", "bin/sh"] {
+        tree.bytes(path, &program, 0o755);
+    }
     engine().import(tag, &tree.done(), &[r#"CMD ["/bin/app"]"#]);
 }
 
