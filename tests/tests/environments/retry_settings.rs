@@ -21,9 +21,9 @@ fn error<'s>(status: &'s Value, code: &str) -> Option<&'s Value> {
 fn action_is_retried_slowly_until_its_cause_ends() {
     let engine = engine();
     engine.docker_ok(&["create", "--name", "budget-web", "busybox:local", "true"]);
-    let args = ["--action-attempts", "2", "--action-retry-interval", "1h"];
+    let flags = ["--action-attempts", "2", "--action-retry-interval", "1h"];
     let options = RunOptions {
-        args: args.map(str::to_owned).into(),
+        args: flags.map(str::to_owned).into(),
         ..RunOptions::default()
     };
     let (proxy, argus) = proxied_with(engine, "budget", options);
