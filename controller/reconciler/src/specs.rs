@@ -34,6 +34,7 @@ pub mod location;
 pub mod registry;
 pub mod scan;
 pub mod source;
+mod stamp;
 mod symlinks;
 pub mod sync_barrier;
 

@@ -9,7 +9,7 @@ use argus_core::time::Timestamp;
 /// Minimum time between the two reads.
 pub const MIN_GAP: Duration = Duration::from_millis(200);
 
-/// What confirms the contents of a read.
+/// Read that confirms the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
     /// This read: the file is whole.

@@ -10,7 +10,7 @@ use argus_core::desired::excluded::{ContextEntry, Excluded};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
-use super::scan::Stamp;
+use super::stamp::Stamp;
 
 /// Maximum number of entries of a context.
 const MAX_ENTRIES: usize = 50_000;

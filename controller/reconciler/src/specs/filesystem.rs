@@ -1,4 +1,4 @@
-//! Kinds of file systems: only on local ones do notifications and times tell of every write.
+//! Kinds of file systems: only local ones report every write by notifications and times.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Scan of the specs folder: lists the spec files, and reads those that changed.
 
 use std::collections::BTreeMap;
-use std::fs::{File, FileType, Metadata};
+use std::fs::{File, FileType};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::filesystem;
 use super::source::SpecSource;
+use super::stamp::Stamp;
 use super::symlinks::SymlinkPolicy;
 
 pub use argus_core::desired::excluded::is_spec_name;
@@ -21,35 +22,6 @@ pub use argus_core::desired::excluded::is_spec_name;
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of spec files.
 pub const MAX_FILES: usize = 5_000;
-
-/// Metadata of a file before its read. Equal stamps mean equal contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    dev: u64,
-    ino: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-    size: u64,
-}
-
-impl Stamp {
-    /// Stamp of this metadata.
-    pub fn of(meta: &Metadata) -> Self {
-        Self {
-            dev: meta.dev(),
-            ino: meta.ino(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-            size: meta.size(),
-        }
-    }
-
-    /// Time of the last change of the file or its metadata, which no process can set.
-    fn changed_at(self) -> Timestamp {
-        let (seconds, nanos) = self.changed;
-        Timestamp(seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000))
-    }
-}
 
 /// Contents of a file with their hash.
 #[derive(Debug, Clone, PartialEq, Eq)]

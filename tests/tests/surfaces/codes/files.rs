@@ -4,7 +4,7 @@ use std::fs;
 
 use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::case::Case;
 use super::{queries, registry};
@@ -141,11 +141,11 @@ fn file_and_image_rejections_are_reported_alike() {
         (&refused["class"], &refused["retryable"]),
         (&json!("human"), &json!(false))
     );
-    let limited = error("codes-built-busy");
-    assert_eq!(
-        (&limited["class"], &limited["retryable"]),
-        (&json!("transient"), &json!(true))
-    );
+    // While a retry is in flight, the status does not show its error.
+    let is_limited = |status: &Value| status["errors"][0]["class"] == "transient";
+    let limited = argus.wait_status("codes-built-busy", LIMIT, "reports the limit", is_limited);
+    let limited = &limited["errors"][0];
+    assert_eq!(limited["retryable"], true);
     assert!(
         limited["details"]["log"]
             .as_str()
