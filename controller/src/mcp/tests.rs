@@ -318,6 +318,7 @@ fn every_error_matches_every_output_schema() {
     // The official TypeScript client validates error results as well.
     for code in Code::ALL {
         let error = StructuredError::new(*code, "x")
+            .controller("01M7ZT8NQ3JK5CY13HJAQAYAWR")
             .environment("shop")
             .service("api")
             .details(json!({ "x": 1 }))

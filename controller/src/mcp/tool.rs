@@ -153,11 +153,18 @@ fn or_error(mut schema: JsonObject) -> Arc<JsonObject> {
     if let Some(variants) = schema.remove("oneOf") {
         output["oneOf"] = variants;
     }
+    // An output and an error can have a field of this name, with different types.
+    if let Some(Value::Object(properties)) = schema.get_mut("properties")
+        && let Some(controller) = properties.shift_remove("controller")
+    {
+        output["properties"] = json!({ "controller": controller });
+    }
     let text = json!({ "type": "string" });
     let error = json!({
         "title": "error",
         "description": "with `isError`: the structured error, as described by `argus schema error`",
         "properties": {
+            "controller": text,
             "code": text,
             "message": text,
             "retryable": { "type": "boolean" },

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use argus_core::action::{Action, Step, Subject};
@@ -78,6 +78,8 @@ pub struct EvidenceStore {
     clock: Clock,
     /// Time of the last sweep, in milliseconds since the epoch.
     swept: Arc<AtomicI64>,
+    /// Lock of changes of stored evidence.
+    changes: Arc<Mutex<()>>,
 }
 
 impl EvidenceStore {
@@ -87,6 +89,7 @@ impl EvidenceStore {
             state_dir,
             clock,
             swept: Arc::default(),
+            changes: Arc::default(),
         }
     }
 

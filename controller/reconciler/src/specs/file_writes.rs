@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind, RenameMode};
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind, RenameMode};
 
 /// Time after the last write of an open file after which its writer counts as silent: two equal reads then suffice.
 const SILENT: Duration = Duration::from_secs(5);
@@ -41,12 +41,10 @@ pub(super) enum WriteEvent {
 }
 
 impl WriteEvent {
-    /// Effect of an event; `None` if it is no write.
+    /// Effect of an event; `None` if it is no write. The creation of a file is none: a link is never closed.
     pub(super) fn of(event: EventKind) -> Option<Self> {
         match event {
-            EventKind::Modify(ModifyKind::Data(_)) | EventKind::Create(CreateKind::File) => {
-                Some(Self::Written)
-            }
+            EventKind::Modify(ModifyKind::Data(_)) => Some(Self::Written),
             EventKind::Modify(ModifyKind::Name(RenameMode::To))
             | EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Self::Completed),
             EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {

@@ -151,7 +151,9 @@ impl SpecLoader {
             let by = if self.is_being_written(path, real, now) {
                 Confirmation::NoRead
             } else if current.depends_on_file_alone(known)
-                && (self.is_complete(path, real, &completed) || is_unchanged(&scan, path, now))
+                && scan.changed_at.get(path).is_some_and(|changed_at| {
+                    now.since(*changed_at) >= MIN_GAP || self.is_complete(path, real, &completed)
+                })
             {
                 Confirmation::ThisRead
             } else {
@@ -280,12 +282,6 @@ impl SpecLoader {
         }
         entry.1
     }
-}
-
-/// Returns true if the file did not change for as long as two reads are apart.
-fn is_unchanged(scan: &Scan, path: &Path, now: Timestamp) -> bool {
-    let changed_at = scan.changed_at.get(path);
-    changed_at.is_some_and(|changed_at| now.since(*changed_at) >= MIN_GAP)
 }
 
 /// Reports whether a file may exist: it was listed, or its folder could not be listed completely.

@@ -63,7 +63,7 @@ pub struct Scan {
     pub files: BTreeMap<PathBuf, Contents>,
     /// Path without links of each spec file, as of the check of its links.
     pub resolved: BTreeMap<PathBuf, PathBuf>,
-    /// Time of the last change of each file on a local file system.
+    /// Time of the last change of each file on a local file system, unless the file changed during its read.
     pub changed_at: BTreeMap<PathBuf, Timestamp>,
     /// Folders whose changes matter (the specs folder, its subfolders and the folders of linked files) with device and
     /// inode, which identify a replaced folder.
@@ -127,15 +127,12 @@ impl Scanner {
             let resolved = symlinks.resolve(&path);
             let target = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
             if let Some(entry) = read_entry(&self.source.folder.join(&path), resolved, known) {
-                let folder = target.as_deref().and_then(Path::parent);
+                let folder = folder_of(target.as_ref());
                 if let Some(folder) = folder.filter(|folder| !self.source.is_state(folder)) {
                     watch_target(folder, &mut scan.folders);
                 }
-                if target
-                    .as_deref()
-                    .and_then(Path::parent)
-                    .is_some_and(filesystem::is_local)
-                {
+                let is_local = || folder_of(target.as_ref()).is_some_and(filesystem::is_local);
+                if is_unchanged_since(&self.source.folder.join(&path), entry.0) && is_local() {
                     scan.changed_at.insert(path.clone(), entry.0.changed_at());
                 }
                 scan.resolved.extend(target.map(|target| (path.clone(), target)));
@@ -146,6 +143,15 @@ impl Scanner {
         self.read = read;
         Ok(scan)
     }
+}
+
+fn folder_of(file: Option<&PathBuf>) -> Option<&Path> {
+    file.and_then(|file| file.parent())
+}
+
+/// Returns true if the file still has this stamp, after its read.
+fn is_unchanged_since(path: &Path, stamp: Stamp) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| Stamp::of(&meta) == stamp)
 }
 
 /// Adds the folder of a linked file, whose changes no listed folder shows.

@@ -79,7 +79,10 @@ impl McpFixture {
     /// The response to one call.
     pub(crate) fn call(&self, over: Over, tool: &str, arguments: &Value) -> Value {
         let answers = self.run_steps(over, &[json!({ "call": tool, "arguments": arguments })]);
-        answers[0]["result"].clone()
+        let result = answers[0].get("result");
+        result
+            .unwrap_or_else(|| panic!("{tool}: {:#}", answers[0]))
+            .clone()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::PoisonError;
 
 use argus_core::action::{Action, Step};
 use argus_core::failed_run::{FailureKind, Stopper};
@@ -25,7 +26,7 @@ impl EvidenceStore {
         }
         if let Some((folder, facts)) = self.describe(step, &Evidence::default(), secrets) {
             let found = diagnosis.clone();
-            run_blocking(move || attach(&folder, &facts, found)).await;
+            self.change(move || attach(&folder, &facts, found)).await;
         }
         diagnosis
     }
@@ -43,7 +44,7 @@ impl EvidenceStore {
             .join(environment.as_str())
             .join(service.as_str());
         let (id, now) = (id.to_string(), self.clock.now().to_string());
-        run_blocking(move || {
+        self.change(move || {
             let Some(newest) = folders(&runs).into_iter().max_by_key(|run| number(run)) else {
                 return Ok(());
             };
@@ -60,13 +61,19 @@ impl EvidenceStore {
         })
         .await;
     }
-}
 
-async fn run_blocking(job: impl FnOnce() -> io::Result<()> + Send + 'static) {
-    if let Ok(Err(error)) = tokio::task::spawn_blocking(job).await
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, "cannot add facts to the evidence");
+    /// Runs a change of stored facts, one at a time.
+    async fn change(&self, job: impl FnOnce() -> io::Result<()> + Send + 'static) {
+        let changes = self.changes.clone();
+        let job = move || {
+            let _one_writer = changes.lock().unwrap_or_else(PoisonError::into_inner);
+            job()
+        };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(job).await
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "cannot add facts to the evidence");
+        }
     }
 }
 
