@@ -39,6 +39,11 @@ fn translate(pattern: &str) -> Result<String, &'static str> {
             '\\' => {
                 let escaped = letters.next().ok_or("it ends with `\\`")?;
                 translate_escape(escaped, &mut letters, is_class, &mut translated);
+                // After a class such as `\w`, `-` begins no range.
+                if is_class && is_shorthand(escaped) && letters.peek() == Some(&'-') {
+                    letters.next();
+                    translated.push_str(r"\-");
+                }
             }
             '[' if is_class => translated.push_str(r"\["),
             '[' => {
@@ -66,6 +71,7 @@ fn translate(pattern: &str) -> Result<String, &'static str> {
                 translated.push(letter);
             }
             '-' if is_class && letters.peek() == Some(&'-') => translated.push_str(r"\-"),
+            '-' if is_class && begins_shorthand(&letters) => translated.push_str(r"\-"),
             '.' if !is_class => translated.push_str(r"[^\n\r\u{2028}\u{2029}]"),
             '$' if !is_class => translated.push_str(r"\z"),
             '(' if !is_class && letters.peek() == Some(&'?') => {
@@ -94,6 +100,16 @@ fn translate(pattern: &str) -> Result<String, &'static str> {
         }
     }
     Ok(translated)
+}
+
+/// Returns true for the letters of `\d`, `\w`, `\s` and their opposites.
+fn is_shorthand(escaped: char) -> bool {
+    "dDwWsS".contains(escaped)
+}
+
+fn begins_shorthand(rest: &std::iter::Peekable<std::str::Chars<'_>>) -> bool {
+    let mut rest = rest.clone();
+    rest.next() == Some('\\') && rest.next().is_some_and(is_shorthand)
 }
 
 /// Returns true if the `{` begins the bounds of a repetition.
@@ -159,6 +175,8 @@ fn translate_escape(
             None => write!(translated, r"\\c"),
         },
         escaped if escaped.is_ascii_alphanumeric() => write!(translated, "{escaped}"),
+        // `\<` and `\>` are boundaries of words in the library.
+        '<' | '>' => write!(translated, "{escaped}"),
         escaped if escaped.is_ascii_punctuation() => write!(translated, "\\{escaped}"),
         escaped => write!(translated, "{escaped}"),
     };
@@ -196,6 +214,13 @@ mod tests {
             ("]", "]", true),
             (r"\$5", "$5", true),
             (r"^[^\s@]+$", "a b", false),
+            (r"^[\w-\.]+@([\w-]+\.)+[\w-]{2,4}$", "a-b.c@shop.test", true),
+            (r"^[\w-\.]+@([\w-]+\.)+[\w-]{2,4}$", "a,c@shop.test", false),
+            (r"^[\w-z]+$", "a-z", true),
+            (r"^[\w-z]+$", "a.z", false),
+            (r"^[+-\d]+$", "-1", true),
+            (r"^[\s-a]+$", " -a", true),
+            (r"\<html\>", "<html>", true),
         ];
         for (pattern, text, wanted) in cases {
             assert_eq!(is_match(pattern, text), Ok(wanted), "{pattern} on {text:?}");
