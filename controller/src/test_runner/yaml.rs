@@ -15,8 +15,8 @@ use argus_crds::status::EnvironmentStatus;
 use argus_docker::Docker;
 use argus_reconciler::clock;
 use argus_suite::{
-    Action, CaseResult, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry, Run,
-    RunReport, SuiteFile, Work, actual_port,
+    Action, CaseResult, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry,
+    Run, RunReport, SuiteFile, Work, actual_port,
 };
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -269,7 +269,10 @@ impl Driver<'_> {
                 self.context
                     .container_id(name, status.as_ref().unwrap_or(&self.environment.status))
             };
-            outputs.push(command::run(docker, find, name, command).await);
+            outputs.push(match command::run(docker, find, name, command).await {
+                Err(reason) if check.is_exec() => CommandOutput::failed(reason),
+                ran => ran?,
+            });
         }
         Ok(Reply::Outputs(outputs))
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use self::outputs::{CONTENT_KEYS, STAT_KEYS, check_exec, check_file, check_process, is_listening};
 use crate::check::{Check, Failure, failures};
 use crate::problem::{Problem, map_field, required_text, text_field, time_field};
-use crate::value::{is_truthy, shown, to_number};
+use crate::value::{is_truthy, shortened, shown, to_number};
 
 /// Maximum time of an `exec` step.
 const EXEC_LIMIT: Duration = Duration::from_secs(15);
@@ -37,7 +37,7 @@ pub struct ContainerCheck {
 pub struct ContainerCommand {
     /// Program and arguments.
     pub words: Vec<String>,
-    /// Maximum time. At this time the driver reports exit code 1.
+    /// Maximum time.
     pub limit: Duration,
 }
 
@@ -72,6 +72,15 @@ enum Kind {
 }
 
 impl CommandOutput {
+    /// Output of a command that did not run.
+    pub fn failed(reason: String) -> Self {
+        Self {
+            exit_code: 1,
+            stdout: String::new(),
+            stderr: reason,
+        }
+    }
+
     /// Output as `expect.output` sees it: stdout, or after a failure stderr if stdout is empty.
     pub fn shown(&self) -> &str {
         let out = self.stdout.trim();
@@ -80,6 +89,13 @@ impl CommandOutput {
         } else {
             out
         }
+    }
+
+    /// Reason of a failure: stderr, or stdout if stderr is empty.
+    fn reason(&self) -> &str {
+        Some(self.stderr.trim())
+            .filter(|reason| !reason.is_empty())
+            .unwrap_or(self.stdout.trim())
     }
 }
 
@@ -149,7 +165,9 @@ impl ContainerCheck {
     pub(crate) fn port(step: &Map<String, Value>) -> Result<Self, Problem> {
         let port = map_field(step, "port")?;
         let number = read_port(port.get("port")).map_err(|message| Problem::new("port.port", message))?;
-        let script = "ss -tlnp 2>/dev/null || netstat -tlnp 2>/dev/null || cat /proc/net/tcp /proc/net/tcp6";
+        // The kernel has no `tcp6` without IPv6.
+        let script = "ss -tlnp 2>/dev/null || netstat -tlnp 2>/dev/null || \
+                      { cat /proc/net/tcp && { cat /proc/net/tcp6 2>/dev/null || true; }; }";
         let host = text_field(port, "port", "host")?.filter(|host| !host.is_empty());
         let listening = port.get("listening").filter(|listening| !listening.is_null());
         Ok(Self {
@@ -167,6 +185,12 @@ impl ContainerCheck {
         })
     }
 
+    /// Returns true for `exec`. The driver reports a command that did not run, or not within its limit, as
+    /// [`CommandOutput::failed`]. For other checks it is a failure, because the state is unknown.
+    pub fn is_exec(&self) -> bool {
+        matches!(self.kind, Kind::Exec { .. })
+    }
+
     /// Checks the outputs of the commands.
     pub fn assess(&self, outputs: &[CommandOutput]) -> Vec<Failure> {
         let none = CommandOutput::default();
@@ -175,7 +199,14 @@ impl ContainerCheck {
             Kind::Exec { expect } => check_exec(first, expect.as_ref()),
             Kind::File(file) => check_file(file, outputs),
             Kind::Process(process) => Ok(check_process(first, process)),
-            Kind::Port { port, .. } => return self.assess_port(is_listening(&first.stdout, *port)),
+            Kind::Port { port, .. } => {
+                let is_open = is_listening(&first.stdout, *port);
+                if !is_open && first.exit_code != 0 {
+                    let message = format!("cannot list the listening ports: {}", shortened(first.reason()));
+                    return vec![Failure::new(format!("port {port}"), message)];
+                }
+                return self.assess_port(is_open);
+            }
         };
         match checks {
             Ok(checks) => failures(checks),

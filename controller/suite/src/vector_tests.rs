@@ -461,6 +461,12 @@ fn process_and_port_vectors_have_their_verdicts() {
     }
     let no_ps = [output(127, "", "ps: not found")];
     check_outputs("process: { name: nginx, running: false }", &no_ps, "F");
+    let no_list = [output(1, "", "cat: can't open '/proc/net/tcp'")];
+    check_outputs("port: { port: 80, listening: false }", &no_list, "F");
+    let no_shell = [output(127, "exec: \"sh\": not found", "")];
+    check_outputs("file: { path: /a, exists: false }", &no_shell, "F");
+    let no_container = [output(1, "", "the container `a` does not exist")];
+    check_outputs("file: { path: /a, exists: false }", &no_container, "P");
 
     let ss = output(
         0,

@@ -15,36 +15,37 @@ const MAX_OUTPUT: usize = 1 << 20;
 /// open.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Runs a command in the container that `find` returns. It is found again if it was replaced.
+/// Runs a command in the container that `find` returns. It is found again if it was replaced. Without a container, the
+/// output is the failure.
+///
+/// # Errors
+/// The engine cannot run the command, or the command exceeds its time limit.
 pub(super) async fn run<F>(
     docker: &Docker,
     find: impl Fn() -> F,
     name: &str,
     command: &ContainerCommand,
-) -> CommandOutput
+) -> Result<CommandOutput, String>
 where
     F: Future<Output = Option<ContainerId>>,
 {
-    let failed = |reason: String| CommandOutput {
-        exit_code: 1,
-        stdout: String::new(),
-        stderr: reason,
-    };
     let attempts = async {
         for _ in 0..2 {
             let Some(id) = find().await else { break };
             match run_in(docker, &id, command).await {
                 Err(ActionError::Gone) => {}
-                Err(error) => return failed(error.to_string()),
-                Ok(output) => return output,
+                Err(error) => return Err(error.to_string()),
+                Ok(output) => return Ok(output),
             }
         }
-        failed(format!("the container `{name}` does not exist"))
+        Ok(CommandOutput::failed(format!(
+            "the container `{name}` does not exist"
+        )))
     };
     let ended = tokio::time::timeout(command.limit, attempts).await;
     ended.unwrap_or_else(|_| {
         let limit = humantime::format_duration(command.limit);
-        failed(format!("the command did not end within {limit}"))
+        Err(format!("the command did not end within {limit}"))
     })
 }
 
@@ -63,16 +64,16 @@ async fn run_in(
         input: _input,
         mut output,
     } = docker.start_exec(id, &command).await?;
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut streams = Streams::default();
     let mut ended = None;
     while ended.is_none() {
         match tokio::time::timeout(SILENCE, output.next()).await {
             Ok(None) => break,
             Ok(Some(part)) => {
                 let part = part?;
-                let stream: &mut Vec<u8> = if part.stderr { &mut stderr } else { &mut stdout };
-                let free = MAX_OUTPUT.saturating_sub(stream.len()).min(part.bytes.len());
-                stream.extend_from_slice(&part.bytes[..free]);
+                if !streams.push(part.stderr, &part.bytes) {
+                    return Ok(streams.exceeded());
+                }
             }
             // A running command has no exit code.
             Err(_) => ended = exec.exit_code().await.ok(),
@@ -82,10 +83,59 @@ async fn run_in(
         Some(code) => code,
         None => exec.exit_code().await?,
     };
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(CommandOutput {
-        exit_code,
-        stdout: text(stdout),
-        stderr: text(stderr),
-    })
+    Ok(streams.into_output(exit_code))
+}
+
+/// Output of a command until now.
+#[derive(Default)]
+struct Streams {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Streams {
+    /// Adds a part. Returns false if the stream is larger than [`MAX_OUTPUT`].
+    fn push(&mut self, is_stderr: bool, bytes: &[u8]) -> bool {
+        let stream = if is_stderr {
+            &mut self.stderr
+        } else {
+            &mut self.stdout
+        };
+        let free = MAX_OUTPUT - stream.len();
+        stream.extend_from_slice(&bytes[..free.min(bytes.len())]);
+        bytes.len() <= free
+    }
+
+    fn into_output(self, exit_code: i64) -> CommandOutput {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        CommandOutput {
+            exit_code,
+            stdout: text(self.stdout),
+            stderr: text(self.stderr),
+        }
+    }
+
+    /// A partial output fails, because a condition on missing text would hold.
+    fn exceeded(self) -> CommandOutput {
+        CommandOutput {
+            stderr: "the output exceeds 1 MiB".to_owned(),
+            ..self.into_output(1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_above_the_limit_fails_with_its_beginning() {
+        let mut streams = Streams::default();
+        assert!(streams.push(true, b"warning"));
+        assert!(streams.push(false, &vec![b'x'; MAX_OUTPUT]));
+        assert!(!streams.push(false, b"y"));
+        let output = streams.exceeded();
+        assert_eq!((output.exit_code, output.stdout.len()), (1, MAX_OUTPUT));
+        assert_eq!(output.stderr, "the output exceeds 1 MiB");
+    }
 }

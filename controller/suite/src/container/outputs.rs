@@ -98,6 +98,12 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
         let is_wanted = is_truthy(exists);
         let output = outputs.next();
         let is_there = output.is_some_and(|output| output.exit_code == 0);
+        // `test` exits with 1 for an absent file. Other codes mean that it did not run.
+        if let Some(output) = output.filter(|output| ![0, 1].contains(&output.exit_code)) {
+            let found = format!("`{}`", shortened(output.reason()));
+            checks.push(Check::new(&path, false, "to be testable".to_owned(), found));
+            return Ok(checks);
+        }
         let wanted = if is_wanted { "to exist" } else { "not to exist" };
         let found = match output.map(|output| output.stderr.trim()) {
             _ if is_there => "a file".to_owned(),
@@ -140,7 +146,7 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
                 checks.extend(check_content(&output.stdout, file, &path)?);
             }
             output => {
-                let reason = output.map(CommandOutput::shown).unwrap_or_default();
+                let reason = output.map(CommandOutput::reason).unwrap_or_default();
                 let found = format!("`{}`", shortened(reason));
                 checks.push(Check::new(&path, false, "to be readable".to_owned(), found));
             }
