@@ -1,6 +1,6 @@
-//! Record of a step for its report: request and response, or commands and outputs, both shortened.
+//! Record of a step for its report: request and response, or commands and outputs, both redacted and then shortened.
 
-use argus_core::secrets::{REDACTED, is_secret};
+use argus_core::secrets::{REDACTED, Secrets, is_secret};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -24,37 +24,51 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(action: &Action, reply: &Reply) -> Self {
+    pub(crate) fn new(action: &Action, reply: &Reply, secrets: &Secrets) -> Self {
+        let shown = |text: &str| shown(text, secrets);
         let received = match reply {
             Reply::Response(response) => Some(json!({
                 "status": response.status,
-                "headers": headers(&response.headers),
-                "body": cut(&response.text()),
+                "headers": headers(&response.headers, secrets),
+                "body": shown(&response.text()),
             })),
-            Reply::Outputs(outputs) => Some(outputs.iter().map(output).collect()),
+            Reply::Outputs(outputs) => {
+                let output = |output: &CommandOutput| {
+                    json!({
+                        "exitCode": output.exit_code,
+                        "stdout": shown(&output.stdout),
+                        "stderr": shown(&output.stderr),
+                    })
+                };
+                Some(outputs.iter().map(output).collect())
+            }
             Reply::Port(is_open) => Some(json!({ "listening": is_open })),
             Reply::Done | Reply::Failed(_) => None,
         };
         Self {
             received,
-            ..Self::unanswered(action)
+            ..Self::unanswered(action, secrets)
         }
     }
 
-    pub(crate) fn unanswered(action: &Action) -> Self {
+    pub(crate) fn unanswered(action: &Action, secrets: &Secrets) -> Self {
+        let shown = |text: &str| shown(text, secrets);
         let sent = match action {
             Action::Request(request) => {
                 let body = request.body.as_ref();
                 json!({
                     "method": request.method,
-                    "url": request.url.as_str(),
-                    "headers": headers(&request.headers),
-                    "body": body.map(|body| cut(&String::from_utf8_lossy(body))),
+                    "url": secrets.redacted(request.url.as_str()),
+                    "headers": headers(&request.headers, secrets),
+                    "body": body.map(|body| shown(&String::from_utf8_lossy(body))),
                 })
             }
             Action::Container(check) => {
-                let commands: Vec<String> =
-                    check.commands.iter().map(|it| cut(&it.words.join(" "))).collect();
+                let commands: Vec<String> = check
+                    .commands
+                    .iter()
+                    .map(|it| shown(&it.words.join(" ")))
+                    .collect();
                 json!({ "container": check.container, "commands": commands })
             }
         };
@@ -62,32 +76,60 @@ impl Exchange {
     }
 }
 
-fn headers(all: &[(String, String)]) -> Value {
-    let shown = |name: &str, value: &str| {
-        let is_login = PRIVATE.iter().any(|private| name.eq_ignore_ascii_case(private));
-        if is_login || is_secret(name) {
+fn headers(all: &[(String, String)], secrets: &Secrets) -> Value {
+    let value = |name: &str, value: &str| {
+        if is_private(name) {
             REDACTED.to_owned()
         } else {
-            cut(value)
+            shown(value, secrets)
         }
     };
     let entries = all
         .iter()
-        .map(|(name, value)| (name.clone(), Value::from(shown(name, value))));
+        .map(|(name, text)| (name.clone(), Value::from(value(name, text))));
     Value::Object(entries.collect::<Map<_, _>>())
 }
 
-fn output(output: &CommandOutput) -> Value {
-    json!({
-        "exitCode": output.exit_code,
-        "stdout": cut(&output.stdout),
-        "stderr": cut(&output.stderr),
-    })
+fn is_private(header: &str) -> bool {
+    let name = header.to_ascii_lowercase();
+    let is_key = ["key", "token"].iter().any(|end| name.ends_with(end));
+    // The names of variables have `_`.
+    PRIVATE.contains(&name.as_str()) || is_key || is_secret(&name.replace('-', "_"))
 }
 
-fn cut(text: &str) -> String {
+/// Redacts a text before it is cut, because a part of a secret is not found.
+fn shown(text: &str, secrets: &Secrets) -> String {
+    let text = secrets.redacted(text);
     match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_headers_are_redacted() {
+        for (name, private) in [
+            ("X-Api-Key", true),
+            ("X-Amz-Access-Key-Id", true),
+            ("X-Functions-Key", true),
+            ("X-CSRF-Token", true),
+            ("Set-Cookie", true),
+            ("X-Request-Id", false),
+            ("Content-Type", false),
+        ] {
+            let shown = &headers(&[(name.to_owned(), "v".to_owned())], &Secrets::default())[name];
+            assert_eq!(shown == REDACTED, private, "{name}");
+        }
+    }
+
+    #[test]
+    fn secret_at_the_cut_is_redacted() {
+        let secrets: Secrets = serde_json::from_str(r#"["swordfish"]"#).unwrap();
+        let text = shown(&format!("{}swordfish", "x".repeat(MAX_TEXT - 5)), &secrets);
+        assert!(text.ends_with("x[reda…"), "{text}");
     }
 }

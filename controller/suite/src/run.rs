@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 
 use crate::check::Failure;
@@ -28,6 +29,8 @@ pub struct Run {
     base_url: String,
     /// Retries of cases without their own.
     retry: Retry,
+    /// Secrets that no exchange contains.
+    secrets: Secrets,
     at: At,
     has_declared: bool,
     /// Pause before the next work.
@@ -98,6 +101,7 @@ impl Run {
             scope,
             base_url,
             retry,
+            secrets: Secrets::default(),
             at: At::Setup(0),
             has_declared: false,
             pause: None,
@@ -109,6 +113,12 @@ impl Run {
             interrupted: None,
             report: RunReport::default(),
         }
+    }
+
+    /// Redacts these secrets in the exchanges of the report.
+    #[must_use]
+    pub fn without_secrets(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Returns the results until now.
@@ -124,7 +134,7 @@ impl Run {
         match self.at {
             At::Setup(_) => self.at = At::Case(0),
             At::Case(_) if self.attempt > 0 => {
-                let exchange = pending.map(|action| Exchange::unanswered(&action));
+                let exchange = pending.map(|action| Exchange::unanswered(&action, &self.secrets));
                 self.finish_case(vec![Failure::new("", reason)], exchange, now);
             }
             At::Case(_) | At::Teardown(_) | At::End => {}
@@ -162,7 +172,7 @@ impl Run {
             }
             return;
         };
-        let (failures, exchange) = self.assess(&action, reply);
+        let (failures, exchange) = self.assess(&action, &reply);
         match self.at {
             At::Setup(index) => {
                 let name = match index.checked_sub(1).and_then(|index| self.suite.setup.get(index)) {
@@ -179,24 +189,25 @@ impl Run {
                 let is_ignored = step.is_some_and(|step| step.ignore_error);
                 self.note(name, if is_ignored { Vec::new() } else { failures });
             }
-            At::Case(_) => self.end_attempt(failures, Some(exchange), now),
+            At::Case(_) => self.end_attempt(failures, exchange, now),
             At::End => {}
         }
     }
 
-    fn assess(&mut self, action: &Action, reply: Reply) -> (Vec<Failure>, Exchange) {
-        let exchange = Exchange::new(action, &reply);
+    /// Returns the conditions that do not hold, and then the exchange.
+    fn assess(&mut self, action: &Action, reply: &Reply) -> (Vec<Failure>, Option<Exchange>) {
         let failures = match (action, reply) {
-            (_, Reply::Failed(failure)) => vec![failure],
+            (_, Reply::Failed(failure)) => vec![failure.clone()],
             (Action::Request(request), Reply::Response(response)) => {
-                let assessment = request.assess(&response);
+                let assessment = request.assess(response);
                 self.scope.save(assessment.saved);
                 assessment.failures
             }
-            (Action::Container(check), Reply::Outputs(outputs)) => check.assess(&outputs),
-            (Action::Container(check), Reply::Port(is_open)) => check.assess_port(is_open),
+            (Action::Container(check), Reply::Outputs(outputs)) => check.assess(outputs),
+            (Action::Container(check), Reply::Port(is_open)) => check.assess_port(*is_open),
             _ => vec![Failure::new("", "the step has no result")],
         };
+        let exchange = (!failures.is_empty()).then(|| Exchange::new(action, reply, &self.secrets));
         (failures, exchange)
     }
 
