@@ -35,8 +35,9 @@ use report::{Attempt, Outcome, Report, SuiteResult};
 use suite::{Case, LocalCommand, Work, next_delay};
 use yaml::SuiteEnvironment;
 
-/// Extra time of a test lease beyond the time limit of its command, so that the lease does not expire before the command ends.
-const LEASE_MARGIN: Duration = Duration::from_secs(30);
+/// Extra time of a test lease beyond the time limit of its suite, so that the lease does not expire before the suite ends. A
+/// teardown takes up to 30 s of it.
+const LEASE_MARGIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct RunTests {

@@ -14,6 +14,7 @@ use super::RunTests;
 use super::report::Outcome;
 use super::suite::{Case, LocalCommand, Work, create_case, suite_id};
 use super::yaml::context::find_service;
+use super::yaml::redaction::env_names;
 use super::yaml::{SuiteOwner, YamlSuite};
 use crate::api::logs::sources;
 use crate::blocking_io;
@@ -143,6 +144,7 @@ fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>)
         suite: file,
         retry: suite.retry.or(tests.retry).unwrap_or_default().into(),
         service: suite.service.clone(),
+        env_names: env_names(&String::from_utf8_lossy(&bytes)),
         owner: Arc::clone(owner),
     };
     Ok(Case {

@@ -2,9 +2,11 @@
 
 mod command;
 pub(super) mod context;
+pub(super) mod redaction;
 mod request;
 mod text;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +17,8 @@ use argus_crds::status::EnvironmentStatus;
 use argus_docker::Docker;
 use argus_reconciler::clock;
 use argus_suite::{
-    Action, CaseResult, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry,
-    Run, RunReport, SuiteFile, Work, actual_port,
+    Action, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry, Run,
+    SuiteFile, Work, actual_port,
 };
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +50,8 @@ pub(super) struct YamlSuite {
     pub(super) retry: Retry,
     /// Service of the base URL and of steps without a container. `None` means the first one.
     pub(super) service: Option<String>,
+    /// Names of all `{{env.NAME}}` of the file, whose values are secrets.
+    pub(super) env_names: BTreeSet<String>,
     pub(super) owner: Arc<SuiteOwner>,
 }
 
@@ -72,7 +76,7 @@ impl SuiteEnvironment<'_> {
     /// Runs a suite until it ends, exceeds `ttl`, or is stopped.
     pub(super) async fn run(&self, suite: &YamlSuite, ttl: Duration) -> Attempt {
         let started = clock::now();
-        let context = self.context(suite).await;
+        let (context, secrets) = self.context(suite).await;
         let driver = Driver {
             environment: self,
             docker: engine::connect_docker(self.client.settings())
@@ -85,8 +89,9 @@ impl SuiteEnvironment<'_> {
             driver.context.scope.clone(),
             driver.context.base_url.clone(),
             suite.retry,
-        );
-        let mut printed = Progress::new(self.output, suite);
+        )
+        .without_secrets(secrets.clone());
+        let mut printed = Progress::new(self.output, suite, &secrets);
         let limit = tokio::time::timeout(ttl, driver.drive(&mut run, &mut printed));
         let mut timed_out = false;
         tokio::select! {
@@ -100,7 +105,7 @@ impl SuiteEnvironment<'_> {
             drop(tokio::time::timeout(TEARDOWN_LIMIT, driver.drive(&mut run, &mut printed)).await);
         }
         printed.print(&run);
-        let report = redact(run.report(), &suite.owner.secrets);
+        let report = redaction::redact(run.report(), &secrets);
         let tail = text::format_failures(&report, &suite.file);
         Attempt {
             exit_code: None,
@@ -113,25 +118,25 @@ impl SuiteEnvironment<'_> {
         }
     }
 
-    async fn context(&self, suite: &YamlSuite) -> Context {
-        let (spec_file, mut env) = (suite.owner.file.clone(), crate::spec_files::read_process_env());
+    async fn context(&self, suite: &YamlSuite) -> (Context, Secrets) {
+        let spec_file = suite.owner.file.clone();
         let settings = self.client.settings().clone();
         let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file));
         // Without a readable `.env`, its variables stay unresolved.
-        let dotenv = crate::blocking_io::read(read).await.unwrap_or_default();
-        for (name, value) in dotenv
-            .into_iter()
-            .chain(crate::status::list_variables(&self.status))
-        {
-            env.insert(name, value);
-        }
+        let mut env = crate::blocking_io::read(read).await.unwrap_or_default();
+        // The process overrides the `.env`, as for a spec file.
+        env.extend(crate::spec_files::read_process_env());
+        let secrets = suite.secrets(&env);
+        // The variables of Argus are no secrets.
+        env.extend(crate::status::list_variables(&self.status));
         let mut random = random_bits;
         let mut moment = Moment {
             now: clock::now(),
             random: &mut random,
         };
         let service = suite.service.as_deref();
-        Context::new(&suite.owner.spec, service, &self.status, &env, &mut moment)
+        let context = Context::new(&suite.owner.spec, service, &self.status, &env, &mut moment);
+        (context, secrets)
     }
 }
 
@@ -141,25 +146,6 @@ fn random_bits() -> u128 {
     // Each state has its own random keys.
     let half = || u128::from(RandomState::new().hash_one(clock::now().0));
     (half() << 64) | half()
-}
-
-/// Report without the secrets of the environment.
-fn redact(report: &RunReport, secrets: &Secrets) -> RunReport {
-    let mut report = report.clone();
-    let redact_failure = |failure: &mut CaseFailure| failure.message = secrets.redacted(&failure.message);
-    for case in &mut report.cases {
-        case.failures.iter_mut().for_each(redact_failure);
-        if let Some(exchange) = &mut case.exchange {
-            exchange.sent = secrets.redacted_json(exchange.sent.take(), &[]);
-            exchange.received = exchange
-                .received
-                .take()
-                .map(|received| secrets.redacted_json(received, &[]));
-        }
-    }
-    let notes = report.notes.iter_mut().flat_map(|note| &mut note.failures);
-    notes.for_each(redact_failure);
-    report
 }
 
 /// Prints the result of each case as soon as it is known.
@@ -172,10 +158,10 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(output: Output, suite: &'a YamlSuite) -> Self {
+    fn new(output: Output, suite: &'a YamlSuite, secrets: &'a Secrets) -> Self {
         Self {
             output,
-            secrets: &suite.owner.secrets,
+            secrets,
             file: &suite.file,
             cases: 0,
             notes: 0,
@@ -186,19 +172,17 @@ impl<'a> Progress<'a> {
         let report = run.report();
         let mut printed = String::new();
         for note in report.notes.iter().skip(self.notes) {
-            printed.push_str(&text::format_note(note));
+            let note = redaction::redact_note(note, self.secrets);
+            printed.push_str(&text::format_note(&note));
         }
         for case in report.cases.iter().skip(self.cases) {
-            printed.push_str(&self.format(case));
+            let case = redaction::redact_case(case, self.secrets);
+            printed.push_str(&text::format_case(&case, self.file));
         }
         (self.cases, self.notes) = (report.cases.len(), report.notes.len());
         if !printed.is_empty() {
             self.output.print(self.secrets.redacted(&printed).as_bytes());
         }
-    }
-
-    fn format(&self, case: &CaseResult) -> String {
-        text::format_case(case, self.file)
     }
 }
 

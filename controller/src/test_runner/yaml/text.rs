@@ -12,8 +12,8 @@ const MAX_BODY: usize = 200;
 
 /// Result of a case: one line, and the failures of a failed case.
 pub(super) fn format_case(case: &CaseResult, file: &str) -> String {
-    let (name, took) = (&case.name, case.duration.as_millis());
-    let reason = case.reason.as_deref().unwrap_or_default();
+    let (name, took) = (plain(&case.name), case.duration.as_millis());
+    let reason = plain(case.reason.as_deref().unwrap_or_default());
     match case.result {
         Verdict::Passed => format!("  {} {name} in {took} ms\n", output::green("passed")),
         Verdict::Failed => format_failed(case, file, &output::red("failed")),
@@ -33,14 +33,14 @@ pub(super) fn format_failures(report: &RunReport, file: &str) -> String {
 pub(super) fn format_note(note: &Note) -> String {
     let mut text = format!(
         "  note: `{}` failed, which has no effect on the result\n",
-        note.step
+        plain(&note.step)
     );
     push_failures(&mut text, &note.failures);
     text
 }
 
 fn format_failed(case: &CaseResult, file: &str, word: &str) -> String {
-    let (name, line) = (&case.name, case.line);
+    let (name, line) = (plain(&case.name), case.line);
     let attempts = match case.attempts {
         0 | 1 => String::new(),
         attempts => format!(", {attempts} attempts"),
@@ -56,7 +56,7 @@ fn format_failed(case: &CaseResult, file: &str, word: &str) -> String {
 fn push_failures(text: &mut String, failures: &[Failure]) {
     for failure in failures {
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "    {}", failure.message);
+        let _ = writeln!(text, "    {}", plain(&failure.message));
     }
 }
 
@@ -75,10 +75,15 @@ fn push_exchange(text: &mut String, exchange: &Exchange) {
             if body.chars().nth(MAX_BODY).is_some() {
                 short.push('…');
             }
-            format!("{} {}", received["status"], short.replace(['\n', '\r'], " "))
+            format!("{} {short}", received["status"])
         }
     };
-    let _ = writeln!(text, "    {request}: {response}");
+    let _ = writeln!(text, "    {}", plain(&format!("{request}: {response}")));
+}
+
+/// Replaces control characters, which a terminal would obey.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 #[cfg(test)]
@@ -92,7 +97,7 @@ mod tests {
     #[test]
     fn failed_case_shows_place_conditions_and_response() {
         let case = CaseResult {
-            name: "list".to_owned(),
+            name: "list\u{7}".to_owned(),
             line: 7,
             result: Verdict::Failed,
             reason: None,
@@ -101,7 +106,7 @@ mod tests {
             failures: vec![Failure::new("status", "expected `status` to be `200`, got `500`")],
             exchange: Some(Exchange {
                 sent: json!({ "method": "GET", "url": "http://localhost:8080/" }),
-                received: Some(json!({ "status": 500, "body": "out of\norders" })),
+                received: Some(json!({ "status": 500, "body": "out of\norders\u{1b}[2J" })),
             }),
         };
         let report = RunReport {
@@ -110,9 +115,9 @@ mod tests {
         };
         assert_eq!(
             format_failures(&report, "tests/orders.yaml"),
-            "  failed list (tests/orders.yaml:7, 2 attempts)
+            "  failed list  (tests/orders.yaml:7, 2 attempts)
     expected `status` to be `200`, got `500`
-    GET http://localhost:8080/: 500 out of orders
+    GET http://localhost:8080/: 500 out of orders [2J
 "
         );
     }
