@@ -240,6 +240,9 @@ pub enum WaitingOn {
     Obstacle {
         /// Kind and name of the object.
         object: String,
+        /// Retry that runs at its time even if the object is still there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<Box<WaitingOn>>,
     },
     /// The containers on it must be removed first.
     Containers,
@@ -316,6 +319,7 @@ impl WaitingOn {
             | Self::Breaker { until, .. }
             | Self::Preflight { until, .. }
             | Self::LeaseHeldByOther { until, .. } => *until,
+            Self::Obstacle { retry, .. } => retry.as_ref()?.until(),
             Self::Engine { .. }
             | Self::Specs
             | Self::Safe { .. }
@@ -335,7 +339,6 @@ impl WaitingOn {
             | Self::NoHealthcheck
             | Self::RestartsDisabled
             | Self::SpecPending
-            | Self::Obstacle { .. }
             | Self::Containers
             | Self::Removal => None,
         }

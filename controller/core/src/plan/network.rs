@@ -79,11 +79,10 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             let name = desired.network.to_string();
             Decision::Wait(input.name_taken(name, conflicting_object, until, attempts))
         }
-        Some(WaitingOn::Retry { failure, .. })
-            if matches!(failure.error, ActionError::PoolExhausted(_))
-                && let Err(wait) = input.obstacles.check_range() =>
+        Some(WaitingOn::Retry { until, failure })
+            if matches!(failure.error, ActionError::PoolExhausted(_)) =>
         {
-            Decision::Wait(wait)
+            Decision::Wait(input.obstacles.range_or(WaitingOn::Retry { until, failure }))
         }
         Some(wait) => Decision::Wait(wait),
         None => match check_create(input, desired) {

@@ -44,11 +44,14 @@ impl Obstacles {
         Ok(())
     }
 
-    /// Wait for a network whose removal frees an address range.
-    pub(super) fn check_range(&self) -> Result<(), WaitingOn> {
+    /// Wait for a network whose removal frees an address range, or for the retry of the failed create.
+    pub(super) fn range_or(&self, retry: WaitingOn) -> WaitingOn {
         match &self.range {
-            Some(name) => Err(wait("network", name)),
-            None => Ok(()),
+            Some(name) => WaitingOn::Obstacle {
+                object: object("network", name),
+                retry: Some(Box::new(retry)),
+            },
+            None => retry,
         }
     }
 
@@ -83,6 +86,11 @@ impl Obstacles {
 
 fn wait(kind: &str, name: &str) -> WaitingOn {
     WaitingOn::Obstacle {
-        object: format!("{kind} `{name}`"),
+        object: object(kind, name),
+        retry: None,
     }
+}
+
+fn object(kind: &str, name: &str) -> String {
+    format!("{kind} `{name}`")
 }

@@ -85,7 +85,7 @@ impl Finder<'_> {
             return;
         }
         for network in networks {
-            self.visit_network(env, observed, network);
+            self.visit_network(env, network);
         }
         for container in containers {
             self.visit_container(env, container);
@@ -106,21 +106,7 @@ impl Finder<'_> {
     }
 
     fn visit_container(&mut self, env: &EnvName, container: &Container) {
-        let accepted = self.inputs.specs.get(env);
-        let is_desired = accepted.is_some_and(|accepted| {
-            let service = container.labels.get(labels::SERVICE);
-            service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()))
-        });
-        if is_desired || self.state.not_owned.contains(&container.id) {
-            return;
-        }
-        let subject = Subject::ExtraContainer {
-            id: container.id.clone(),
-        };
-        if !container
-            .owner()
-            .is_some_and(|owner| self.is_going(&owner, &subject))
-        {
+        if !self.is_container_going(env, container) {
             return;
         }
         let needs = self.needs.get_or_insert_with(|| Needs::of(self.inputs));
@@ -150,7 +136,7 @@ impl Finder<'_> {
         }
     }
 
-    fn visit_network(&mut self, env: &EnvName, observed: &Observed, network: &Network) {
+    fn visit_network(&mut self, env: &EnvName, network: &Network) {
         let accepted = self.inputs.specs.get(env);
         let is_desired = accepted.is_some_and(|accepted| {
             let desired = &accepted.desired;
@@ -166,14 +152,7 @@ impl Finder<'_> {
         {
             return;
         }
-        let is_stuck = |container: &Container| {
-            let mut attachments = container.networks.values();
-            let id = container.id.clone();
-            attachments.any(|at| at.network.as_ref() == Some(&network.id))
-                && self.has_failed(&Subject::ExtraContainer { id })
-        };
-        let is_stuck = observed.containers.values().any(|container| is_stuck(container));
-        let is_range_needed = self.is_range_needed && !is_stuck;
+        let is_range_needed = self.is_range_needed && !self.is_stuck(network);
         let needs = self.needs.get_or_insert_with(|| Needs::of(self.inputs));
         let found = &mut self.found;
         let is_name_needed = needs.networks.contains(network.name.as_str());
@@ -186,6 +165,36 @@ impl Finder<'_> {
         if is_name_needed || is_range_needed {
             found.ids.insert(network.id.to_string());
         }
+    }
+
+    /// Returns whether a container stays on the network, so that the network stays too.
+    fn is_stuck(&self, network: &Network) -> bool {
+        let is_attached = |container: &Container| {
+            let mut attachments = container.networks.values();
+            attachments.any(|at| at.network.as_ref() == Some(&network.id))
+        };
+        self.inputs.store.environments().iter().any(|(env, observed)| {
+            let mut attached = observed.containers.values().filter(|at| is_attached(at));
+            attached
+                .any(|container| !self.removes_objects_of(env) || !self.is_container_going(env, container))
+        })
+    }
+
+    /// Returns whether the container is about to be removed, if objects of its environment are.
+    fn is_container_going(&self, env: &EnvName, container: &Container) -> bool {
+        let accepted = self.inputs.specs.get(env);
+        let is_desired = accepted.is_some_and(|accepted| {
+            let service = container.labels.get(labels::SERVICE);
+            service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()))
+        });
+        if is_desired || self.state.not_owned.contains(&container.id) {
+            return false;
+        }
+        let subject = Subject::ExtraContainer {
+            id: container.id.clone(),
+        };
+        let owner = container.owner();
+        owner.is_some_and(|owner| self.is_going(&owner, &subject))
     }
 
     /// Returns whether the object is about to be removed. One whose removal failed holds up nothing.

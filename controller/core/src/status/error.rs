@@ -197,6 +197,7 @@ fn error_behind(
         WaitingOn::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
             .or_else(|| error_of_last_run(input, error_scope, history))
             .or_else(|| Some(probe_error(input, error_scope))),
+        WaitingOn::Obstacle { retry, .. } => error_behind(input, error_scope, persistent_retry(retry.as_deref())?),
         // This error is reported once for the whole environment.
         WaitingOn::Breaker { .. }
         | WaitingOn::Engine { .. }
@@ -218,12 +219,16 @@ fn error_behind(
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
-        | WaitingOn::Obstacle { .. }
         | WaitingOn::Containers
         // This error is reported once for the whole environment.
         | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
     }
+}
+
+/// Retry of a call that keeps failing although an obstacle is about to go.
+fn persistent_retry(retry: Option<&WaitingOn>) -> Option<&WaitingOn> {
+    retry.filter(|on| matches!(on, WaitingOn::Retry { failure, .. } if failure.is_persistent()))
 }
 
 /// Error of a valid file that does not fit its image.
@@ -266,6 +271,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::RestartRateLimited { .. }
         | WaitingOn::TestLease { .. } => Some(Code::ContainerCrash),
         WaitingOn::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
+        WaitingOn::Obstacle { retry, .. } => code_of_wait(persistent_retry(retry.as_deref())?),
         WaitingOn::Specs
         | WaitingOn::RampUp { .. }
         | WaitingOn::ControllerLease
@@ -283,7 +289,6 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
-        | WaitingOn::Obstacle { .. }
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }

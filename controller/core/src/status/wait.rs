@@ -41,7 +41,13 @@ pub(super) fn in_budgets(budgets: u32) -> String {
 
 /// True for a failed call that only a change can repair.
 fn needs_change(on: &WaitingOn) -> bool {
-    matches!(on, WaitingOn::Retry { failure, .. } if failure.needs_change())
+    match on {
+        WaitingOn::Retry { failure, .. } => failure.needs_change(),
+        WaitingOn::Obstacle {
+            retry: Some(retry), ..
+        } => needs_change(retry),
+        _ => false,
+    }
 }
 
 fn reason(on: &WaitingOn) -> &'static str {
@@ -185,7 +191,9 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
-        WaitingOn::Obstacle { object } => format!("the removal of {object}, which nothing needs any more"),
+        WaitingOn::Obstacle { object, .. } => {
+            format!("the removal of {object}, which nothing needs any more")
+        }
         WaitingOn::Containers => "its containers to be removed first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }

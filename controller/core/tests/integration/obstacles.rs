@@ -21,9 +21,11 @@ use argus_core::plan::orphan::OrphanDecision;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
+use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitingOn;
+use argus_crds::error::Code;
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const SECOND: Duration = Duration::from_secs(1);
@@ -173,7 +175,7 @@ impl World {
 }
 
 fn is_obstacle(on: &WaitingOn, named: &str) -> bool {
-    matches!(on, WaitingOn::Obstacle { object } if object.ends_with(&format!(" `{named}`")))
+    matches!(on, WaitingOn::Obstacle { object, .. } if object.ends_with(&format!(" `{named}`")))
 }
 
 #[test]
@@ -337,4 +339,73 @@ fn networks_of_removed_environments_go_when_pools_are_exhausted() {
         waits.iter().any(|on| matches!(on, WaitingOn::Retry { .. })),
         "{waits:?}"
     );
+}
+
+/// Finishes the planned create of the network as exhausted, and returns the waits that follow.
+fn exhaust(world: &mut World) -> Vec<WaitingOn> {
+    let (steps, _) = world.plan();
+    let is_create = |step: &&Step| matches!(step.action, Action::CreateNetwork { .. });
+    let create = steps.iter().find(is_create).unwrap().clone();
+    world.finish(&create, &Err(ActionError::PoolExhausted("no range".to_owned())));
+    world.waits()
+}
+
+/// Attempts of the failed create of the network whose retry is waited for.
+fn retried(waits: &[WaitingOn]) -> Option<u32> {
+    waits.iter().find_map(|on| match on {
+        WaitingOn::Retry { failure, .. } => {
+            matches!(failure.error, ActionError::PoolExhausted(_)).then_some(failure.attempts)
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn network_under_a_desired_service_is_no_obstacle() {
+    // The network of the environment was renamed: its service stays on the old network until the new one exists.
+    let attachment = Attachment {
+        network: Some(NetworkId::new("n2").unwrap()),
+        aliases: Vec::new(),
+        address: None,
+    };
+    let web = Container {
+        labels: labels_of("shop", "me"),
+        networks: [("shop-old".to_owned(), attachment)].into(),
+        ..left("shop-web", ContainerState::Running)
+    };
+    let old = Network {
+        name: "shop-old".to_owned(),
+        ..network("n2", "shop", "me")
+    };
+    let mut world = World::new(
+        true,
+        vec![Object::Container(Arc::new(web)), Object::Network(Arc::new(old))],
+    );
+    let waits = exhaust(&mut world);
+    assert_eq!(retried(&waits), Some(1), "{waits:?}");
+    assert!(!waits.iter().any(|on| is_obstacle(on, "shop-old")), "{waits:?}");
+    world.now = world.now + SECOND * 10;
+    let waits = exhaust(&mut world);
+    assert_eq!(retried(&waits), Some(2), "{waits:?}");
+}
+
+#[test]
+fn create_is_retried_at_its_time_while_an_obstacle_remains() {
+    let mut world = World::new(
+        false,
+        vec![Object::Network(Arc::new(network("n9", "shop-gone", "me")))],
+    );
+    for seconds in [10, 20, 30] {
+        let waits = exhaust(&mut world);
+        let wait = waits.iter().find(|on| is_obstacle(on, "shop-gone")).unwrap();
+        assert_eq!(wait.until(), Some(NOW + SECOND * seconds), "{waits:?}");
+        assert_eq!(describe_wait(wait).error, None);
+        world.now = NOW + SECOND * seconds;
+    }
+    // It failed for 30 s, so the error is reported.
+    let waits = exhaust(&mut world);
+    let wait = waits.iter().find(|on| is_obstacle(on, "shop-gone")).unwrap();
+    let described = describe_wait(wait);
+    assert_eq!(described.error, Some(Code::NetworkPoolExhausted));
+    assert_eq!(described.until, None, "a check for a change is not announced");
 }
