@@ -65,6 +65,9 @@ pub struct CallArgs {
     /// Limits of its retries.
     #[serde(skip)]
     pub retries: RetrySettings,
+    /// Time from which on a retry may run early, because the cause of the failure may have ended.
+    #[serde(skip)]
+    pub early_retry: Option<Timestamp>,
 }
 
 impl ActionFailure {
@@ -122,8 +125,23 @@ impl ActionFailure {
         )
     }
 
+    /// Permits an early retry because an address range became free; false if that changes nothing. It keeps the failed attempts.
+    pub(crate) fn retry_from(&mut self, at: Timestamp) -> bool {
+        let is_earlier = matches!(self.error, ActionError::PoolExhausted(_))
+            && self.call.early_retry.is_none_or(|early| at < early);
+        if is_earlier {
+            self.call.early_retry = Some(at);
+        }
+        is_earlier
+    }
+
     /// Earliest time of the next attempt; `None` if repeating cannot succeed. Different jitter keys spread the attempts.
     pub fn retry_at(&self, jitter_key: &str) -> Option<Timestamp> {
+        let regular = self.regular_retry_at(jitter_key)?;
+        Some(self.call.early_retry.map_or(regular, |early| early.min(regular)))
+    }
+
+    fn regular_retry_at(&self, jitter_key: &str) -> Option<Timestamp> {
         let grow = |base: u64, cap: u64| {
             let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
             let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);

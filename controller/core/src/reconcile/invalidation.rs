@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Inputs, Planner, obstacles};
 use crate::action::Subject;
@@ -11,6 +12,9 @@ use crate::observed::Released;
 use crate::outcome::ActionError;
 use crate::plan::Plan;
 use crate::wait::{Wait, WaitingOn};
+
+/// Delay of a retry after any client removed a network.
+const EARLY_RETRY: Duration = Duration::from_secs(2);
 
 impl Planner {
     pub(super) fn invalidate(&mut self, subject: &Subject) {
@@ -71,17 +75,23 @@ impl Planner {
         self.connectivity = results.clone();
     }
 
-    /// Ends the failures of actions that needed a name or an address range that is free now.
+    /// Ends the failures of actions that needed a name that is free now, and retries those that needed an address range early.
     pub(super) fn on_released(&mut self, inputs: &Inputs<'_>) {
         let names = inputs.store.released();
         let seen = std::mem::replace(&mut self.released_seen, names.count());
-        let failed = self.state.action_failures.len();
+        let mut is_changed = false;
         for name in names.since(seen) {
-            self.state
-                .action_failures
-                .retain(|subject, failure| !waits_for(subject, &failure.error, name, inputs));
+            self.state.action_failures.retain(|subject, failure| {
+                if matches!(name, Released::Network(_)) {
+                    // Another client may take the range first, so the failed attempts count on.
+                    is_changed |= failure.retry_from(failure.at + EARLY_RETRY);
+                }
+                let has_ended = waits_for(subject, &failure.error, name, inputs);
+                is_changed |= has_ended;
+                !has_ended
+            });
         }
-        if self.state.action_failures.len() != failed {
+        if is_changed {
             self.invalidate_all();
         }
     }
@@ -106,7 +116,6 @@ impl Planner {
 fn waits_for(subject: &Subject, error: &ActionError, released: &Released, inputs: &Inputs<'_>) -> bool {
     let desired = || Some(&inputs.specs.get(subject.environment()?)?.desired);
     match (released, error) {
-        (Released::Network(_), ActionError::PoolExhausted(_)) => true,
         (Released::Network(name), ActionError::NameTaken { .. }) => {
             let is_network = matches!(subject, Subject::Network { .. });
             is_network && desired().is_some_and(|desired| desired.network.as_str() == name)

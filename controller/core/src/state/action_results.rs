@@ -128,10 +128,12 @@ impl PlannerState {
             (Action::CreateVolume { name, .. }, Subject::Volume { environment, .. }) => {
                 self.volumes.insert((environment.clone(), name.clone()));
             }
-            (Action::RemoveNetwork { .. }, Subject::ExtraNetwork { .. }) => self.forget_failures(|error| {
+            (Action::RemoveNetwork { .. }, Subject::ExtraNetwork { .. }) => {
                 // Its address range is free now.
-                matches!(error, ActionError::PoolExhausted(_))
-            }),
+                for failure in self.action_failures.values_mut() {
+                    failure.retry_from(now);
+                }
+            }
             (Action::RemoveVolume { name }, Subject::Volume { environment, .. }) => {
                 self.volumes.remove(&(environment.clone(), name.clone()));
             }
@@ -301,12 +303,6 @@ impl PlannerState {
         self.record_failure(&step.subject, step, id, error.clone(), deadlines, now);
     }
 
-    /// Forgets the failures whose cause ended, so that their actions run now.
-    pub(crate) fn forget_failures(&mut self, has_ended: impl Fn(&ActionError) -> bool) {
-        self.action_failures
-            .retain(|_, failure| !has_ended(&failure.error));
-    }
-
     /// Reverts the bookkeeping of a submitted step.
     fn undo_started(&mut self, step: &Step) {
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
@@ -338,6 +334,7 @@ impl PlannerState {
                 arguments: step.action.arguments(),
                 deadline: deadlines.of(&step.action),
                 retries: self.retries,
+                early_retry: None,
             }),
         };
         self.action_failures.insert(subject.clone(), failure);

@@ -12,7 +12,7 @@ use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels;
 use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
 use argus_core::observed::{
-    Attachment, Container, ContainerState, Network, Object, ObjectId, Store, WatchEvent,
+    Attachment, Container, ContainerState, Network, Object, ObjectId, Released, Store, WatchEvent,
 };
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::ControllerIdentity;
@@ -408,4 +408,25 @@ fn create_is_retried_at_its_time_while_an_obstacle_remains() {
     let described = describe_wait(wait);
     assert_eq!(described.error, Some(Code::NetworkPoolExhausted));
     assert_eq!(described.until, None, "a check for a change is not announced");
+}
+
+#[test]
+fn removals_by_other_clients_keep_the_failed_attempts() {
+    let mut world = World::new(true, Vec::new());
+    for attempts in 1..=6 {
+        let waits = exhaust(&mut world);
+        assert_eq!(retried(&waits), Some(attempts), "{waits:?}");
+        for name in ["other-1", "other-2"] {
+            let released = Released::Network(name.to_owned());
+            world.store.apply(WatchEvent::Released(released));
+        }
+        let waits = world.waits();
+        let retry = waits.iter().find_map(WaitingOn::until);
+        assert_eq!(retry, Some(world.now + SECOND * 2), "{waits:?}");
+        world.now = world.now + SECOND * 2;
+    }
+    // Without a removal, the retries are slow now.
+    let waits = exhaust(&mut world);
+    let retry = waits.iter().find_map(WaitingOn::until);
+    assert!(retry > Some(world.now + SECOND * 50), "{waits:?}");
 }
