@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Maximum wait. A folder with continuous writes does not block commands longer.
-pub const SYNC_TIMEOUT: Duration = Duration::from_secs(2);
+pub const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Requester side of the barrier; cheap to clone.
 #[derive(Debug, Clone)]
