@@ -29,6 +29,7 @@ fn failed_health_check_has_results_from_the_network() {
         format!("\n  db:\n    image: {IMAGE}\n    container: {{ name: inside-db, ports: [\"0:8080\"] }}");
     let service = web("inside", 18338, "/nowhere", "dependsOn: [db]") + &database;
     let case = with_helpers("inside", &service);
+    case.wait("has failed", |bad| bad["lastError"].is_object());
     let output = case.wait("has the results of the helper", |bad| {
         bad["lastError"]["details"]["probeAnswers"]["dns bad"].is_string()
     });
