@@ -104,7 +104,12 @@ impl ActionFailure {
                 | ActionError::ConnectionLost(_)
                 | ActionError::CircuitOpen
         );
-        !is_of_engine && (self.is_spent() || self.at.since(self.since()) >= PERSISTENT_AFTER)
+        !is_of_engine && (self.is_spent() || self.has_lasted())
+    }
+
+    /// True if the call has failed for 30 s.
+    pub fn has_lasted(&self) -> bool {
+        self.at.since(self.since()) >= PERSISTENT_AFTER
     }
 
     /// True if only a change outside Argus ends the failure. Argus then checks slowly for that change, or waits for a command.

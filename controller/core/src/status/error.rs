@@ -226,9 +226,9 @@ fn error_behind(
     }
 }
 
-/// Retry of a call that keeps failing although an obstacle is about to go.
+/// Retry of a call that keeps failing although an obstacle is about to go. A spent budget is no error while Argus removes the obstacle.
 fn persistent_retry(retry: Option<&WaitingOn>) -> Option<&WaitingOn> {
-    retry.filter(|on| matches!(on, WaitingOn::Retry { failure, .. } if failure.is_persistent()))
+    retry.filter(|on| matches!(on, WaitingOn::Retry { failure, .. } if failure.has_lasted()))
 }
 
 /// Error of a valid file that does not fit its image.
