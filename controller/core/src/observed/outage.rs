@@ -18,9 +18,31 @@ pub struct Outage {
     pub from: Timestamp,
     /// Time at which the engine became reachable again; `None` while the outage lasts.
     pub until: Option<Timestamp>,
+    /// True if the engine ran throughout: only the connection to it was lost.
+    #[serde(default)]
+    pub engine_ran: bool,
 }
 
 impl Outage {
+    /// Creates an outage that begins.
+    pub fn starting_at(from: Timestamp) -> Self {
+        Self {
+            from,
+            until: None,
+            engine_ran: false,
+        }
+    }
+
+    /// Records the start time of the engine that is reachable again. A restarted engine is younger than the outage.
+    pub(super) fn on_engine_started(&mut self, at: Timestamp) {
+        self.engine_ran = at < self.from - BEFORE_OUTAGE;
+    }
+
+    /// Returns true if the engine possibly stopped containers at this time. An engine that ran throughout stopped none.
+    pub fn may_stop_containers(&self, at: Timestamp) -> bool {
+        !self.engine_ran && self.is_near(at)
+    }
+
     /// Returns true for a time during the outage or close to it.
     pub fn is_near(&self, at: Timestamp) -> bool {
         let ended = self.until.is_some_and(|until| at > until + AFTER_OUTAGE);

@@ -103,10 +103,7 @@ impl Store {
         self.unreachable_reason = reason;
         self.outage_started_at.get_or_insert(at);
         if self.reachable {
-            self.outages.push(Outage {
-                from: at,
-                until: None,
-            });
+            self.outages.push(Outage::starting_at(at));
             // Only recent outages can explain a failed run that is not yet processed.
             let surplus = self.outages.len().saturating_sub(16);
             self.outages.drain(..surplus);
@@ -114,14 +111,18 @@ impl Store {
         self.reachable = false;
     }
 
-    /// Records a restart of the engine that no watch observed: it ended the containers, and nothing else explains that.
+    /// Records the start time of the engine. A start that no watch observed is an outage: it ended the containers, and
+    /// nothing else explains that.
     fn on_engine_started(&mut self, at: Timestamp) {
+        if let Some(last) = self.outages.last_mut() {
+            last.on_engine_started(at);
+        }
         if self.outages.iter().any(|outage| outage.is_near(at)) {
             return;
         }
         self.outages.push(Outage {
-            from: at,
             until: Some(at),
+            ..Outage::starting_at(at)
         });
         self.outages.sort_by_key(|outage| outage.from);
     }

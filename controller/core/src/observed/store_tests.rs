@@ -31,8 +31,8 @@ fn engine_start_is_an_outage_unless_one_was_observed() {
     store.apply(WatchEvent::EngineStarted(start));
     store.apply(WatchEvent::EngineStarted(start));
     let outage = |from: i64, until: i64| Outage {
-        from: Timestamp(from),
         until: Some(Timestamp(until)),
+        ..Outage::starting_at(Timestamp(from))
     };
     assert_eq!(store.outages(), [outage(100_000, 100_000)]);
     store.apply(WatchEvent::Disconnected(Timestamp(200_000), String::new()));
@@ -42,4 +42,10 @@ fn engine_start_is_an_outage_unless_one_was_observed() {
         store.outages(),
         [outage(100_000, 100_000), outage(200_000, 210_000)]
     );
+    store.apply(WatchEvent::Disconnected(Timestamp(300_000), String::new()));
+    store.apply(WatchEvent::Connected(Timestamp(301_000)));
+    store.apply(WatchEvent::EngineStarted(Timestamp(209_000)));
+    let may_stop = |outage: &Outage| outage.may_stop_containers(outage.from);
+    let may_stop: Vec<bool> = store.outages().iter().map(may_stop).collect();
+    assert_eq!(may_stop, [true, true, false], "only the connection was lost");
 }

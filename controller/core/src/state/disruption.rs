@@ -205,7 +205,6 @@ fn update_causes(observer: &RunObserver<'_>, history: &mut EnvHistory) {
         let mut failures = service_history.failures.iter();
         failures.find(|failed_run| Some(failed_run.number) == number)
     };
-    let is_near_outage = |at| outages.iter().any(|outage| outage.is_near(at));
     for found in history
         .disruptions
         .iter_mut()
@@ -213,8 +212,8 @@ fn update_causes(observer: &RunObserver<'_>, history: &mut EnvHistory) {
     {
         if let Some(failed_run) = failure(found.number) {
             found.set_cause(Interruption::of(failed_run, outages), failed_run.host_pressure);
-        } else if found.cause == Interruption::Stop && is_near_outage(found.at) {
-            found.set_cause(Interruption::EngineOutage, None);
+        } else if let Some(cause) = cause_of_stop(found.cause, found.at, outages) {
+            found.set_cause(cause, None);
         }
     }
     for found in history
@@ -229,6 +228,22 @@ fn update_causes(observer: &RunObserver<'_>, history: &mut EnvHistory) {
     }
 }
 
+/// Returns the cause of a stop that Argus did not request: the engine stops containers when it ends, and it reports that like
+/// the stop by a client. `None` for other causes, and if no outage is known for that time.
+fn cause_of_stop(cause: Interruption, at: Timestamp, outages: &[Outage]) -> Option<Interruption> {
+    if !matches!(cause, Interruption::Stop | Interruption::EngineOutage) {
+        return None;
+    }
+    let mut near = outages.iter().filter(|outage| outage.is_near(at)).peekable();
+    near.peek()?;
+    let by_engine = near.any(|outage| outage.may_stop_containers(at));
+    Some(if by_engine {
+        Interruption::EngineOutage
+    } else {
+        Interruption::Stop
+    })
+}
+
 /// Returns the event that ended a run, and the number of the failure.
 fn restart_reason(
     history: &ServiceHistory,
@@ -236,11 +251,10 @@ fn restart_reason(
     outages: &[Outage],
 ) -> (Interruption, Option<u64>) {
     if let Some((interruption, at)) = ended.interruption {
-        let is_outage = outages.iter().any(|outage| outage.is_near(at));
-        return match interruption {
-            Interruption::Stop if is_outage => (Interruption::EngineOutage, None),
-            other => (other, None),
-        };
+        return (
+            cause_of_stop(interruption, at, outages).unwrap_or(interruption),
+            None,
+        );
     }
     let is_end = |failed_run: &&FailedRun| {
         failed_run.number > ended.failures_before && failed_run.started_at == Some(ended.started_at)

@@ -96,8 +96,8 @@ fn spent_budget_follows_its_mode() {
 #[test]
 fn failures_near_an_outage_use_no_budget() {
     let outage = Outage {
-        from: Timestamp(100_000),
         until: Some(Timestamp(110_000)),
+        ..Outage::starting_at(Timestamp(100_000))
     };
     for at in [85_000, 100_000, 105_000, 112_000] {
         assert_eq!(

@@ -1491,10 +1491,8 @@ fn exit_that_the_engine_caused_is_no_error_of_the_service() {
     let row = |status: &EnvironmentStatus| status.services.iter().find(|row| row.name == "web").cloned();
     assert!(row(&before).unwrap().last_error.is_some());
     // The exit was observed before the outage.
-    shop.outages.push(Outage {
-        from: NOW + Duration::from_secs(8),
-        until: None,
-    });
+    shop.outages
+        .push(Outage::starting_at(NOW + Duration::from_secs(8)));
     assert_eq!(row(&shop.status()).unwrap().last_error, None);
 }
 

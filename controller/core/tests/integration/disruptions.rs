@@ -56,8 +56,8 @@ impl Fixture {
             requests: UserRequests::default(),
             health: HealthStates::new(),
             outages: vec![Outage {
-                from: Timestamp(990_000),
                 until: Some(Timestamp(1_001_000)),
+                ..Outage::starting_at(Timestamp(990_000))
             }],
             container: None,
             now: Timestamp(1_000_000),
@@ -266,13 +266,30 @@ fn exits_are_attributed_by_their_evidence() {
     let mut engine = Fixture::new();
     engine.end(0);
     engine.observe();
-    engine.outages.push(Outage {
-        from: engine.now,
-        until: None,
-    });
+    engine.outages.push(Outage::starting_at(engine.now));
     engine.observe_restart("c1");
     let expected = both("engineOutage infrastructure engine", "engineOutage engine");
     assert_eq!(engine.found(), expected);
+}
+
+#[test]
+fn stop_during_a_lost_connection_is_by_the_other_client() {
+    let mut fixture = Fixture::new();
+    let at = fixture.now;
+    fixture.change(|container| container.stopped_by_other = Some(at));
+    fixture.end(137);
+    fixture.outages.push(Outage::starting_at(at));
+    fixture.observe();
+    assert_eq!(
+        fixture.found().0,
+        ["engineOutage infrastructure engine"],
+        "possibly a restart"
+    );
+    let lost = fixture.outages.last_mut().unwrap();
+    (lost.until, lost.engine_ran) = (Some(at), true);
+    fixture.observe_restart("c1");
+    let expected = both("stop infrastructure otherClient", "stop otherClient");
+    assert_eq!(fixture.found(), expected);
 }
 
 #[test]

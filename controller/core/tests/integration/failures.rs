@@ -436,8 +436,8 @@ fn recovery_and_outages_end_a_repetition() {
         let ended = fixture.advance(5);
         if round < 2 {
             fixture.outages.push(Outage {
-                from: ended,
                 until: Some(ended),
+                ..Outage::starting_at(ended)
             });
         }
         fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
@@ -477,8 +477,8 @@ fn probe_failure_before_an_outage_does_not_count() {
     fixture.observe_probe(ProbeStatus::Healthy);
     let cut = fixture.advance(60);
     fixture.outages.push(Outage {
-        from: cut,
         until: Some(cut + Duration::from_secs(30)),
+        ..Outage::starting_at(cut)
     });
     // The engine hung before the outage was detected, and the probe status is still present after it.
     fixture.now = cut - Duration::from_secs(5);
@@ -504,8 +504,8 @@ fn outage_causes_no_health_transition() {
     // Only then the outage is noticed.
     let cut = fixture.advance(5);
     fixture.outages.push(Outage {
-        from: cut,
         until: Some(cut + Duration::from_secs(30)),
+        ..Outage::starting_at(cut)
     });
     fixture.advance(60);
     fixture.observe_probe(ProbeStatus::Healthy);
