@@ -68,8 +68,12 @@ pub async fn run(
     let mut watcher = FolderWatcher::new(rules.source.clone(), clock);
     let triggers = watcher.triggers();
     let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone()).with_writes(watcher.writes());
+    let mut served = 0;
     loop {
         let generation = responder.begin();
+        if generation > std::mem::replace(&mut served, generation) {
+            loader.end_build_delays();
+        }
         let started = clock.now();
         // This scan sees what caused the notifications so far.
         let _: Option<()> = triggers.changed.notified().now_or_never();

@@ -81,6 +81,13 @@ impl BuildDelays {
         in_effect.context.digest.clone()
     }
 
+    /// Ends all delays and starts new sequences: a person who sends a command waits for the edits before it.
+    pub(super) fn end(&mut self) {
+        for in_effect in self.contexts.values_mut() {
+            (in_effect.changes, in_effect.delayed) = (0, None);
+        }
+    }
+
     /// Forgets removed files.
     pub(super) fn retain_files(&mut self, exists: impl Fn(&PathBuf) -> bool) {
         self.contexts.retain(|(path, _), _| exists(path));
@@ -247,5 +254,25 @@ mod tests {
             "rare changes"
         );
         assert!(used(1, 8, 702) && used(1, 9, 704), "one change in three parts");
+    }
+
+    #[test]
+    fn command_ends_the_delay() {
+        let mut delays = BuildDelays::default();
+        let used = |delays: &mut BuildDelays, log, second: i64| {
+            let current = context(&[("log", log)]);
+            let expected = current.digest.clone();
+            let now = Timestamp(second * 1_000);
+            delays.delay(Path::new("e2e.yaml"), "web", [0; 32], current, now) == expected
+        };
+        assert!(used(&mut delays, 0, 0) && used(&mut delays, 1, 10) && used(&mut delays, 2, 20));
+        assert!(!used(&mut delays, 3, 30));
+        delays.end();
+        assert_eq!(delays.next_at(), None);
+        assert!(used(&mut delays, 3, 31), "the change takes effect");
+        assert!(
+            used(&mut delays, 4, 41),
+            "the next changes are the first ones of a sequence"
+        );
     }
 }

@@ -121,6 +121,11 @@ impl SpecLoader {
         }
     }
 
+    /// Lets the next scan use all build contexts as they are.
+    pub(super) fn end_build_delays(&mut self) {
+        self.inputs.build_delays.end();
+    }
+
     /// Scans all files once. Blocks on the file system.
     pub fn scan_once(&mut self, now: Timestamp) -> ScanResult {
         let started = *self.started.get_or_insert(now);
