@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{Controller, PrivateEngine, Proxy, RunOptions};
 
 /// Longer than any step here takes on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 /// Serves `hello` on port 8080.
 pub const IMAGE: &str = "journey-web:local";
 

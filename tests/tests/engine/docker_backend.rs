@@ -23,7 +23,7 @@ use argus_tests::{PrivateEngine, Proxy, Registry};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 const IMAGE: &str = "busybox:local";
 
 fn now() -> Timestamp {

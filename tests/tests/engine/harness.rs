@@ -9,7 +9,7 @@ use std::time::Duration;
 use argus_tests::proxy::{Fault, class_of};
 use argus_tests::{Options, PrivateEngine, Proxy, Registry, http, wait};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn run_container(engine: &PrivateEngine, name: &str) {
     engine.docker_ok(&["run", "-d", "--init", "--name", name, "busybox:local"]);

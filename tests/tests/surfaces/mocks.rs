@@ -10,7 +10,7 @@ use argus_tests::wait;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 const DOCUMENT: &str = "openapi: 3.0.3
 info: { title: t, version: '1' }
