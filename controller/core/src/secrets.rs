@@ -25,6 +25,14 @@ const SECRET_WORDS: [&str; 9] = [
     "API_KEY",
     "ACCESS_KEY",
 ];
+/// Headers with credentials whose names have none of these words.
+const SECRET_HEADERS: [&str; 5] = [
+    "AUTHORIZATION",
+    "PROXY_AUTHORIZATION",
+    "COOKIE",
+    "SET_COOKIE",
+    "WWW_AUTHENTICATE",
+];
 /// Minimum length of a secret in bytes; a shorter value would also match harmless words.
 const MIN_LENGTH: usize = 4;
 /// Replacement text of a secret.
@@ -163,21 +171,23 @@ impl Secrets {
     }
 }
 
-/// Returns whether the name of a variable, a header or a field marks its value as a secret.
+/// Returns whether the name of a variable, a header, an option or a field marks its value as a secret.
 ///
 /// ```
 /// use argus_core::secrets::is_secret;
 ///
 /// assert!(is_secret("DB_PASSWORD"));
+/// assert!(is_secret("X-Api-Key"));
+/// assert!(is_secret("Set-Cookie"));
 /// assert!(!is_secret("LOG_LEVEL"));
 /// ```
 pub fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET_WORDS.iter().any(|word| name.contains(word))
+    let name = name.to_ascii_uppercase().replace('-', "_");
+    SECRET_WORDS.iter().any(|word| name.contains(word)) || SECRET_HEADERS.contains(&name.as_str())
 }
 
 /// Replaces sorted and disjoint ranges of a text.
-fn replaced(text: &str, ranges: &[Range<usize>]) -> String {
+pub(crate) fn replaced(text: &str, ranges: &[Range<usize>]) -> String {
     let mut result = Vec::with_capacity(text.len());
     let mut at = 0;
     for range in ranges {

@@ -1,6 +1,7 @@
 //! Changes of a spec file and of its images since the last good revision.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use argus_crds::diff::{ImageChange, KeyChange};
 use argus_crds::yaml::SourceMap;
@@ -10,7 +11,7 @@ use crate::desired::secret_values::is_harmless;
 use crate::desired::spec_values::{SpecValues, spec_values};
 use crate::desired::{Desired, Image};
 use crate::ident::{Revision, ServiceName};
-use crate::secrets::{REDACTED, Secrets, is_secret};
+use crate::secrets::{Secrets, is_secret, replaced};
 use crate::time::Timestamp;
 
 /// Images of a good revision.
@@ -39,17 +40,17 @@ pub struct GoodImage {
 pub fn key_changes(before: &SpecValues, source: &SourceMap, secrets: &Secrets) -> Vec<KeyChange> {
     let after = spec_values(source);
     let mut secrets = secrets.clone();
-    for (key, value) in before.iter().chain(&after) {
-        if let Some(secret) = secret_part(key, value) {
-            secrets.add(secret);
+    for values in [before, &after] {
+        for (key, value) in values {
+            for part in secret_parts(values, key, value) {
+                secrets.add(&value[part]);
+            }
         }
     }
-    let shown = |key: &str, value: Option<&String>| {
-        let value = value?;
-        Some(match secret_part(key, value) {
-            Some(secret) => value.strip_suffix(secret).unwrap_or_default().to_owned() + REDACTED,
-            None => secrets.redacted(value),
-        })
+    let shown = |values: &SpecValues, key: &str| {
+        let value = values.get(key)?;
+        // A short secret is not in `secrets`.
+        Some(secrets.redacted(&replaced(value, &secret_parts(values, key, value))))
     };
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changed = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
@@ -57,21 +58,63 @@ pub fn key_changes(before: &SpecValues, source: &SourceMap, secrets: &Secrets) -
         .map(|key| KeyChange {
             key: secrets.redacted(key),
             line: after.get(key).and_then(|_| Some(source.locate(key)?.line)),
-            before: shown(key, before.get(key)),
-            after: shown(key, after.get(key)),
+            before: shown(before, key),
+            after: shown(&after, key),
         })
         .collect()
 }
 
-/// Returns the part of a value that is secret because of its name: that of its key, or that in front of its `=`.
-fn secret_part<'a>(key: &str, value: &'a str) -> Option<&'a str> {
+/// Returns the parts of a value that are secret because of a name: that of its key, of the option in the list element
+/// before it, or of a variable, an option or a header in the value.
+fn secret_parts(values: &SpecValues, key: &str, value: &str) -> Vec<Range<usize>> {
     let name = key.rsplit('.').next().unwrap_or(key);
-    let is_hidden = |name, value: &str| is_secret(name) && !value.is_empty() && !is_harmless(value);
-    if is_hidden(name, value) {
-        return Some(value);
+    let follows_option = || previous_element(values, key).is_some_and(is_secret_option);
+    let is_hidden = |part: &str| !part.is_empty() && !is_harmless(part);
+    if (is_secret(name) || follows_option()) && is_hidden(value) {
+        return std::iter::once(0..value.len()).collect();
     }
-    let (name, value) = value.split_once('=')?;
-    is_hidden(name, value).then_some(value)
+    let mut parts = Vec::new();
+    let (mut start, mut is_value) = (0, false);
+    for word in value.split([' ', '\t', '\n', '"', '\'']) {
+        if is_value && is_hidden(word) {
+            parts.push(start..start + word.len());
+        } else {
+            let mut at = start;
+            for pair in word.split(['&', ';']) {
+                let end = at + pair.len();
+                if let Some((name, part)) = pair.split_once('=')
+                    && is_secret(name)
+                    && is_hidden(part)
+                {
+                    parts.push(end - part.len()..end);
+                } else if let Some((name, _)) = pair.split_once(':')
+                    && is_secret(name)
+                    && !name.contains('/')
+                    && !pair.contains("://")
+                {
+                    // The value of a header is the rest: `Authorization: Bearer …`.
+                    parts.push(at + name.len() + 1..value.len());
+                    return parts;
+                }
+                at = end + 1;
+            }
+        }
+        is_value = is_secret_option(word) || is_value && word.is_empty();
+        start += word.len() + 1;
+    }
+    parts
+}
+
+/// Returns whether the next argument is a secret, as after `--password`.
+fn is_secret_option(word: &str) -> bool {
+    word.starts_with('-') && !word.contains('=') && is_secret(word)
+}
+
+/// Returns the list element before the one of this key.
+fn previous_element<'a>(values: &'a SpecValues, key: &str) -> Option<&'a str> {
+    let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;
+    let previous = index.parse::<usize>().ok()?.checked_sub(1)?;
+    values.get(&format!("{list}[{previous}]")).map(String::as_str)
 }
 
 /// Returns the changed images: other ids, and builds with other inputs. `running` are the image ids of the current containers.
@@ -193,6 +236,39 @@ services:
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn secrets_in_commands_and_headers_are_redacted() {
+        let shown = |key: &str, previous: &str, value: &str| {
+            let values: SpecValues = [("a[0]".to_owned(), previous.to_owned())].into();
+            replaced(value, &secret_parts(&values, key, value))
+        };
+        for (value, expected) in [
+            ("A=1 B_TOKEN=abc C=2", "A=1 B_TOKEN=[redacted] C=2"),
+            (
+                "serve --password abc --port 1",
+                "serve --password [redacted] --port 1",
+            ),
+            ("serve --password  'a&c'", "serve --password  '[redacted]'"),
+            ("X_SECRET=a Y_SECRET=b", "X_SECRET=[redacted] Y_SECRET=[redacted]"),
+            (
+                "curl -H 'Authorization: Bearer abc' u",
+                "curl -H 'Authorization:[redacted]",
+            ),
+            (
+                "http://a/login?token=abc&x=1",
+                "http://a/login?token=[redacted]&x=1",
+            ),
+            ("--private true", "--private true"),
+            ("https://token.example:80/a", "https://token.example:80/a"),
+        ] {
+            assert_eq!(shown("a", "", value), expected);
+        }
+        assert_eq!(shown("a[1]", "--api-key", "abc"), "[redacted]");
+        assert_eq!(shown("a[1]", "--level", "abc"), "abc");
+        let header = "mocks.m.routes[0].response.headers.Set-Cookie";
+        assert_eq!(shown(header, "", "sid=1"), "[redacted]");
     }
 
     #[test]

@@ -10,8 +10,6 @@ use crate::step::Action;
 
 /// Maximum length of a body or an output, in characters.
 const MAX_TEXT: usize = 4096;
-/// Headers whose values no report contains, next to those with a secret name.
-const PRIVATE: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
 
 /// Request with its response, or commands with their outputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -93,8 +91,7 @@ fn headers(all: &[(String, String)], secrets: &Secrets) -> Value {
 fn is_private(header: &str) -> bool {
     let name = header.to_ascii_lowercase();
     let is_key = ["key", "token"].iter().any(|end| name.ends_with(end));
-    // The names of variables have `_`.
-    PRIVATE.contains(&name.as_str()) || is_key || is_secret(&name.replace('-', "_"))
+    is_key || is_secret(&name)
 }
 
 /// Redacts a text before it is cut, because a part of a secret is not found.
