@@ -39,6 +39,9 @@ use progress::ProgressReporter;
 pub use progress::{ProgressMap, ProgressReader};
 use redactor::Redactor;
 
+/// Maximum number of diagnoses at a time. They wait for one helper, which the connectivity checks share.
+const MAX_DIAGNOSES: usize = 4;
+
 /// A completed action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
@@ -217,8 +220,13 @@ impl<B: Backend> Executor<B> {
         let (run, targets) = (run.clone(), targets.clone());
         let (owned_step, secrets) = (step.clone(), self.redactor.of(&step.subject));
         let label = (step.clone(), self.clock.now());
+        let is_refused = self.diagnoses.len() >= MAX_DIAGNOSES;
         self.diagnoses.start(label, async move {
-            let found = diagnosis::run(&*backend, &run, &targets).await;
+            let found = if is_refused {
+                diagnosis::missing(format!("{MAX_DIAGNOSES} other checks are running"))
+            } else {
+                diagnosis::run(&*backend, &run, &targets).await
+            };
             store.attach(&owned_step, found, &secrets).await
         });
     }

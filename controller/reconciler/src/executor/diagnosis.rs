@@ -13,10 +13,6 @@ pub(super) async fn run<B: Backend>(backend: &B, failed_run: &FailedRun, targets
     let checked = tokio::time::timeout(PROGRESS_TIMEOUT, backend.check_links(&source, targets)).await;
     let late = || ActionError::TimedOut(format!("no answer within {} s", PROGRESS_TIMEOUT.as_secs()));
     let checked = checked.unwrap_or_else(|_| Err(late()));
-    let missing = |why: String| Diagnosis {
-        missing: Some(format!("network checks by a helper: {why}")),
-        ..Diagnosis::default()
-    };
     // The network of a container is gone with its run, and the results then say nothing about it.
     if let Ok(false) = backend.is_run_intact(id, failed_run.started_at).await {
         return missing("the run ended, or its network changed, before they were complete".to_owned());
@@ -27,5 +23,13 @@ pub(super) async fn run<B: Backend>(backend: &B, failed_run: &FailedRun, targets
             missing: None,
         },
         Err(error) => missing(error.to_string()),
+    }
+}
+
+/// Diagnosis without results.
+pub(super) fn missing(why: String) -> Diagnosis {
+    Diagnosis {
+        missing: Some(format!("network checks by a helper: {why}")),
+        ..Diagnosis::default()
     }
 }

@@ -275,31 +275,52 @@ async fn missing_evidence_is_recorded_on_disk() {
     );
 }
 
+/// Collection of the evidence of a failed run, with a check of its network.
+fn collect_evidence() -> Step {
+    let service = argus_core::ident::ServiceName::new("web").unwrap();
+    let target = Target {
+        to: service.clone(),
+        host: "web".to_owned(),
+        port: Some(80),
+    };
+    Step {
+        subject: Subject::Service {
+            environment: shop(),
+            service,
+        },
+        action: Action::CollectEvidence {
+            run: Box::new(FailedRun::of(id("a"), Timestamp(0))),
+            port: Some(80),
+            http: true,
+            by_engine: false,
+            targets: vec![target],
+        },
+        cause: Cause::Failed,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn diagnoses_are_limited() {
+    let (mut executor, _fake, _dir) = executor(&[]);
+    for _ in 0..=MAX_DIAGNOSES {
+        executor.diagnose(&collect_evidence());
+    }
+    let mut missing = 0;
+    for _ in 0..=MAX_DIAGNOSES {
+        let Ok(Done::Diagnosis(diagnosis)) = executor.next_result().await.outcome else {
+            panic!("no diagnosis");
+        };
+        missing += usize::from(diagnosis.missing.is_some());
+    }
+    assert_eq!(missing, 1, "the one above the limit");
+}
+
 #[tokio::test(start_paused = true)]
 async fn diagnosis_follows_the_evidence_unless_the_run_ended() {
     for is_ended in [false, true] {
         let (mut executor, fake, _dir) = executor(&[]);
         fake.engine().is_ended.store(is_ended, Ordering::SeqCst);
-        let web = argus_core::ident::ServiceName::new("web").unwrap();
-        let target = Target {
-            to: web.clone(),
-            host: "web".to_owned(),
-            port: Some(80),
-        };
-        let step = Step {
-            subject: Subject::Service {
-                environment: shop(),
-                service: web,
-            },
-            action: Action::CollectEvidence {
-                run: Box::new(FailedRun::of(id("a"), Timestamp(0))),
-                port: Some(80),
-                http: true,
-                by_engine: false,
-                targets: vec![target],
-            },
-            cause: Cause::Failed,
-        };
+        let step = collect_evidence();
         executor.submit(&shop(), String::new(), step.clone());
         assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
         assert_eq!(executor.in_flight(), 0, "no action waits for the diagnosis");
