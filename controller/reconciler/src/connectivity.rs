@@ -223,7 +223,11 @@ impl<B: Backend> ConnectivityTask<B> {
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        self.schedules.values().filter_map(|schedule| schedule.due).min()
+        let possible = self
+            .schedules
+            .values()
+            .filter(|schedule| schedule.request.is_some());
+        possible.filter_map(|schedule| schedule.due).min()
     }
 
     fn on_checked(&mut self, env: &EnvName, check: Result<ConnectivityCheck, TaskFailure>) {
@@ -243,7 +247,8 @@ impl<B: Backend> ConnectivityTask<B> {
             Ok(_) => return,
             Err(failure) => {
                 tracing::error!(%env, ?failure, "connectivity check failed to run");
-                schedule.due = Some(self.clock.now() + RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
+                let retry_at = self.clock.now() + RETRY_DELAYS[RETRY_DELAYS.len() - 1];
+                schedule.due = schedule.request.is_some().then_some(retry_at);
                 return;
             }
         };

@@ -34,13 +34,13 @@ pub(crate) struct TimeOptions {
     #[arg(long, env = "ARGUS_RESTART_RATE_LIMIT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     restart_rate_limit: Option<u32>,
     /// With `argus.restart.mode: slowRetry`, interval of the restarts after the budget [default: 60s]
-    #[arg(long, env = "ARGUS_SLOW_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
+    #[arg(long, env = "ARGUS_SLOW_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_retry)]
     slow_retry_interval: Option<Duration>,
     /// Failures of an action in a row after which Argus retries it slowly [default: 5]
     #[arg(long, env = "ARGUS_ACTION_ATTEMPTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     action_attempts: Option<u32>,
     /// Interval of the slow retries of an action [default: 60s]
-    #[arg(long, env = "ARGUS_ACTION_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
+    #[arg(long, env = "ARGUS_ACTION_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_retry)]
     action_retry_interval: Option<Duration>,
     /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = parse_lease, hide = true)]
@@ -123,7 +123,7 @@ impl FileTimes {
                     default.retries.restarts_per_minute,
                     1000,
                 )?,
-                slow_restart: span("slow-retry-interval", &self.slow_retry_interval, parse_interval)?
+                slow_restart: span("slow-retry-interval", &self.slow_retry_interval, parse_retry)?
                     .unwrap_or(default.retries.slow_restart),
                 action_attempts: number(
                     "action-attempts",
@@ -131,12 +131,8 @@ impl FileTimes {
                     default.retries.action_attempts,
                     100,
                 )?,
-                slow_action: span(
-                    "action-retry-interval",
-                    &self.action_retry_interval,
-                    parse_interval,
-                )?
-                .unwrap_or(default.retries.slow_action),
+                slow_action: span("action-retry-interval", &self.action_retry_interval, parse_retry)?
+                    .unwrap_or(default.retries.slow_action),
             },
             lease_ttl: default.lease_ttl,
         })
@@ -195,6 +191,16 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Interval of slow retries. A shorter one would retry without a pause.
+fn parse_retry(text: &str) -> Result<Duration, String> {
+    let span = parse_interval(text)?;
+    if span >= Duration::from_secs(1) {
+        Ok(span)
+    } else {
+        Err("must be at least 1s".to_owned())
+    }
+}
+
 fn parse_lease(text: &str) -> Result<Duration, String> {
     let span = parse_interval(text)?;
     if span >= Duration::from_secs(5) {
@@ -230,6 +236,7 @@ mod tests {
     fn times_have_units_and_bounds() {
         assert_eq!(parse_interval("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_interval("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_retry("1s"), Ok(Duration::from_secs(1)));
         assert_eq!(parse_short("60s"), Ok(Duration::from_secs(60)));
         for bad in ["0", "25h", "x", "-1s"] {
             assert!(parse_interval(bad).is_err(), "{bad}");
@@ -283,6 +290,28 @@ mod tests {
             ..FileTimes::default()
         };
         assert_eq!(bad.parse().unwrap_err(), "`timeout-short`: must be at most 60s");
+        let short = || Some("999ms".to_owned());
+        for (name, file) in [
+            (
+                "slow-retry-interval",
+                FileTimes {
+                    slow_retry_interval: short(),
+                    ..FileTimes::default()
+                },
+            ),
+            (
+                "action-retry-interval",
+                FileTimes {
+                    action_retry_interval: short(),
+                    ..FileTimes::default()
+                },
+            ),
+        ] {
+            assert_eq!(
+                file.parse().unwrap_err(),
+                format!("`{name}`: must be at least 1s")
+            );
+        }
         let none = FileTimes {
             breaker_threshold: Some(0),
             ..FileTimes::default()

@@ -20,13 +20,14 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{LinkState, link_state};
+use super::{CheckSchedule, ConnectivityTask, LinkState, link_state};
 use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::admitter::{AdmissionInput, Admitter};
+use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 const START: Timestamp = Timestamp(1_000_000);
 const SPEC: &str = "version: '1'\nproject: { name: shop }\nnetwork: { name: net }\nservices:\n  db: { image: a, container: { name: shop-db } }\n  \
@@ -381,4 +382,29 @@ async fn test_begins_verified_only_after_a_current_check() {
     });
     let reason = "helper containers are disabled".to_owned();
     assert_eq!(link_state(&disabled, &env), LinkState::Unverified(reason));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_task_of_an_impossible_check_is_not_repeated() {
+    let env = EnvName::new("shop").unwrap();
+    let mut task = ConnectivityTask {
+        backend: Arc::new(FakeBackend::empty()),
+        clock: Clock::virtual_from(START),
+        schedules: [(env.clone(), CheckSchedule::default())].into(),
+        tasks: TaskSet::default(),
+        results: CheckResults::default(),
+        engine_returned_at: None,
+    };
+    // The services stopped during the check.
+    task.on_checked(&env, Err(TaskFailure::Aborted));
+    assert_eq!(task.schedules[&env].due, None);
+    // A time without a possible check causes no wake-up.
+    let schedule = CheckSchedule {
+        due: Some(START),
+        ..CheckSchedule::default()
+    };
+    task.schedules.insert(env, schedule);
+    task.start_next();
+    assert!(task.tasks.is_empty());
+    assert_eq!(task.next_due(), None);
 }
