@@ -309,8 +309,8 @@ pub struct RestartPolicy {
     pub max_delay: HumanDuration,
     /// Number of restart budgets in a row with the same failure after which Argus stops all restarts, or `off`.
     pub halt_after_same: HaltAfterSame,
-    /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per minute. `never`
-    /// disables all restarts from the start.
+    /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per
+    /// `slow-retry-interval` (default 60 s). `never` disables all restarts from the start.
     pub mode: RestartMode,
 }
 

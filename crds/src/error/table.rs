@@ -84,7 +84,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "a container exhausted its restart budget",
-                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `pattern` is set if all attempts failed in the same way. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per minute.",
+                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `pattern` is set if all attempts failed in the same way. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per `slow-retry-interval` (default 60 s).",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
             },
             Self::HealthCheckTimeout => Explanation {
