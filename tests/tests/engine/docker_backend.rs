@@ -1062,6 +1062,53 @@ fn sleeping_consumer_catches_up() {
     });
 }
 
+/// A complete response for [`Fault::Answer`], which lives as long as the test program.
+fn response(status: &str, body: &serde_json::Value) -> &'static str {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    Box::leak((head + &body).into_boxed_str())
+}
+
+#[test]
+fn endpoint_of_a_removed_container_is_freed_by_its_name() {
+    let engine = PrivateEngine::start();
+    let proxy = Proxy::start(&engine.scratch("zombie").join("docker.sock"), &engine.socket());
+    block(async {
+        let endpoint = Endpoint::parse(&proxy.host()).expect("an endpoint");
+        let executor = NoExecutor(Docker::new(endpoint, Arc::new(now)));
+        let id = executor.network("zombie").await;
+        // An engine that was killed during a removal keeps the endpoint without its container.
+        let text = engine.docker_ok(&["network", "inspect", "argus-zombie"]);
+        let listed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let mut network = listed[0].clone();
+        network["Containers"] = serde_json::json!({ "0".repeat(64): { "Name": "ghost" } });
+        proxy.inject("GET /networks/*", Fault::Answer(response("200 OK", &network)), 2);
+        let refusal = serde_json::json!({ "message": "network argus-zombie has active endpoints" });
+        proxy.inject(
+            "DELETE /networks/*",
+            Fault::Answer(response("403 Forbidden", &refusal)),
+            1,
+        );
+        let remove = Action::RemoveNetwork {
+            id,
+            name: "argus-zombie".to_owned(),
+        };
+        assert_eq!(executor.act(remove).await, Ok(Done::Applied));
+        let counts = proxy.counts();
+        assert_eq!(
+            counts.get("POST /networks/*/disconnect"),
+            Some(&1),
+            "by force: {counts:?}"
+        );
+        assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
+    });
+    let left = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argus-zombie"]);
+    assert_eq!(left.trim(), "");
+}
+
 #[test]
 fn broken_connection_gives_honest_outcomes() {
     let engine = PrivateEngine::start();

@@ -264,7 +264,12 @@ async fn force_disconnect(shared: &Shared, network: &str, container: &str) -> Re
     .await
     {
         Ok(()) => Ok(()),
-        Err(error) if error.is_gone() || error.lowercase_message().contains("is not connected") => Ok(()),
+        Err(error) if error.is_gone() || is_disconnected(&error.lowercase_message()) => Ok(()),
         Err(error) => Err(error.classify(Op::DisconnectNetwork)),
     }
+}
+
+/// Returns true for the refusal of an engine whose container, or whose endpoint, is no longer on the network.
+fn is_disconnected(message: &str) -> bool {
+    message.contains("is not connected") || message.contains("endpoint") && message.contains("not found")
 }
