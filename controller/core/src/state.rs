@@ -28,6 +28,7 @@ use crate::time::Timestamp;
 pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
+mod case_attribution;
 mod disruption;
 pub mod ended_budget;
 pub mod expectation;
@@ -45,6 +46,7 @@ pub mod run_count;
 mod stopped_run;
 
 pub use breaker_registry::BreakerRegistry;
+pub use case_attribution::{CaseAttribution, CaseEvidence, FailureOrigin};
 pub use disruption::{Disruption, TestRestart};
 pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
