@@ -50,6 +50,8 @@ pub struct CommandOutput {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
+    /// True if the output was too large, so that its end is missing.
+    pub is_cut: bool,
 }
 
 /// Port of a host to connect to.
@@ -78,6 +80,7 @@ impl CommandOutput {
             exit_code: 1,
             stdout: String::new(),
             stderr: reason,
+            is_cut: false,
         }
     }
 

@@ -41,7 +41,7 @@ impl Exchange {
                 Some(outputs.iter().map(output).collect())
             }
             Reply::Port(is_open) => Some(json!({ "listening": is_open })),
-            Reply::Done | Reply::Failed(_) => None,
+            Reply::Done | Reply::Failed(_) | Reply::Unsupported(_) => None,
         };
         Self {
             received,

@@ -67,6 +67,20 @@ pub struct ParsedSuite {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+impl SuiteFile {
+    /// Returns the suite with the selected cases, and with the earlier cases that they build on: all of a sequential suite,
+    /// otherwise those that save values. `None` if no case is selected.
+    #[must_use]
+    pub fn select(&self, is_selected: impl Fn(&Step) -> bool) -> Option<Self> {
+        let last = self.cases.iter().rposition(&is_selected)?;
+        let is_needed = |case: &&Step| self.sequential || !case.save.is_empty() || is_selected(case);
+        Some(Self {
+            cases: self.cases[..=last].iter().filter(is_needed).cloned().collect(),
+            ..self.clone()
+        })
+    }
+}
+
 /// Reads a suite from the bytes of a file.
 ///
 /// ```

@@ -233,3 +233,29 @@ teardown:
     assert_eq!(suite.cases[0].retry.map(|retry| retry.max_attempts), Some(3));
     assert!(suite.teardown[0].ignore_error);
 }
+
+#[test]
+fn selection_keeps_the_cases_that_it_builds_on() {
+    let suite = |sequential: bool| {
+        let text = format!(
+            "name: Orders
+sequential: {sequential}
+cases:
+  - {{ name: create, request: {{ path: /orders }}, save: {{ id: id }} }}
+  - {{ name: list, request: {{ path: /orders }} }}
+  - {{ name: read, request: {{ path: '/orders/{{{{id}}}}' }} }}
+  - {{ name: delete, request: {{ path: /orders }}, save: {{ gone: id }} }}
+"
+        );
+        parse("suite.yaml", text.as_bytes()).suite.unwrap()
+    };
+    let select = |sequential: bool, wanted: &str| {
+        let selected = suite(sequential).select(|case| case.name == wanted)?;
+        let names = selected.cases.into_iter().map(|case| case.name);
+        Some(names.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(select(true, "read").as_deref(), Some("create list read"));
+    assert_eq!(select(false, "read").as_deref(), Some("create read"));
+    assert_eq!(select(false, "create").as_deref(), Some("create"));
+    assert_eq!(select(false, "update"), None);
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use argus_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::check::Failure;
@@ -42,6 +43,9 @@ pub struct CaseResult {
     pub reason: Option<String>,
     /// Number of attempts.
     pub attempts: u32,
+    /// Start of the first attempt, or time of a skip.
+    #[serde(rename = "startedAt", serialize_with = "rfc3339")]
+    pub started: Timestamp,
     /// Time of all attempts.
     #[serde(rename = "durationMs", serialize_with = "milliseconds")]
     pub duration: Duration,
@@ -69,6 +73,14 @@ pub enum Verdict {
 
 fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u128(took.as_millis())
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn rfc3339<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(at)
 }
 
 impl RunReport {

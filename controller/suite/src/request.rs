@@ -8,6 +8,7 @@ use url::{Host, Url};
 use crate::check::Failure;
 use crate::problem::{Problem, text_field, time_field};
 use crate::response::Response;
+use crate::run::Reply;
 use crate::value::{is_truthy, shortened, shown, to_text};
 
 /// Request to send. The driver follows redirects with [`Request::redirect`].
@@ -124,14 +125,17 @@ impl Request {
     /// Returns the host of the address without brackets, and its port.
     ///
     /// # Errors
-    /// The scheme of the address is not `http`.
-    pub fn address(&self) -> Result<(String, u16), Failure> {
-        let fail = |message: String| Failure::new("request.url", message);
-        if self.url.scheme() != "http" {
-            return Err(fail(format!(
-                "the scheme `{}` is not supported",
-                self.url.scheme()
-            )));
+    /// Argus does not support the scheme of the address, or the address has no host.
+    pub fn address(&self) -> Result<(String, u16), Reply> {
+        let fail = |message: String| Reply::Failed(Failure::new("request.url", message));
+        match self.url.scheme() {
+            "http" => {}
+            "https" => {
+                return Err(Reply::Unsupported(
+                    "not supported: addresses with `https`".to_owned(),
+                ));
+            }
+            other => return Err(fail(format!("`{other}` is not a valid scheme; write `http`"))),
         }
         let host = match self.url.host() {
             Some(Host::Domain(name)) => name.to_owned(),

@@ -44,6 +44,19 @@ impl Response {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
+    /// Returns the reason why the body cannot be read: it is compressed.
+    pub fn unsupported(&self) -> Option<String> {
+        let encoding = self.header("content-encoding")?;
+        let is_plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
+        let is_compressed = !is_plain && !self.body.is_empty();
+        is_compressed.then(|| {
+            format!(
+                "not supported: bodies with the encoding `{}`",
+                shortened(&encoding)
+            )
+        })
+    }
+
     /// Returns the body as text.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
@@ -223,5 +236,27 @@ fn check_time(elapsed: Duration, limit: &Value) -> Vec<Check> {
             map.iter().map(check).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_body_is_unsupported() {
+        let unsupported = |encoding: &str, body: &[u8]| {
+            let response = Response {
+                status: 200,
+                headers: vec![("Content-Encoding".to_owned(), encoding.to_owned())],
+                body: body.to_vec(),
+                elapsed: Duration::ZERO,
+            };
+            response.unsupported()
+        };
+        let gzip = unsupported("gzip", b"\x1f\x8b").unwrap();
+        assert_eq!(gzip, "not supported: bodies with the encoding `gzip`");
+        assert_eq!(unsupported("gzip", b""), None);
+        assert_eq!(unsupported("identity", b"a"), None);
     }
 }

@@ -19,7 +19,7 @@ use crate::scope::{Moment, Scope};
 use crate::step::{Action, Step};
 
 /// Reason of the cases that a sequential suite skips.
-const FAIL_FAST: &str = "an earlier case of the sequential suite failed";
+const FAIL_FAST: &str = "an earlier case of the suite failed";
 
 /// Run of one suite.
 #[derive(Debug)]
@@ -91,6 +91,8 @@ pub enum Reply {
     Port(bool),
     /// The work was not possible.
     Failed(Failure),
+    /// Argus does not support the work, for this reason. The case has no verdict.
+    Unsupported(String),
 }
 
 impl Run {
@@ -172,6 +174,10 @@ impl Run {
             }
             return;
         };
+        if let (At::Case(_), Reply::Unsupported(reason)) = (self.at, &reply) {
+            self.skip_case(reason.clone(), now);
+            return;
+        }
         let (failures, exchange) = self.assess(&action, &reply);
         match self.at {
             At::Setup(index) => {
@@ -198,6 +204,7 @@ impl Run {
     fn assess(&mut self, action: &Action, reply: &Reply) -> (Vec<Failure>, Option<Exchange>) {
         let failures = match (action, reply) {
             (_, Reply::Failed(failure)) => vec![failure.clone()],
+            (_, Reply::Unsupported(reason)) => vec![Failure::new("", reason.as_str())],
             (Action::Request(request), Reply::Response(response)) => {
                 let assessment = request.assess(response);
                 self.scope.save(assessment.saved);
@@ -312,6 +319,14 @@ impl Run {
         }
     }
 
+    /// Ends the current case without a verdict.
+    fn skip_case(&mut self, reason: String, now: Timestamp) {
+        let At::Case(index) = self.at else { return };
+        if let Some(step) = self.suite.cases.get(index).cloned() {
+            self.push(&step, Verdict::Unsupported, Some(reason), Vec::new(), None, now);
+        }
+    }
+
     fn finish_case(&mut self, failures: Vec<Failure>, exchange: Option<Exchange>, now: Timestamp) {
         let At::Case(index) = self.at else { return };
         let Some(mut step) = self.suite.cases.get(index).cloned() else {
@@ -340,18 +355,15 @@ impl Run {
         exchange: Option<Exchange>,
         now: Timestamp,
     ) {
-        let duration = if self.attempt == 0 {
-            Duration::ZERO
-        } else {
-            now.since(self.started)
-        };
+        let started = if self.attempt == 0 { now } else { self.started };
         self.report.cases.push(CaseResult {
             name: step.name.clone(),
             line: step.line,
             result,
             reason,
             attempts: self.attempt,
-            duration,
+            started,
+            duration: now.since(started),
             failures,
             exchange,
         });

@@ -60,7 +60,11 @@ fn run_with(text: &str, retry: Retry) -> Course {
                     body: format!("{{\"id\": {count}, \"list\": [{{\"n\": null}}]}}").into_bytes(),
                     elapsed: Duration::ZERO,
                 };
-                run.reply(Reply::Response(response), now + Duration::from_millis(7));
+                let reply = match request.address() {
+                    Ok(_) => Reply::Response(response),
+                    Err(reply) => reply,
+                };
+                run.reply(reply, now + Duration::from_millis(7));
             }
             Work::Act(Action::Container(check)) => panic!("{check:?}"),
         }
@@ -97,6 +101,20 @@ cases:
 "
     ))
     .verdicts
+}
+
+#[test]
+fn address_with_https_is_unsupported_and_stops_nothing() {
+    let course = run("name: s
+sequential: true
+setup:
+  - { name: login, request: { url: 'https://a/' } }
+cases:
+  - { name: a, request: { url: 'https://a/' }, retry: { maxAttempts: 3, delay: 1s }, ignoreError: true }
+  - { name: b, request: { path: /200 }, expect: { status: 200 } }
+");
+    assert_eq!(course.verdicts, ["a unsupported 1", "b P 1"]);
+    assert_eq!(course.notes, ["login"]);
 }
 
 #[test]

@@ -315,6 +315,14 @@ fn output(exit_code: i64, stdout: &str, stderr: &str) -> CommandOutput {
         exit_code,
         stdout: stdout.to_owned(),
         stderr: stderr.to_owned(),
+        is_cut: false,
+    }
+}
+
+fn cut_output(stdout: &str) -> CommandOutput {
+    CommandOutput {
+        is_cut: true,
+        ..output(1, stdout, "the output exceeds 1 MiB")
     }
 }
 
@@ -381,6 +389,8 @@ fn exec_vectors_have_their_verdicts() {
         ("expect: { output: { json: { n: 1 } } }", output(0, "n", ""), "F"),
         ("expect: { output: { anyOf: [a] } }", output(0, "c", ""), "P"),
         ("expect: { output: c }", output(0, "c", ""), "F"),
+        ("expect: { output: { notContains: a } }", cut_output("c"), "F"),
+        ("expect: { output: { contains: c } }", cut_output("c"), "P"),
     ];
     for (expect, output, verdict) in vectors {
         let text = format!("exec: {{ command: x }}\n{expect}");

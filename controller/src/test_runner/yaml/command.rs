@@ -112,6 +112,7 @@ impl Streams {
             exit_code,
             stdout: text(self.stdout),
             stderr: text(self.stderr),
+            is_cut: false,
         }
     }
 
@@ -119,6 +120,7 @@ impl Streams {
     fn exceeded(self) -> CommandOutput {
         CommandOutput {
             stderr: "the output exceeds 1 MiB".to_owned(),
+            is_cut: true,
             ..self.into_output(1)
         }
     }
@@ -136,6 +138,7 @@ mod tests {
         assert!(!streams.push(false, b"y"));
         let output = streams.exceeded();
         assert_eq!((output.exit_code, output.stdout.len()), (1, MAX_OUTPUT));
+        assert!(output.is_cut);
         assert_eq!(output.stderr, "the output exceeds 1 MiB");
     }
 }

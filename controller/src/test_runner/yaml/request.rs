@@ -18,8 +18,11 @@ const MAX_RESPONSE: usize = 64 << 20;
 /// Sends a request and follows its redirects. Requested host ports are replaced by actual ones.
 pub(super) async fn send(request: Request, ports: &[PublishedPort], limit: Duration) -> Reply {
     match tokio::time::timeout(limit, follow(request, ports)).await {
-        Ok(Ok(response)) => Reply::Response(response),
-        Ok(Err(failure)) => Reply::Failed(failure),
+        Ok(Ok(response)) => match response.unsupported() {
+            Some(reason) => Reply::Unsupported(reason),
+            None => Reply::Response(response),
+        },
+        Ok(Err(reply)) => reply,
         Err(_) => {
             let limit = humantime::format_duration(limit);
             Reply::Failed(Failure::new(
@@ -30,22 +33,22 @@ pub(super) async fn send(request: Request, ports: &[PublishedPort], limit: Durat
     }
 }
 
-async fn follow(mut request: Request, ports: &[PublishedPort]) -> Result<Response, Failure> {
+async fn follow(mut request: Request, ports: &[PublishedPort]) -> Result<Response, Reply> {
     let watch = Stopwatch::start();
     for _ in 0..=MAX_REDIRECTS {
         request.use_actual_port(ports);
         let response = send_once(&request, watch).await?;
-        match request.redirect(&response)? {
+        match request.redirect(&response).map_err(Reply::Failed)? {
             Some(next) => request = next,
             None => return Ok(response),
         }
     }
     let message = format!("the response has more than {MAX_REDIRECTS} redirects");
-    Err(Failure::new("request", message))
+    Err(Reply::Failed(Failure::new("request", message)))
 }
 
-async fn send_once(request: &Request, watch: Stopwatch) -> Result<Response, Failure> {
-    let fail = |message: String| Failure::new("request", message);
+async fn send_once(request: &Request, watch: Stopwatch) -> Result<Response, Reply> {
+    let fail = |message: String| Reply::Failed(Failure::new("request", message));
     let (host, port) = request.address()?;
     let stream = TcpStream::connect((host.as_str(), port))
         .await

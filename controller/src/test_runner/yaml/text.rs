@@ -39,7 +39,8 @@ pub(super) fn format_note(note: &Note) -> String {
     text
 }
 
-fn format_failed(case: &CaseResult, file: &str, word: &str) -> String {
+/// Failed case with its failures and its last exchange.
+pub(in crate::test_runner) fn format_failed(case: &CaseResult, file: &str, word: &str) -> String {
     let (name, line) = (plain(&case.name), case.line);
     let attempts = match case.attempts {
         0 | 1 => String::new(),
@@ -90,6 +91,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
+    use argus_core::time::Timestamp;
     use serde_json::json;
 
     use super::*;
@@ -102,6 +104,7 @@ mod tests {
             result: Verdict::Failed,
             reason: None,
             attempts: 2,
+            started: Timestamp(0),
             duration: Duration::from_millis(12),
             failures: vec![Failure::new("status", "expected `status` to be `200`, got `500`")],
             exchange: Some(Exchange {

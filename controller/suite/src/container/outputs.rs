@@ -34,7 +34,14 @@ pub(super) fn check_exec(output: &CommandOutput, expect: Option<&Value>) -> Chec
     }
     match expect.get("output").filter(|wanted| is_truthy(wanted)) {
         None => {}
-        Some(Value::Object(wanted)) => checks.extend(check_output(text, wanted)?),
+        Some(Value::Object(wanted)) => {
+            checks.extend(check_output(text, wanted)?);
+            // The missing end can contain the unwanted text.
+            if output.is_cut && wanted.get("notContains").is_some_and(is_truthy) {
+                let found = "only its beginning".to_owned();
+                checks.push(Check::new("output", false, "to be complete".to_owned(), found));
+            }
+        }
         Some(other) => {
             let other = shown(Some(other));
             return Err(format!("`output` is a map such as `contains: …`, not {other}"));
