@@ -52,6 +52,7 @@ pub(crate) mod run;
 mod schema;
 pub(crate) mod target;
 pub(crate) mod test;
+mod test_run;
 mod top;
 mod usage;
 pub(crate) mod validate;

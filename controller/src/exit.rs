@@ -31,6 +31,8 @@ pub(crate) enum Exit {
     GaveUp,
     /// Another controller uses the state directory.
     LeaseHeld,
+    /// Infrastructure prevented a verdict about a suite.
+    Infrastructure,
     /// A second signal arrived.
     Interrupted,
     /// Exit code of the command that `argus exec` ran, or that the demo service was configured with.
@@ -55,6 +57,7 @@ impl Exit {
             Self::TimedOut => 5,
             Self::GaveUp => 6,
             Self::LeaseHeld => 7,
+            Self::Infrastructure => 8,
             Self::Interrupted => 130,
             Self::Code(number) => number,
         }

@@ -19,7 +19,7 @@ pub struct Tests {
     /// Retries of failed suites without their own `retry`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Number of suites in parallel; ignored by Argus: suites run one after the other.
+    /// Parallel execution of all suites, and the maximum number in parallel. Default: `false`, and 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
@@ -52,10 +52,10 @@ pub struct Suite {
     /// Retries of this suite, or of the cases of a YAML suite; replaces `tests.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Parallel tests within this suite; ignored by Argus: the runner decides.
+    /// True to run this suite in parallel with others. Default: `tests.parallel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
-    /// Number of parallel tests within this suite; ignored by Argus.
+    /// Maximum number of parallel suites, without `tests.parallel.concurrency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: Option<u32>,

@@ -1,10 +1,11 @@
-//! `argus test begin`, `end` and `run`: a test lease defers restarts and edits of an environment while a test runs.
+//! `argus test begin` and `end`: a test lease defers restarts and edits of an environment while a test runs.
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::call;
+use super::test_run::RunTests;
 use crate::api::test;
 use crate::api::test::TestAction;
 use crate::api::test::report::format_report;
@@ -12,7 +13,6 @@ use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::output::OutputArgs;
 use crate::settings::Options;
-use crate::test_runner;
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -27,7 +27,7 @@ enum TestCommand {
     /// End a test and show the restarts and failures of services during it
     End(End),
     /// Run the suites of the spec file, or a command, once the environment is ready
-    Run(test_runner::RunTests),
+    Run(RunTests),
 }
 
 #[derive(Debug, Args)]

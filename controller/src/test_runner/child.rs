@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::pin;
 use std::process::Stdio;
@@ -14,8 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
+use super::job::LocalCommand;
 use super::report::Attempt;
-use super::suite::LocalCommand;
+use super::suite_output::{Stream, SuiteOutput};
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -24,38 +25,12 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 /// Stored bytes at the end of each stream. Errors show half of it, after redaction.
 const TAIL: usize = 8 * 1024;
 
-/// Destination of a command's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
-    /// Each stream to the same stream of this process.
-    AsWritten,
-    /// Everything to stderr, because stdout contains the report for programs.
-    Aside,
-}
-
-impl Output {
-    /// Prints a part of the output of a suite.
-    pub(super) fn print(self, bytes: &[u8]) {
-        print(bytes, self == Self::Aside);
-    }
-}
-
-fn print(bytes: &[u8], to_stderr: bool) {
-    // A closed output of this process does not stop the command.
-    if to_stderr {
-        drop(anstream::stderr().lock().write_all(bytes));
-    } else {
-        let mut out = anstream::stdout().lock();
-        drop(out.write_all(bytes).and_then(|()| out.flush()));
-    }
-}
-
 /// Runs a command until it ends, times out after `ttl`, or `stop` is cancelled.
 pub(super) async fn run_child(
     command: &LocalCommand,
     variables: &BTreeMap<String, String>,
     ttl: Duration,
-    output: Output,
+    output: &SuiteOutput<'_>,
     stop: &CancellationToken,
 ) -> io::Result<Attempt> {
     let started = clock::now();
@@ -79,8 +54,8 @@ pub(super) async fn run_child(
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let forward_output = async {
         tokio::join!(
-            forward_output(out, output == Output::Aside, &tails.0),
-            forward_output(err, true, &tails.1)
+            forward_output(out, output, Stream::Stdout, &tails.0),
+            forward_output(err, output, Stream::Stderr, &tails.1)
         )
     };
     let mut forward_output = pin!(forward_output);
@@ -116,20 +91,28 @@ pub(super) async fn run_child(
         exit_code: status.code(),
         signal: status.signal(),
         timed_out,
+        started,
         duration: clock::now().since(started),
+        is_confirmation: false,
         during: None,
+        attributions: Vec::new(),
         tails: (text(&tails.0), text(&tails.1)),
         suite: None,
     })
 }
 
 /// Forwards a stream, and keeps its end in `tail`.
-async fn forward_output(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &RefCell<Vec<u8>>) {
+async fn forward_output(
+    from: Option<impl AsyncRead + Unpin>,
+    output: &SuiteOutput<'_>,
+    stream: Stream,
+    tail: &RefCell<Vec<u8>>,
+) {
     let Some(mut from) = from else { return };
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..read];
-        print(bytes, to_stderr);
+        output.write(bytes, stream);
         let mut tail = tail.borrow_mut();
         tail.extend_from_slice(bytes);
         let above = tail.len().saturating_sub(TAIL);

@@ -1,166 +1,336 @@
-//! Choice of the suites of a run. Suite files are read before anything runs.
+//! Choice of suites and cases on the command line.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::str::FromStr;
 
-use argus_crds::E2eSpec;
-use argus_crds::diagnostic::{self, Diagnostic};
-use argus_crds::error::Code;
-use argus_crds::status::EnvironmentStatus;
-use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
-use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_crds::suggestion::nearest;
+use clap::Args;
+use regex::Regex;
 
-use super::RunTests;
+use super::job::{Job, Work};
 use super::report::Outcome;
-use super::suite::{Case, LocalCommand, Work, create_case, suite_id};
-use super::yaml::context::find_service;
-use super::yaml::redaction::env_names;
-use super::yaml::{SuiteOwner, YamlSuite};
-use crate::api::logs::sources;
-use crate::blocking_io;
-use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::output;
-use crate::spec_files::find_suite_file;
-use crate::status;
 
-/// Suites of a run.
-pub(super) struct Selection {
-    /// Cases to run, in the order of the file.
-    pub(super) cases: Vec<Case>,
-    /// Results of suites that do not run.
-    pub(super) decided: Vec<Outcome>,
+/// Maximum number of names in a hint.
+const MAX_NAMES: usize = 12;
+
+/// Choice of suites and cases.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Selection {
+    /// Only these suites of the spec file [default: all]
+    #[arg(long = "suite", value_name = "ID", conflicts_with = "command")]
+    pub(crate) suites: Vec<String>,
+    /// Only these cases [default: all]; with COMMAND, its name in the report
+    #[arg(long = "case", value_name = "NAME")]
+    pub(crate) cases: Vec<String>,
+    /// Only cases that match this regular expression [default: all]
+    #[arg(long, value_name = "PATTERN", conflicts_with = "command")]
+    pub(crate) grep: Option<Regex>,
+    /// Only part I of N equal parts of the suites [default: all]
+    #[arg(long, value_name = "I/N", conflicts_with = "command")]
+    pub(crate) shard: Option<Shard>,
+    /// Skip all further cases and suites after the first failed case
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) fail_fast: bool,
+    /// Command to run in the current folder instead of the suites
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
-impl RunTests {
-    /// Returns the suites of this run: the command, or those of the spec file.
-    pub(super) async fn select(
-        &self,
-        client: &ControllerClient,
-        status: &EnvironmentStatus,
-    ) -> Result<Selection, Failure> {
-        if let Some(program) = self.command.first() {
-            let folder = std::env::current_dir()
-                .map_err(|error| Failure::operation_failed("cannot read the current folder", &error))?;
-            let program_name = || {
-                let name = Path::new(program).file_name();
-                name.map_or_else(|| program.clone(), |name| name.to_string_lossy().into_owned())
-            };
-            let words = self.command.clone();
-            return Ok(Selection {
-                cases: vec![Case {
-                    name: self.case.clone().unwrap_or_else(program_name),
-                    work: Work::Command(LocalCommand { words, folder }),
-                    retry: TestRetry::default(),
-                }],
-                decided: Vec::new(),
-            });
+/// Part of the suites, for several runs that share the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shard {
+    /// Number of the part, from 1.
+    index: usize,
+    /// Number of parts.
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/');
+        let number = |part: &str| part.parse::<usize>().ok();
+        match parts.and_then(|(index, of)| Some((number(index)?, number(of)?))) {
+            Some((index, of)) if (1..=of).contains(&index) => Ok(Self { index, of }),
+            _ => Err(format!(
+                "`{text}` is not a valid part; write one from `1/N` to `N/N`, such as `1/4`"
+            )),
         }
-        let (there, named) = (client.state().clone(), status.spec_path.clone());
-        let (env, wanted) = (self.environment.clone(), self.suites.clone());
-        blocking_io::read(move || {
-            let specs = status::read_controller(&there)?.map(|controller| controller.specs);
-            let file = PathBuf::from(specs.unwrap_or_default()).join(named);
-            let owner = SuiteOwner {
-                spec: read_spec(&file)?,
-                file,
-                secrets: sources::read_secrets(&there, Some(&env)),
-            };
-            choose(&env, &wanted, &Arc::new(owner))
-        })
-        .await
     }
 }
 
-/// Returns the cases to run, and the results of suites that do not run.
-fn choose(env: &str, wanted: &[String], owner: &Arc<SuiteOwner>) -> Result<Selection, Failure> {
-    let none = Tests::default();
-    let tests = owner.spec.tests.as_ref().unwrap_or(&none);
-    let folder = owner.file.parent().unwrap_or(Path::new("."));
-    let known: Vec<_> = tests.suites.iter().map(suite_id).collect();
-    if known.is_empty() {
-        let message = format!("`{}` has no suites under `tests`", owner.file.display());
-        let hint = format!("run a command with `argus test run {env} -- COMMAND`");
-        return Err(Failure::with_code(Code::PrereqMissing, message).with_hint(hint));
+/// A suite to run, or the result of a suite that does not run.
+pub(super) type Entry = Result<Job, Outcome>;
+
+fn name(entry: &Entry) -> &str {
+    match entry {
+        Ok(job) => &job.name,
+        Err(outcome) => &outcome.name,
     }
-    if let Some(unknown) = wanted.iter().find(|id| !known.contains(&id.as_str())) {
-        let message = format!("`{env}` has no suite `{unknown}`");
-        return Err(Failure::usage(message).with_hint(format!("suites: {}", known.join(", "))));
+}
+
+/// Names of the cases of a suite. A command is one case.
+fn case_names(job: &Job) -> Vec<&str> {
+    match &job.work {
+        Work::Command(_) => vec![&job.name],
+        Work::Yaml(yaml) => yaml.suite.cases.iter().map(|case| case.name.as_str()).collect(),
     }
-    let is_chosen = |suite: &&Suite| wanted.is_empty() || wanted.iter().any(|id| id == suite_id(suite));
-    let (mut cases, mut decided) = (Vec::new(), Vec::new());
-    for suite in tests.suites.iter().filter(is_chosen) {
-        let case = match (&suite.file, suite.runner) {
-            (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner),
-            _ => {
-                create_case(suite, tests, folder).map_err(|reason| Outcome::skipped(suite_id(suite), reason))
+}
+
+impl Selection {
+    /// Returns the suites with selected cases, in the given order.
+    ///
+    /// # Errors
+    /// The selection matches nothing, or the name of a case does not exist.
+    pub(super) fn apply(&self, env: &str, mut chosen: Vec<Entry>) -> Result<Vec<Entry>, Failure> {
+        if !self.cases.is_empty() || self.grep.is_some() {
+            self.select_cases(env, &mut chosen)?;
+        }
+        if let Some(shard) = self.shard {
+            shard.apply(env, &mut chosen)?;
+        }
+        if self.fail_fast {
+            for job in chosen.iter_mut().flatten() {
+                if let Work::Yaml(yaml) = &mut job.work {
+                    yaml.suite.sequential = true;
+                }
             }
+        }
+        Ok(chosen)
+    }
+
+    /// Checks the ids of the selected suites.
+    pub(super) fn check_suites(&self, env: &str, known: &[&str]) -> Result<(), Failure> {
+        let mut unknown = self.suites.iter().filter(|id| !known.contains(&id.as_str()));
+        unknown.next().map_or(Ok(()), |id| {
+            let message = format!("`{env}` has no suite `{id}`");
+            Err(unknown_name(&message, id, "suites", known.iter().copied()))
+        })
+    }
+
+    /// Returns true if the suite is selected.
+    pub(super) fn has_suite(&self, id: &str) -> bool {
+        self.suites.is_empty() || self.suites.iter().any(|suite| suite == id)
+    }
+
+    /// Keeps the cases that match, and the suites with such cases. A suite whose file is rejected stays.
+    fn select_cases(&self, env: &str, chosen: &mut Vec<Entry>) -> Result<(), Failure> {
+        let all: Vec<String> = chosen
+            .iter()
+            .flatten()
+            .flat_map(case_names)
+            .map(str::to_owned)
+            .collect();
+        let known = || all.iter().map(String::as_str);
+        if let Some(case) = self.cases.iter().find(|case| !all.contains(case)) {
+            let message = format!("`{env}` has no case `{case}` in the selected suites");
+            return Err(unknown_name(&message, case, "cases", known()));
+        }
+        chosen.retain_mut(|entry| match entry {
+            Ok(job) => self.select_in(job),
+            Err(outcome) => outcome.is_rejected(),
+        });
+        if chosen.is_empty() {
+            let pattern = self.grep.as_ref().map_or("", Regex::as_str);
+            let message = format!("no selected case of `{env}` matches `{pattern}`");
+            return Err(unknown_name(&message, pattern, "cases", known()));
+        }
+        Ok(())
+    }
+
+    /// Keeps the matching cases of a suite. Returns false without any.
+    fn select_in(&self, job: &mut Job) -> bool {
+        match &mut job.work {
+            Work::Command(_) => self.matches(&job.name),
+            Work::Yaml(yaml) => {
+                let selected = yaml.suite.select(|case| self.matches(&case.name));
+                let is_selected = selected.is_some();
+                if let Some(selected) = selected {
+                    yaml.suite = selected;
+                }
+                is_selected
+            }
+        }
+    }
+
+    fn matches(&self, case: &str) -> bool {
+        let is_named = self.cases.is_empty() || self.cases.iter().any(|name| name == case);
+        is_named && self.grep.as_ref().is_none_or(|pattern| pattern.is_match(case))
+    }
+}
+
+impl Shard {
+    /// Keeps the suites of this part. The names of the suites determine the parts.
+    fn apply(self, env: &str, chosen: &mut Vec<Entry>) -> Result<(), Failure> {
+        let mut names: Vec<String> = chosen.iter().map(|entry| name(entry).to_owned()).collect();
+        names.sort_unstable();
+        let own: BTreeSet<_> = names.iter().skip(self.index - 1).step_by(self.of).collect();
+        chosen.retain(|entry| own.contains(&name(entry).to_owned()));
+        if chosen.is_empty() {
+            let message = format!(
+                "part {} of {} of the suites of `{env}` is empty: only {} selected",
+                self.index,
+                self.of,
+                crate::output::format_count(names.len(), "suite")
+            );
+            return Err(Failure::usage(message).with_hint(format!("use at most {} parts", names.len())));
+        }
+        Ok(())
+    }
+}
+
+/// Error for a name that does not exist, with the most similar name or all names.
+fn unknown_name<'a>(
+    message: &str,
+    wanted: &str,
+    kind: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Failure {
+    let known: Vec<_> = known.into_iter().collect();
+    let hint = match nearest(wanted, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("the selected suites have no {kind}"),
+        None => {
+            let more = known.len().saturating_sub(MAX_NAMES);
+            let shown = known[..known.len() - more].join(", ");
+            match more {
+                0 => format!("{kind}: {shown}"),
+                more => format!("{kind}: {shown} and {more} more"),
+            }
+        }
+    };
+    Failure::usage(message).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_runner::job::tests::{command, yaml};
+
+    fn entries() -> Vec<Entry> {
+        vec![
+            Ok(yaml("orders", &["create", "list", "delete"])),
+            Err(Outcome::skipped("old", "it has no `command`".to_owned())),
+            Ok(command("unit")),
+            Ok(yaml("users", &["create", "rename"])),
+            Err(Outcome::rejected("bad", "cannot read `bad.yaml`".to_owned())),
+        ]
+    }
+
+    /// The selected suites with their cases, or the error and its hint.
+    fn select(selection: &Selection) -> String {
+        let text = |entry: &Entry| match entry {
+            Ok(job) => format!("{}: {}", job.name, case_names(job).join(" ")),
+            Err(outcome) => outcome.name.clone(),
         };
-        match case {
-            Ok(case) => cases.push(case),
-            Err(outcome) => decided.push(outcome),
+        let all = entries();
+        let known: Vec<_> = all.iter().map(name).collect();
+        let checked = selection.check_suites("shop", &known);
+        let chosen = entries()
+            .into_iter()
+            .filter(|entry| selection.has_suite(name(entry)));
+        match checked.and_then(|()| selection.apply("shop", chosen.collect())) {
+            Ok(chosen) => chosen.iter().map(text).collect::<Vec<_>>().join("; "),
+            Err(failure) => {
+                let message = failure.message().to_owned();
+                format!("{message}; {}", failure.into_error().details["hint"])
+            }
         }
     }
-    Ok(Selection { cases, decided })
-}
 
-/// Reads the file of a YAML suite. Prints its errors.
-fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>) -> Result<Case, Outcome> {
-    let folder = owner.file.parent().unwrap_or(Path::new("."));
-    let rejected = |reason: String| Outcome::rejected(suite_id(suite), reason);
-    let bytes = match read_bounded(&find_suite_file(folder, path), MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => {
-            return Err(rejected(format!(
-                "`{path}` is larger than {MAX_FILE_BYTES} bytes"
-            )));
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn selection_keeps_matching_suites_and_cases() {
+        let all = Selection::default();
+        assert_eq!(
+            select(&all),
+            "orders: create list delete; old; unit: unit; users: create rename; bad"
+        );
+        let suites = Selection {
+            suites: names(&["users", "old"]),
+            ..all.clone()
+        };
+        assert_eq!(select(&suites), "old; users: create rename");
+        let cases = Selection {
+            cases: names(&["create", "unit"]),
+            ..all.clone()
+        };
+        assert_eq!(select(&cases), "orders: create; unit: unit; users: create; bad");
+        let grep = Selection {
+            grep: Some(Regex::new("^(cr|re)").unwrap()),
+            suites: names(&["users"]),
+            ..all
+        };
+        assert_eq!(select(&grep), "users: create rename");
+    }
+
+    #[test]
+    fn selection_of_nothing_suggests_a_name() {
+        let all = Selection::default();
+        let suites = Selection {
+            suites: names(&["user"]),
+            ..all.clone()
+        };
+        assert_eq!(
+            select(&suites),
+            r#"`shop` has no suite `user`; "did you mean `users`?""#
+        );
+        let cases = Selection {
+            cases: names(&["pay"]),
+            suites: names(&["users"]),
+            ..all.clone()
+        };
+        assert_eq!(
+            select(&cases),
+            r#"`shop` has no case `pay` in the selected suites; "cases: create, rename""#
+        );
+        let grep = Selection {
+            grep: Some(Regex::new("x+").unwrap()),
+            suites: names(&["orders"]),
+            ..all
+        };
+        assert_eq!(
+            select(&grep),
+            r#"no selected case of `shop` matches `x+`; "cases: create, list, delete""#
+        );
+    }
+
+    #[test]
+    fn every_suite_belongs_to_exactly_one_shard() {
+        let part = |index, of| {
+            select(&Selection {
+                shard: Some(Shard { index, of }),
+                ..Selection::default()
+            })
+        };
+        assert_eq!(
+            part(1, 2),
+            "orders: create list delete; users: create rename; bad"
+        );
+        assert_eq!(part(2, 2), "old; unit: unit");
+        assert!(part(6, 6).starts_with("part 6 of 6 of the suites of `shop` is empty: only 5 suites"));
+        assert_eq!("2/3".parse(), Ok(Shard { index: 2, of: 3 }));
+        for bad in ["0/3", "4/3", "1", "a/b", "1/0"] {
+            assert!(bad.parse::<Shard>().is_err(), "{bad}");
         }
-        Err(error) => return Err(rejected(format!("cannot read `{path}`: {error}"))),
-    };
-    if let Some(service) = &suite.service
-        && find_service(&owner.spec, service).is_none()
-    {
-        return Err(rejected(format!("the spec file has no service `{service}`")));
     }
-    let parsed = argus_suite::parse(path, &bytes);
-    let (errors, warnings): (Vec<_>, Vec<_>) = parsed.diagnostics.into_iter().partition(Diagnostic::is_error);
-    if !errors.is_empty() {
-        output::print_note(&diagnostic::render(
-            path,
-            &String::from_utf8_lossy(&bytes),
-            &errors,
-        ));
-    } else if !warnings.is_empty() {
-        let count = output::format_count(warnings.len(), "warning");
-        output::print_note(&format!(
-            "note: {count} about `{path}`; list them with `argus validate`"
-        ));
-    }
-    let Some(file) = parsed.suite else {
-        return Err(rejected(format!("`{path}` is not a valid suite")));
-    };
-    let yaml = YamlSuite {
-        file: path.to_owned(),
-        suite: file,
-        retry: suite.retry.or(tests.retry).unwrap_or_default().into(),
-        service: suite.service.clone(),
-        env_names: env_names(&String::from_utf8_lossy(&bytes)),
-        owner: Arc::clone(owner),
-    };
-    Ok(Case {
-        name: suite_id(suite).to_owned(),
-        work: Work::Yaml(Box::new(yaml)),
-        retry: TestRetry::default(),
-    })
-}
 
-/// Content of a spec file. Errors that do not prevent parsing are ignored.
-fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
-    let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
-    read.spec.ok_or_else(|| {
-        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
-            .with_hint(format!("check the file with `argus validate {}`", path.display()))
-    })
+    #[test]
+    fn fail_fast_makes_suites_sequential() {
+        let selection = Selection {
+            fail_fast: true,
+            ..Selection::default()
+        };
+        let chosen = selection.apply("shop", entries()).unwrap();
+        let is_sequential = |job: &Job| match &job.work {
+            Work::Yaml(yaml) => yaml.suite.sequential,
+            Work::Command(_) => true,
+        };
+        assert!(chosen.iter().flatten().all(is_sequential));
+    }
 }

@@ -4,7 +4,7 @@ mod command;
 pub(super) mod context;
 pub(super) mod redaction;
 mod request;
-mod text;
+pub(super) mod text;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,8 +23,9 @@ use argus_suite::{
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::child::Output;
+use super::INTERRUPTED;
 use super::report::Attempt;
+use super::suite_output::{Stream, SuiteOutput};
 use crate::api::target::Target;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::client::ControllerClient;
@@ -68,12 +69,12 @@ pub(super) struct SuiteOwner {
 pub(super) struct SuiteEnvironment<'a> {
     pub(super) client: &'a ControllerClient,
     pub(super) status: EnvironmentStatus,
-    pub(super) output: Output,
+    pub(super) output: &'a SuiteOutput<'a>,
     pub(super) stop: &'a CancellationToken,
 }
 
 impl SuiteEnvironment<'_> {
-    /// Runs a suite until it ends, exceeds `ttl`, or is stopped.
+    /// Runs a suite until it ends, exceeds `ttl`, or is stopped. Its teardown always runs.
     pub(super) async fn run(&self, suite: &YamlSuite, ttl: Duration) -> Attempt {
         let started = clock::now();
         let (context, secrets) = self.context(suite).await;
@@ -93,13 +94,16 @@ impl SuiteEnvironment<'_> {
         .without_secrets(secrets.clone());
         let mut printed = Progress::new(self.output, suite, &secrets);
         let limit = tokio::time::timeout(ttl, driver.drive(&mut run, &mut printed));
-        let mut timed_out = false;
-        tokio::select! {
-            ended = limit => timed_out = ended.is_err(),
-            () = self.stop.cancelled() => {}
-        }
-        if timed_out {
-            let reason = format!("the time limit of {} ended", humantime::format_duration(ttl));
+        let (is_over, timed_out) = tokio::select! {
+            ended = limit => (ended.is_ok(), ended.is_err()),
+            () = self.stop.cancelled() => (false, false),
+        };
+        if !is_over {
+            let reason = if timed_out {
+                format!("the time limit of {} ended", humantime::format_duration(ttl))
+            } else {
+                INTERRUPTED.to_owned()
+            };
             run.interrupt(&reason, clock::now());
             // The verdict is known, so a teardown that takes too long is ended.
             drop(tokio::time::timeout(TEARDOWN_LIMIT, driver.drive(&mut run, &mut printed)).await);
@@ -111,8 +115,11 @@ impl SuiteEnvironment<'_> {
             exit_code: None,
             signal: None,
             timed_out,
+            started,
             duration: clock::now().since(started),
+            is_confirmation: false,
             during: None,
+            attributions: Vec::new(),
             tails: (tail, String::new()),
             suite: Some(report),
         }
@@ -150,7 +157,7 @@ fn random_bits() -> u128 {
 
 /// Prints the result of each case as soon as it is known.
 struct Progress<'a> {
-    output: Output,
+    output: &'a SuiteOutput<'a>,
     secrets: &'a Secrets,
     file: &'a str,
     cases: usize,
@@ -158,7 +165,7 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(output: Output, suite: &'a YamlSuite, secrets: &'a Secrets) -> Self {
+    fn new(output: &'a SuiteOutput<'a>, suite: &'a YamlSuite, secrets: &'a Secrets) -> Self {
         Self {
             output,
             secrets,
@@ -181,7 +188,8 @@ impl<'a> Progress<'a> {
         }
         (self.cases, self.notes) = (report.cases.len(), report.notes.len());
         if !printed.is_empty() {
-            self.output.print(self.secrets.redacted(&printed).as_bytes());
+            let text = self.secrets.redacted(&printed);
+            self.output.write(text.as_bytes(), Stream::Stderr);
         }
     }
 }

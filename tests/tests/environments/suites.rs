@@ -89,7 +89,11 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
     assert_eq!(report["revision"], argus.status("suites")["revision"]);
     assert_eq!(report["portMappings"][0]["actualPort"], 18900);
     let written = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(written.contains("hello"), "{written}");
+    // The output of failed and flaky suites is on stderr, without secrets.
+    assert!(
+        written.contains("the token is [redacted] on suites") && !written.contains("hello"),
+        "{written}"
+    );
     let error = json(&ran.stderr[written.find("\n{").expect("an error after the suite's output")..]);
     assert_eq!(error["code"], "TESTS_FAILED", "{error:#}");
     assert_eq!(error["exitCode"], 3);
@@ -100,13 +104,16 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
         error["stderrTail"], "the token is [redacted] on suites\n",
         "{error:#}"
     );
-    // Selected suites, in text form: their output is shown unchanged.
+    // Without a terminal, the output of a suite is shown only if it fails. That of a command is always shown.
     let smoke = argus.cli(&["test", "run", "suites", "--suite", "smoke"]);
     assert!(smoke.status.success(), "{}", output(&smoke));
     let shown = String::from_utf8_lossy(&smoke.stdout).into_owned();
+    assert!(shown.starts_with("passed smoke in "), "{shown}");
+    let own = argus.cli(&["test", "run", "suites", "--case", "own", "--", "echo", "hello"]);
     assert!(
-        shown.starts_with("hello") && shown.contains("passed smoke in "),
-        "{shown}"
+        output(&own).starts_with("hello\npassed own in "),
+        "{}",
+        output(&own)
     );
     let unknown = argus.cli(&["test", "run", "suites", "--suite", "moon"]);
     assert_eq!(unknown.status.code(), Some(2), "{}", output(&unknown));
@@ -206,6 +213,17 @@ fn service_failure_during_a_suite_is_in_its_report() {
     assert_eq!(during["restarts"][0]["reason"], "exit", "{report:#}");
     assert_eq!(during["disruptions"][0]["service"], "web", "{report:#}");
     assert_eq!(during["disruptions"][0]["attribution"], "service", "{report:#}");
+    let attempts = report["suites"][0]["attempts"].as_array().unwrap();
+    let found = &attempts[0]["attributions"][0];
+    assert_eq!(found["attribution"], "service", "{report:#}");
+    assert_eq!(found["evidence"][0]["code"], "CONTAINER_CRASH", "{report:#}");
+    // The confirmation failed without a disruption, so the failure is a verdict.
+    assert_eq!(attempts.len(), 2, "{report:#}");
+    assert_eq!(attempts[1]["confirmation"], true, "{report:#}");
+    assert_eq!(
+        attempts[1]["attributions"][0]["attribution"], "test",
+        "{report:#}"
+    );
     let error = json(&ended.stderr);
     assert_eq!(error["service"], "web", "{error:#}");
     assert_eq!(error["details"]["restartsDuringRun"], 1, "{error:#}");
@@ -256,4 +274,58 @@ fn attempt_is_repeated_after_a_kill_by_another_client() {
         "{report:#}"
     );
     assert!(found["at"].is_string(), "{report:#}");
+}
+
+#[test]
+fn kill_without_a_confirmation_gives_no_verdict() {
+    let argus = started("unsure", 18950, "    []");
+    argus.wait_ready("unsure", LIMIT);
+    let (mark, go, out) = (
+        argus.state.join("mark"),
+        argus.state.join("go"),
+        argus.state.join("report"),
+    );
+    let command = format!(
+        "touch {}; until test -e {}; do sleep 0.1; done; exit 1",
+        mark.display(),
+        go.display()
+    );
+    let folder = out.display().to_string();
+    let arguments = [
+        "test",
+        "run",
+        "unsure",
+        "--confirm",
+        "off",
+        "--out",
+        &folder,
+        "--case",
+        "kill",
+    ];
+    let running = argus
+        .command()
+        .args([&arguments[..], &["--", "sh", "-c", &command]].concat())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait::until(LIMIT, "the test has begun", || mark.exists().then_some(()));
+    engine().docker_ok(&["kill", "unsure-web"]);
+    argus.wait_status("unsure", LIMIT, "it runs again", |status| {
+        status["phase"] == "Ready" && status["restartsDuringRun"] == 1
+    });
+    std::fs::write(&go, "").unwrap();
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(8), "{}", output(&ended));
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let report: Value = serde_json::from_str(&read("report.json")).unwrap();
+    let suite = &report["suites"][0];
+    assert!(suite["unconfirmed"].is_string(), "{report:#}");
+    let found = &suite["attempts"][0]["attributions"][0];
+    assert_eq!(found["attribution"], "infrastructure", "{report:#}");
+    let junit = read("junit.xml");
+    assert!(junit.contains(r#"type="infrastructure""#), "{junit}");
+    let summary = read("summary.md");
+    assert!(summary.contains("| kill | no verdict |"), "{summary}");
 }

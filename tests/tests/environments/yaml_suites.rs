@@ -1,10 +1,11 @@
 //! YAML suites on a real engine: requests, commands, files, processes and ports, on a host port that moved.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine};
-use argus_tests::{Controller, PortHolder, RunOptions};
+use argus_tests::{Controller, PortHolder, RunOptions, wait};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A store with the state in a file. `POST` creates an order, and `GET` shows the last one.
@@ -241,6 +242,103 @@ teardown:
     );
     assert_eq!(suite["attempts"][0]["timedOut"], true, "{report:#}");
     engine().docker_ok(&["exec", "slow-web", "test", "-e", "/tmp/torn-down"]);
+}
+
+#[test]
+fn interrupted_suite_tears_down_and_reports() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let suite = r"name: Halted
+cases:
+  - { name: first, exec: { command: 'touch /tmp/first' } }
+  - { name: slow, delay: 600s, request: { path: / } }
+teardown:
+  - { name: last, exec: { command: 'touch /tmp/torn-down' } }
+";
+    argus.write_spec("halted.yaml", suite);
+    let spec = format!(
+        "project: {{ name: halted }}\nservice: {{ name: web, image: {IMAGE}, container: {{ name: halted-web }} }}\ntests: {{ suites: [{{ name: halted, file: halted.yaml }}, {{ name: later, runner: shell, command: 'true' }}] }}\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    argus.wait_ready("halted", LIMIT);
+    let out = argus.state.join("report");
+    let mut running = argus
+        .command()
+        .args(["test", "run", "halted", "--out"])
+        .arg(&out)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a process");
+    let exists = |path: &str| {
+        engine()
+            .docker(&["exec", "halted-web", "test", "-e", path])
+            .status
+            .success()
+    };
+    wait::until(LIMIT, "the first case has ended", || {
+        exists("/tmp/first").then_some(())
+    });
+    kill_process(Pid::from_child(&running), Signal::INT).expect("a signal");
+    assert_eq!(running.wait().expect("an exit code").code(), Some(130));
+    assert!(exists("/tmp/torn-down"));
+    let report = std::fs::read(out.join("report.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("a report");
+    assert_eq!(report["interrupted"], true, "{report:#}");
+    assert_eq!(
+        verdicts(&report["suites"][0]),
+        ["first passed 1", "slow failed 1"],
+        "{report:#}"
+    );
+    assert_eq!(
+        report["suites"][1]["reason"], "the run was interrupted",
+        "{report:#}"
+    );
+}
+
+#[test]
+fn selected_cases_run_with_the_cases_that_they_need() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let suite = |name: &str, sequential: bool| {
+        format!(
+            "name: {name}
+sequential: {sequential}
+cases:
+  - {{ name: one, exec: {{ command: 'true' }} }}
+  - {{ name: two, exec: {{ command: 'exit 1' }} }}
+  - {{ name: three, exec: {{ command: 'true' }} }}
+"
+        )
+    };
+    argus.write_spec("a.yaml", &suite("a", true));
+    argus.write_spec("b.yaml", &suite("b", false));
+    let spec = format!(
+        "project: {{ name: chosen }}\nservice: {{ name: web, image: {IMAGE}, container: {{ name: chosen-web }} }}\ntests:\n  parallel: {{ enabled: true, concurrency: 2 }}\n  suites: [{{ name: a, file: a.yaml }}, {{ name: b, file: b.yaml }}]\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    argus.wait_ready("chosen", LIMIT);
+    let run = |arguments: &[&str]| {
+        let ran = argus.cli(&[&["test", "run", "chosen", "-o", "json"], arguments].concat());
+        let report: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        let suites = report["suites"].as_array().cloned().unwrap_or_default();
+        let text = |suite: &Value| format!("{}: {}", suite["name"], verdicts(suite).join(", "));
+        let suites: Vec<String> = suites.iter().map(text).collect();
+        (suites.join("; "), output(&ran))
+    };
+    let (all, _) = run(&[]);
+    assert_eq!(
+        all,
+        r#""a": one passed 1, two failed 1, three skipped 0; "b": one passed 1, two failed 1, three passed 1"#
+    );
+    let (three, _) = run(&["--case", "three"]);
+    assert_eq!(
+        three,
+        r#""a": one passed 1, two failed 1, three skipped 0; "b": three passed 1"#
+    );
+    let (part, _) = run(&["--shard", "2/2", "--grep", "^t", "--fail-fast"]);
+    assert_eq!(part, r#""b": two failed 1, three skipped 0"#);
+    let (_, unknown) = run(&["--case", "thre"]);
+    assert!(unknown.contains("did you mean `three`?"), "{unknown}");
 }
 
 #[test]

@@ -1,20 +1,44 @@
-//! Cases of suites, and the schedule of their retries.
+//! Jobs: the suites and commands of a run.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use argus_crds::suite::{RetryBackoff, Runner, Suite, TestRetry, Tests};
+use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
+use argus_suite::Step;
 
-use super::report::Attempt;
 use super::yaml::YamlSuite;
 
 /// A command or a YAML suite that runs with its own test lease.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Case {
-    /// Name of the case, and of its lease.
+pub(super) struct Job {
+    /// Id of the suite, and name of its lease.
     pub(super) name: String,
     pub(super) work: Work,
     pub(super) retry: TestRetry,
+    /// True if it may run in parallel with others.
+    pub(super) is_parallel: bool,
+    /// True if it is the command of the user, whose output is always written immediately.
+    pub(super) is_wrapped: bool,
+}
+
+impl Job {
+    /// Returns the path of the suite file for people.
+    pub(super) fn file(&self) -> Option<&str> {
+        match &self.work {
+            Work::Command(_) => None,
+            Work::Yaml(yaml) => Some(&yaml.file),
+        }
+    }
+
+    /// Returns the job with the selected cases of a suite, and the cases that they build on. A command stays complete.
+    pub(super) fn select(&self, is_selected: impl Fn(&Step) -> bool) -> Self {
+        let mut job = self.clone();
+        if let Work::Yaml(yaml) = &mut job.work
+            && let Some(selected) = yaml.suite.select(is_selected)
+        {
+            yaml.suite = selected;
+        }
+        job
+    }
 }
 
 /// Work of one attempt.
@@ -40,8 +64,8 @@ pub(super) fn suite_id(suite: &Suite) -> &str {
     suite.id.as_deref().unwrap_or(&suite.name)
 }
 
-/// Case of a suite with a command, to be run in the folder of its file. The error is the reason of a skip.
-pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
+/// Job of a suite with a command, to be run in the folder of its file. The error is the reason of a skip.
+pub(super) fn create_job(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Job, String> {
     let Suite {
         name: _,
         id: _,
@@ -50,7 +74,7 @@ pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result
         command,
         config,
         retry,
-        parallel: _,
+        parallel,
         concurrency: _,
         service: _,
     } = suite;
@@ -72,52 +96,67 @@ pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result
         (Runner::Pytest, None) => tool(&["pytest"], "-c"),
         (Runner::Playwright, None) => tool(&["npx", "playwright", "test"], "--config"),
     };
-    Ok(Case {
+    Ok(Job {
         name: suite_id(suite).to_owned(),
         work: Work::Command(LocalCommand {
             words,
             folder: folder.to_owned(),
         }),
         retry: retry.or(tests.retry).unwrap_or_default(),
+        is_parallel: parallel
+            .or(tests.parallel)
+            .is_some_and(|parallel| parallel.enabled),
+        is_wrapped: false,
     })
 }
 
-/// Delay before the next attempt. `None` after a pass, or after the last attempt.
-///
-/// The first attempt with a failure of infrastructure is repeated immediately and not counted.
-pub(super) fn next_delay(attempts: &[Attempt], retry: &TestRetry) -> Option<Duration> {
-    let last = attempts.last()?;
-    let excused = attempts.iter().position(Attempt::was_disrupted);
-    let counted = attempts.len() - usize::from(excused.is_some());
-    if last.has_passed() {
-        return None;
-    }
-    if excused == Some(attempts.len() - 1) {
-        return Some(Duration::ZERO);
-    }
-    let most = usize::try_from(retry.max_attempts).unwrap_or(usize::MAX);
-    if counted >= most {
-        return None;
-    }
-    let delay = retry.delay.get();
-    let steps = i32::try_from(counted).unwrap_or(i32::MAX);
-    let factor = match retry.backoff {
-        RetryBackoff::Linear => f64::from(steps),
-        RetryBackoff::Exponential => retry.backoff_multiplier.powi(steps - 1),
-    };
-    let seconds = (delay.as_secs_f64() * factor).min(MAX_DELAY.as_secs_f64());
-    Some(Duration::from_secs_f64(seconds))
-}
-
-/// Maximum delay between attempts.
-const MAX_DELAY: Duration = Duration::from_secs(600);
-
 #[cfg(test)]
-mod tests {
-    use argus_crds::quantity::HumanDuration;
+pub(super) mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use argus_core::secrets::Secrets;
+    use argus_suite::Retry;
 
     use super::*;
-    use crate::test_runner::report::tests::attempt;
+    use crate::test_runner::yaml::SuiteOwner;
+
+    pub(in crate::test_runner) fn command(name: &str) -> Job {
+        Job {
+            name: name.to_owned(),
+            work: Work::Command(LocalCommand {
+                words: vec!["true".to_owned()],
+                folder: PathBuf::from("."),
+            }),
+            retry: TestRetry::default(),
+            is_parallel: false,
+            is_wrapped: false,
+        }
+    }
+
+    /// A suite with these cases.
+    pub(in crate::test_runner) fn yaml(name: &str, cases: &[&str]) -> Job {
+        let rows = cases
+            .iter()
+            .map(|case| format!("  - {{ name: {case}, request: {{ path: / }} }}\n"));
+        let text = format!("name: {name}\ncases:\n{}", rows.collect::<String>());
+        let spec = argus_crds::yaml::read("e2e.yaml", b"project: { name: shop }\n");
+        Job {
+            work: Work::Yaml(Box::new(YamlSuite {
+                file: format!("{name}.yaml"),
+                suite: argus_suite::parse("suite.yaml", text.as_bytes()).suite.unwrap(),
+                retry: Retry::default(),
+                service: None,
+                env_names: BTreeSet::new(),
+                owner: Arc::new(SuiteOwner {
+                    spec: spec.spec.unwrap(),
+                    file: PathBuf::from("e2e.yaml"),
+                    secrets: Secrets::default(),
+                }),
+            })),
+            ..command(name)
+        }
+    }
 
     fn tests(text: &str) -> Tests {
         let text = format!(
@@ -148,15 +187,16 @@ mod tests {
         let cases: Vec<_> = tests
             .suites
             .iter()
-            .map(|suite| match create_case(suite, &tests, Path::new("/spec")) {
-                Ok(Case {
+            .map(|suite| match create_job(suite, &tests, Path::new("/spec")) {
+                Ok(Job {
                     name,
                     work: Work::Command(command),
                     retry,
+                    ..
                 }) => {
                     format!("{name} {:?} {}", command.words, retry.max_attempts)
                 }
-                Ok(case) => panic!("{case:?}"),
+                Ok(job) => panic!("{job:?}"),
                 Err(reason) => format!("{}: {reason}", suite_id(suite)),
             })
             .collect();
@@ -172,42 +212,5 @@ mod tests {
                 "listed: it has no `file`",
             ]
         );
-    }
-
-    #[test]
-    fn failure_is_retried_and_first_disruption_is_free() {
-        let retry = |max_attempts, backoff| TestRetry {
-            max_attempts,
-            delay: HumanDuration::from_secs(2),
-            backoff,
-            backoff_multiplier: 3.0,
-        };
-        let (bad, good, disrupted) = (attempt(1, false), attempt(0, false), attempt(1, true));
-        let seconds = |attempts: &[&Attempt], retry: TestRetry| {
-            let attempts: Vec<_> = attempts.iter().map(|attempt| (*attempt).clone()).collect();
-            next_delay(&attempts, &retry).map(|delay| delay.as_secs())
-        };
-        let linear = |most| retry(most, RetryBackoff::Linear);
-        let exponential = |most| retry(most, RetryBackoff::Exponential);
-        assert_eq!(seconds(&[], linear(3)), None);
-        assert_eq!(seconds(&[&good], linear(3)), None);
-        assert_eq!(seconds(&[&bad], linear(1)), None);
-        assert_eq!(seconds(&[&bad], linear(3)), Some(2));
-        assert_eq!(seconds(&[&bad, &bad], linear(3)), Some(4));
-        assert_eq!(seconds(&[&bad, &bad, &bad], linear(3)), None);
-        assert_eq!(seconds(&[&bad], exponential(3)), Some(2));
-        assert_eq!(seconds(&[&bad, &bad], exponential(3)), Some(6));
-        assert_eq!(seconds(&[&bad, &good], linear(3)), None);
-        // Only the first disrupted attempt is not counted.
-        assert_eq!(seconds(&[&disrupted], linear(1)), Some(0));
-        assert_eq!(seconds(&[&disrupted, &bad], linear(1)), None);
-        assert_eq!(seconds(&[&disrupted, &disrupted], linear(1)), None);
-        assert_eq!(seconds(&[&disrupted, &bad], linear(2)), Some(2));
-        let far = retry(10, RetryBackoff::Exponential);
-        let far = TestRetry {
-            backoff_multiplier: 100.0,
-            ..far
-        };
-        assert_eq!(seconds(&[&bad; 9], far), Some(600));
     }
 }

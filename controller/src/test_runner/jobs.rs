@@ -1,0 +1,188 @@
+//! Jobs of a run, from the spec file and its suite files. They are read before anything runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use argus_crds::E2eSpec;
+use argus_crds::diagnostic::{self, Diagnostic};
+use argus_crds::error::Code;
+use argus_crds::status::EnvironmentStatus;
+use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
+use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+
+use super::job::{Job, LocalCommand, Work, create_job, suite_id};
+use super::report::Outcome;
+use super::selection::{Entry, Selection};
+use super::yaml::context::find_service;
+use super::yaml::redaction::env_names;
+use super::yaml::{SuiteOwner, YamlSuite};
+use crate::api::logs::sources;
+use crate::blocking_io;
+use crate::client::ControllerClient;
+use crate::exit::Failure;
+use crate::output;
+use crate::spec_files::find_suite_file;
+use crate::status;
+
+/// Jobs of a run, and their maximum number in parallel.
+pub(super) struct Jobs {
+    /// Suites in the order of the file.
+    pub(super) entries: Vec<Entry>,
+    pub(super) concurrency: usize,
+}
+
+/// Maximum number of parallel suites without `concurrency`.
+const CONCURRENCY: u32 = 4;
+
+/// Returns the selected jobs: the command, or suites of the spec file.
+pub(super) async fn read_jobs(
+    client: &ControllerClient,
+    selection: &Selection,
+    status: &EnvironmentStatus,
+) -> Result<Jobs, Failure> {
+    if !selection.command.is_empty() {
+        return Ok(Jobs {
+            entries: vec![Ok(create_command(selection)?)],
+            concurrency: 1,
+        });
+    }
+    let (there, named) = (client.state().clone(), status.spec_path.clone());
+    let (env, selection) = (status.environment.clone(), selection.clone());
+    blocking_io::read(move || {
+        let specs = status::read_controller(&there)?.map(|controller| controller.specs);
+        let file = PathBuf::from(specs.unwrap_or_default()).join(named);
+        let owner = SuiteOwner {
+            spec: read_spec(&file)?,
+            file,
+            secrets: sources::read_secrets(&there, Some(&env)),
+        };
+        read_suites(&env, &selection, &Arc::new(owner))
+    })
+    .await
+}
+
+/// Creates the job of the command.
+fn create_command(selection: &Selection) -> Result<Job, Failure> {
+    let words = selection.command.clone();
+    let folder = std::env::current_dir()
+        .map_err(|error| Failure::operation_failed("cannot read the current folder", &error))?;
+    let program = words.first().map(String::as_str).unwrap_or_default();
+    let name = match selection.cases.as_slice() {
+        [] => Path::new(program)
+            .file_name()
+            .map_or_else(|| program.to_owned(), |name| name.to_string_lossy().into_owned()),
+        [name] => name.clone(),
+        _ => {
+            return Err(Failure::usage(
+                "a command has one name, so `--case` occurs at most once",
+            ));
+        }
+    };
+    Ok(Job {
+        name,
+        work: Work::Command(LocalCommand { words, folder }),
+        retry: TestRetry::default(),
+        is_parallel: false,
+        is_wrapped: true,
+    })
+}
+
+/// Reads the suites of the spec file, and applies the selection.
+fn read_suites(env: &str, selection: &Selection, owner: &Arc<SuiteOwner>) -> Result<Jobs, Failure> {
+    let none = Tests::default();
+    let tests = owner.spec.tests.as_ref().unwrap_or(&none);
+    let folder = owner.file.parent().unwrap_or(Path::new("."));
+    if tests.suites.is_empty() {
+        let message = format!("`{}` has no suites under `tests`", owner.file.display());
+        let hint = format!("run a command with `argus test run {env} -- COMMAND`");
+        return Err(Failure::with_code(Code::PrereqMissing, message).with_hint(hint));
+    }
+    let ids: Vec<_> = tests.suites.iter().map(suite_id).collect();
+    selection.check_suites(env, &ids)?;
+    let chosen = tests
+        .suites
+        .iter()
+        .filter(|suite| selection.has_suite(suite_id(suite)));
+    let read = |suite: &Suite| match (&suite.file, suite.runner) {
+        (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner),
+        _ => create_job(suite, tests, folder).map_err(|reason| Outcome::skipped(suite_id(suite), reason)),
+    };
+    Ok(Jobs {
+        concurrency: max_parallel(tests),
+        entries: selection.apply(env, chosen.map(read).collect())?,
+    })
+}
+
+/// Returns the maximum number of parallel suites: that of the file, or the largest one of its suites.
+fn max_parallel(tests: &Tests) -> usize {
+    let of_suite = |suite: &Suite| suite.concurrency.or(suite.parallel?.concurrency);
+    let concurrency = tests.parallel.and_then(|parallel| parallel.concurrency);
+    let concurrency = concurrency.or_else(|| tests.suites.iter().filter_map(of_suite).max());
+    usize::try_from(concurrency.unwrap_or(CONCURRENCY)).map_or(1, |most| most.max(1))
+}
+
+/// Reads the file of a YAML suite. Prints its errors.
+fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>) -> Entry {
+    let folder = owner.file.parent().unwrap_or(Path::new("."));
+    let rejected = |reason: String| Outcome::rejected(suite_id(suite), reason);
+    let bytes = match read_bounded(&find_suite_file(folder, path), MAX_FILE_BYTES) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
+            return Err(rejected(format!(
+                "`{path}` is larger than {MAX_FILE_BYTES} bytes"
+            )));
+        }
+        Err(error) => return Err(rejected(format!("cannot read `{path}`: {error}"))),
+    };
+    if let Some(service) = &suite.service
+        && find_service(&owner.spec, service).is_none()
+    {
+        return Err(rejected(format!("the spec file has no service `{service}`")));
+    }
+    let parsed = argus_suite::parse(path, &bytes);
+    let (errors, warnings): (Vec<_>, Vec<_>) = parsed.diagnostics.into_iter().partition(Diagnostic::is_error);
+    if !errors.is_empty() {
+        output::print_note(&diagnostic::render(
+            path,
+            &String::from_utf8_lossy(&bytes),
+            &errors,
+        ));
+    } else if !warnings.is_empty() {
+        let count = output::format_count(warnings.len(), "warning");
+        output::print_note(&format!(
+            "note: {count} about `{path}`; list them with `argus validate`"
+        ));
+    }
+    let Some(file) = parsed.suite else {
+        return Err(rejected(format!("`{path}` is not a valid suite")));
+    };
+    let yaml = YamlSuite {
+        file: path.to_owned(),
+        suite: file,
+        retry: suite.retry.or(tests.retry).unwrap_or_default().into(),
+        service: suite.service.clone(),
+        env_names: env_names(&String::from_utf8_lossy(&bytes)),
+        owner: Arc::clone(owner),
+    };
+    Ok(Job {
+        name: suite_id(suite).to_owned(),
+        work: Work::Yaml(Box::new(yaml)),
+        retry: TestRetry::default(),
+        is_parallel: suite
+            .parallel
+            .or(tests.parallel)
+            .is_some_and(|parallel| parallel.enabled),
+        is_wrapped: false,
+    })
+}
+
+/// Content of a spec file. Errors that do not prevent parsing are ignored.
+fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
+    let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
+    read.spec.ok_or_else(|| {
+        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
+            .with_hint(format!("check the file with `argus validate {}`", path.display()))
+    })
+}

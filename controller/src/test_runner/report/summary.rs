@@ -1,0 +1,107 @@
+//! Report in Markdown, for the summaries of CI systems.
+
+use std::fmt::Write as _;
+
+use argus_suite::Verdict;
+
+use super::text::describe_origin;
+use super::{Outcome, Report, SuiteResult};
+use crate::output;
+
+impl Report {
+    /// Returns a table of the suites, and a list of the failed cases.
+    pub(crate) fn to_summary(&self) -> String {
+        let count = |result| self.with_result(result).count();
+        let mut text = format!(
+            "## Tests of `{}`\n\n{}: {} passed, {} failed, {} skipped{}\n\n",
+            self.environment,
+            output::format_count(self.suites.len(), "suite"),
+            count(SuiteResult::Passed),
+            count(SuiteResult::Failed),
+            count(SuiteResult::Skipped),
+            if self.interrupted { "; interrupted" } else { "" },
+        );
+        text.push_str(
+            "| suite | result | cases | attribution | restarts | time |\n|---|---|---|---|---|---|\n",
+        );
+        for suite in &self.suites {
+            text.push_str(&row(suite));
+        }
+        let failures: String = self.suites.iter().map(failures).collect();
+        if !failures.is_empty() {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "\n### Failures\n\n{failures}");
+        }
+        text
+    }
+}
+
+fn row(suite: &Outcome) -> String {
+    let cases = suite.final_cases();
+    let passed = cases.iter().filter(|case| case.result == Verdict::Passed).count();
+    let result = match (suite.flaky, &suite.unconfirmed) {
+        (true, _) => "flaky",
+        (false, Some(_)) => "no verdict",
+        (false, None) => suite.result.name(),
+    };
+    let mut origins: Vec<_> = cases
+        .iter()
+        .filter(|case| case.result == Verdict::Failed)
+        .filter_map(|case| case.failures.last()?.attribution)
+        .map(|found| found.origin)
+        .collect();
+    origins.sort_unstable();
+    origins.dedup();
+    let origins: Vec<_> = origins.into_iter().map(|origin| origin.name()).collect();
+    format!(
+        "| {} | {result} | {passed} of {} passed | {} | {} | {:.1} s |\n",
+        cell(&suite.name),
+        cases.len(),
+        origins.join(", "),
+        suite.count_restarts(),
+        suite.duration().as_secs_f64(),
+    )
+}
+
+/// One list item per failed case, and per case that passed only after a failure.
+fn failures(suite: &Outcome) -> String {
+    let mut text = String::new();
+    for case in suite.final_cases() {
+        let place = match (&suite.file, case.line) {
+            (Some(file), Some(line)) => format!(" (`{file}:{line}`)"),
+            _ => String::new(),
+        };
+        let name = if case.name == suite.name {
+            cell(case.name)
+        } else {
+            format!("{}: {}", cell(&suite.name), cell(case.name))
+        };
+        let reason = case.reason.filter(|_| case.result == Verdict::Failed);
+        if let Some(reason) = reason {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "- **{name}**{place}: {}", cell(reason));
+        }
+        for (index, failure) in case.failures.iter().enumerate() {
+            let is_final = case.result == Verdict::Failed && index + 1 == case.failures.len();
+            let origin = failure.attribution.map(describe_origin).unwrap_or_default();
+            // Writing into a String cannot fail.
+            let _ = writeln!(
+                text,
+                "- **{name}**{place}: {}; attribution: {}{}",
+                cell(&failure.message),
+                cell(&origin),
+                if is_final { "" } else { "; repeated" },
+            );
+        }
+    }
+    text
+}
+
+/// Text in one line that does not end a cell of a table.
+fn cell(text: &str) -> String {
+    let text = text
+        .replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;");
+    text.replace(char::is_control, " ")
+}

@@ -1,0 +1,112 @@
+//! Verdict of a run: exit code and error.
+
+use argus_crds::error::{Code, StructuredError};
+use serde_json::json;
+
+use super::{Attempt, Outcome, Report, SuiteResult};
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+impl Report {
+    /// Returns the verdict: success, or the failure of the command.
+    ///
+    /// # Errors
+    /// A suite failed, was skipped although this is not accepted, or could not run.
+    pub(crate) fn verdict(&mut self, allow_skipped: bool) -> Result<Exit, Failure> {
+        if let Some(failure) = self.ended_by.take() {
+            return Err(failure);
+        }
+        if self.interrupted {
+            return Ok(Exit::Interrupted);
+        }
+        if let Some(error) = self.to_error() {
+            let failure = Failure::new(error);
+            let is_unknown = self.failed().all(|suite| suite.unconfirmed.is_some());
+            return Err(if is_unknown {
+                failure.with_exit(Exit::Infrastructure)
+            } else {
+                failure
+            });
+        }
+        let skipped = self.describe_skipped();
+        if self.suites.iter().all(|suite| suite.attempts.is_empty()) {
+            let message = format!("cannot run any suite of `{}`: {skipped}", self.environment);
+            let hint = format!(
+                "run a command with `argus test run {} -- COMMAND`",
+                self.environment
+            );
+            return Err(Failure::with_code(Code::PrereqMissing, message).with_hint(hint));
+        }
+        if skipped.is_empty() || allow_skipped {
+            return Ok(Exit::Done);
+        }
+        let count = self.with_result(SuiteResult::Skipped).count();
+        let count = output::format_count(count, "suite");
+        let message = format!("{count} skipped on `{}`: {skipped}", self.environment);
+        let error = StructuredError::new(Code::TestsFailed, message)
+            .environment(&self.environment)
+            .details(json!({ "suites": self.suites, "portMappings": self.port_mappings }));
+        Err(Failure::new(error).with_hint("pass `--allow-skipped` to accept skipped suites"))
+    }
+
+    pub(super) fn with_result(&self, result: SuiteResult) -> impl Iterator<Item = &Outcome> {
+        self.suites.iter().filter(move |suite| suite.result == result)
+    }
+
+    fn failed(&self) -> impl Iterator<Item = &Outcome> {
+        self.with_result(SuiteResult::Failed)
+    }
+
+    /// Skipped suites with their reasons.
+    fn describe_skipped(&self) -> String {
+        let reason = |suite: &Outcome| {
+            let reason = suite.reason.as_deref().unwrap_or_default();
+            format!("`{}`: {reason}", suite.name)
+        };
+        let skipped = self.with_result(SuiteResult::Skipped).map(reason);
+        skipped.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Error for the failed suites, with the last output of the last failure. `None` if no suite failed.
+    pub(super) fn to_error(&self) -> Option<StructuredError> {
+        let last_suite = self.failed().last()?;
+        let last = last_suite.attempts.last();
+        let names: Vec<_> = self.failed().map(|suite| format!("`{}`", suite.name)).collect();
+        let ran = self.suites.len() - self.with_result(SuiteResult::Skipped).count();
+        let restarts: usize = self.suites.iter().map(Outcome::count_restarts).sum();
+        let reason = match (&last_suite.unconfirmed, last) {
+            (Some(reason), _) => reason.clone(),
+            (None, Some(last)) => last.format_end(),
+            (None, None) => last_suite.reason.clone().unwrap_or_default(),
+        };
+        let message = format!(
+            "{} of {} failed on `{}`: {} ({reason})",
+            names.len(),
+            output::format_count(ran, "suite"),
+            self.environment,
+            names.join(", "),
+        );
+        let (out, err) = last.map_or(("", ""), |last| (&last.tails.0, &last.tails.1));
+        let mut error = StructuredError::new(Code::TestsFailed, message)
+            .environment(&self.environment)
+            .details(json!({
+                "suites": self.suites, "restartsDuringRun": restarts, "portMappings": self.port_mappings,
+            }))
+            .tails(out, err);
+        if let Some(code) = last.and_then(|last| last.exit_code) {
+            error = error.exit_code(code.into());
+        }
+        if let Some(revision) = &self.revision {
+            error = error.revision(revision);
+        }
+        let attempts = self.failed().flat_map(|suite| &suite.attempts);
+        let disrupted = |attempt: &Attempt| {
+            let first = attempt.during.as_ref()?.disruptions.first()?;
+            Some(first.service.to_string())
+        };
+        Some(match attempts.into_iter().find_map(disrupted) {
+            Some(service) => error.service(service),
+            None => error,
+        })
+    }
+}

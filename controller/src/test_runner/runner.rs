@@ -1,0 +1,239 @@
+//! Attempts of a job, each with its own test lease.
+
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use argus_core::secrets::Secrets;
+use argus_crds::error::Code;
+use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::{Command, TestReport};
+use clap::{Args, ValueEnum};
+use tokio_util::sync::CancellationToken;
+
+use super::child;
+use super::job::{Job, LocalCommand, Work};
+use super::report::{Attempt, Outcome};
+use super::retry::{Next, next_attempt};
+use super::suite_output::{OutputSettings, Progress, SuiteOutput};
+use super::yaml::SuiteEnvironment;
+use crate::api::logs::sources;
+use crate::api::target::Target;
+use crate::api::test::report::format_unverified;
+use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::blocking_io;
+use crate::client::ControllerClient;
+use crate::command_reply::CommandResult;
+use crate::exit::Failure;
+use crate::output;
+use crate::status;
+
+/// Extra time of a test lease beyond the time limit of its suite, so that the lease does not expire before the suite ends. A
+/// teardown takes up to 30 s of it.
+const LEASE_MARGIN: Duration = Duration::from_secs(60);
+
+/// Settings of the attempts.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AttemptSettings {
+    /// Maximum time until the environment is ready
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Maximum duration of an attempt
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
+    pub(crate) ttl: Duration,
+    /// Name of the holder, shown to other users
+    #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
+    pub(crate) holder: Option<String>,
+    /// Repetition of cases that failed during a disruption
+    #[arg(long, value_enum, value_name = "MODE", default_value = "on")]
+    pub(crate) confirm: Confirm,
+}
+
+/// Repetition of cases that failed during a disruption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Confirm {
+    /// Repeat them once
+    On,
+    /// Report the failure
+    Off,
+}
+
+/// Everything that the jobs of a run share.
+pub(super) struct Runner<'a> {
+    pub(super) client: &'a ControllerClient,
+    pub(super) environment: EnvName,
+    pub(super) settings: &'a AttemptSettings,
+    pub(super) output: &'a OutputSettings,
+    pub(super) stop: &'a CancellationToken,
+}
+
+/// End of a job.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// Failure after which no further job can run.
+    pub(super) failure: Option<Failure>,
+}
+
+impl Runner<'_> {
+    /// Runs a job until its last attempt, or until a signal.
+    pub(super) async fn run_job(&self, job: &Job, is_alone: bool) -> Ended {
+        let is_immediate = is_alone && self.output.progress == Progress::Cases;
+        let printed = SuiteOutput::new(self.output, is_immediate || job.is_wrapped);
+        let mut attempts = Vec::new();
+        let mut failure = None;
+        let mut next = None;
+        loop {
+            if let Err(error) = self.run_next(job, next, &mut attempts, &printed).await {
+                failure = Some(error);
+                break;
+            }
+            let confirm = self.settings.confirm == Confirm::On;
+            next = next_attempt(&attempts, &job.retry, confirm);
+            let delay = match next {
+                _ if self.stop.is_cancelled() => break,
+                None => break,
+                Some(Next::Confirmation) => Duration::ZERO,
+                Some(Next::Retry(delay)) => delay,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = self.stop.cancelled() => break,
+            }
+        }
+        let mut ended = self.end_job(job, attempts, failure);
+        ended.outcome.file = job.file().map(str::to_owned);
+        printed.finish(&ended.outcome, &self.read_secrets().await);
+        ended
+    }
+
+    /// Decides the result of a job. After a failure caused by infrastructure, the environment may not become ready again.
+    fn end_job(&self, job: &Job, attempts: Vec<Attempt>, failure: Option<Failure>) -> Ended {
+        let has_excuse = attempts.last().is_some_and(Attempt::is_excused);
+        let outcome = match &failure {
+            Some(failure) if attempts.is_empty() => {
+                Outcome::rejected(&job.name, failure.message().to_owned())
+            }
+            None if attempts.is_empty() => Outcome::skipped(&job.name, super::INTERRUPTED.to_owned()),
+            Some(failure) if has_excuse => Outcome {
+                unconfirmed: Some(format!("cannot confirm the failure: {}", failure.message())),
+                ..Outcome::from_attempts(&job.name, attempts)
+            },
+            Some(_) | None => Outcome::from_attempts(&job.name, attempts),
+        };
+        Ended { outcome, failure }
+    }
+
+    /// Waits until the environment is ready, and runs the next attempt. After a signal, it does nothing.
+    async fn run_next(
+        &self,
+        job: &Job,
+        next: Option<Next>,
+        attempts: &mut Vec<Attempt>,
+        printed: &SuiteOutput<'_>,
+    ) -> Result<(), Failure> {
+        if self.wait_until_ready().await?.is_none() {
+            return Ok(());
+        }
+        let is_confirmation = next == Some(Next::Confirmation);
+        let confirmed = attempts.last().filter(|_| is_confirmation);
+        let attempt = match confirmed {
+            Some(last) => {
+                let failed = job.select(|case| last.is_open(case.line));
+                self.run_attempt(&failed, printed).await?
+            }
+            None => self.run_attempt(job, printed).await?,
+        };
+        attempts.push(Attempt {
+            is_confirmation,
+            ..attempt
+        });
+        Ok(())
+    }
+
+    /// Runs one attempt with a test lease, which ends together with it.
+    async fn run_attempt(&self, job: &Job, printed: &SuiteOutput<'_>) -> Result<Attempt, Failure> {
+        let begin = Command::BeginTest {
+            environment: self.environment.clone(),
+            case: job.name.clone(),
+            ttl: self.settings.ttl + LEASE_MARGIN,
+            holder: self.settings.holder.clone(),
+            purpose: None,
+        };
+        if let CommandResult::TestLease(lease) = self.client.send(begin).await?.result
+            && let Some(reason) = &lease.unverified
+        {
+            output::print_note(&format_unverified(reason));
+        }
+        let status = self.client.find_environment(self.environment.as_str()).await?;
+        let ran = match &job.work {
+            Work::Command(command) => {
+                let variables = status::list_variables(&status);
+                let ran = child::run_child(command, &variables, self.settings.ttl, printed, self.stop).await;
+                ran.map_err(|error| cannot_start(command, &error))
+            }
+            Work::Yaml(suite) => {
+                let environment = SuiteEnvironment {
+                    client: self.client,
+                    status,
+                    output: printed,
+                    stop: self.stop,
+                };
+                Ok(environment.run(suite, self.settings.ttl).await)
+            }
+        };
+        let during = self.end_test(&job.name).await;
+        Ok(ran?.complete(&job.name, during, &self.read_secrets().await))
+    }
+
+    /// Ends the test lease of a job. `None` if the controller is unreachable.
+    async fn end_test(&self, name: &str) -> Option<TestReport> {
+        let end = Command::EndTest {
+            environment: self.environment.clone(),
+            case: name.to_owned(),
+        };
+        match self.client.send(end).await {
+            Ok(reply) => match reply.result {
+                CommandResult::Test(report) => Some(report),
+                _ => None,
+            },
+            Err(error) => {
+                output::print_note(&format!(
+                    "note: restarts and failures of services during the test are unknown: {}",
+                    error.message()
+                ));
+                None
+            }
+        }
+    }
+
+    /// Waits until the environment is Ready. `None` if stopped.
+    pub(super) async fn wait_until_ready(&self) -> Result<Option<EnvironmentStatus>, Failure> {
+        // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
+        self.client.send(Command::Sync).await?;
+        let targets = [Target::environment(self.environment.as_str())];
+        let timeout = self.settings.timeout;
+        tokio::select! {
+            ready = wait_until(self.client, Some(&targets), WaitGoal::Ready, timeout, |_| {}) => {
+                Ok(ready?.pop().and_then(|reached| reached.status))
+            }
+            () = self.stop.cancelled() => Ok(None),
+        }
+    }
+
+    /// Secrets of the environment, which no output contains.
+    async fn read_secrets(&self) -> Secrets {
+        let (there, env) = (self.client.state().clone(), self.environment.to_string());
+        let read = blocking_io::read(move || Ok(sources::read_secrets(&there, Some(&env)))).await;
+        read.unwrap_or_default()
+    }
+}
+
+/// Failure of a command that cannot be started.
+fn cannot_start(command: &LocalCommand, error: &std::io::Error) -> Failure {
+    let program = command.words.first().map_or("", String::as_str);
+    let message = format!(
+        "cannot start `{program}` in `{}`: {error}",
+        command.folder.display()
+    );
+    Failure::with_code(Code::PrereqMissing, message)
+        .with_hint("install the program, or set the `command` of the suite")
+}
