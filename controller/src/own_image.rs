@@ -11,7 +11,7 @@ use argus_backend::host_path;
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
-use argus_reconciler::specs::admitter::OwnImageContext;
+use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::state_dir::StateDir;
 

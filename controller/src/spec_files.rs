@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::host_path;
 use argus_core::desired::Desired;
-use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_crds::diagnostic::Diagnostic;
 use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
-use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImageContext};
-use argus_reconciler::specs::digest::Digests;
+use argus_reconciler::specs::build_context::OwnImageContext;
+use argus_reconciler::specs::evaluation::{BuildContexts, Evaluation};
 use argus_reconciler::specs::location::HostAccess;
-use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
-use sha2::{Digest as _, Sha256};
 
 use crate::own_image;
 use crate::settings::Settings;
@@ -45,8 +43,7 @@ pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str)
         env_allow: settings.env_allow.clone(),
         process_env: read_process_env(),
         controller: controller.to_owned(),
-        own_image: build_own_image(settings),
-        admitter: Arc::new(create_admitter(settings)),
+        admitter: create_admitter(settings),
     }
 }
 
@@ -103,45 +100,19 @@ pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
 
 /// Checks the content of a file as if it were stored at this path.
 pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
-    let admitter = create_admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut location = admitter.locate(&host_path::real(&absolute));
-    location.resolve(&admitter.host_paths(&location, bytes));
-    let (variables, warning) = env_vars::dotenv(&location);
-    let mut digests = Digests::default();
-    let variables = env_vars::passed(variables, &read_process_env(), &settings.env_allow);
-    let needs = admitter.required_files(&location.file, bytes, &variables, &location.host);
-    let own = build_own_image(settings);
-    let digests = needs.builds.into_iter().filter_map(|build| {
-        let digest = own.digest(&build, &mut digests)?;
-        Some((build.service, digest.map(|found| found.digest)))
-    });
-    let digests = digests.collect();
-    let documents = needs.documents.into_iter();
-    let documents = documents
-        .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
-        .collect();
-    let input = AdmissionInput {
-        path: &location.file,
-        name: &path.display().to_string(),
-        bytes,
-        variables,
-        digests,
-        documents,
-        host: location.host.clone(),
-        uuid: env_vars::uuid("", path, &Sha256::digest(bytes).into()),
-        first_seen: clock::now(),
-    };
-    let mut admission = admitter.admit(&input);
-    admission
-        .diagnostics
-        .extend(warning.map(|warning| Diagnostic::warning("", warning)));
-    if settings.strict {
-        admission
-            .diagnostics
-            .iter_mut()
-            .for_each(|diagnostic| diagnostic.severity = DiagnosticSeverity::Error);
-    }
+    let real = host_path::real(&absolute);
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    let (mut evaluation, now) = (Evaluation::default(), clock::now());
+    evaluation.update(
+        &create_rules(settings, folder, ""),
+        (path, &real),
+        &Text::new(bytes.to_vec()),
+        &mut BuildContexts::default(),
+        (now, now),
+    );
+    let admission = evaluation.take_admission().map(|(admission, _)| admission);
+    let admission = admission.unwrap_or_default();
     let rejected = admission.diagnostics.iter().any(Diagnostic::is_error);
     SpecFile {
         path: path.to_owned(),
@@ -167,18 +138,13 @@ pub(crate) fn find_suite_file(folder: &Path, file: &str) -> PathBuf {
     near
 }
 
-/// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
-/// are still validated.
-fn build_own_image(settings: &Settings) -> OwnImageContext {
-    OwnImageContext {
-        folder: own_image::context_folder(&StateDir::at(settings.state.clone())),
-        write_context: None,
-    }
-}
-
 fn create_admitter(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
-        own_image: own_image::context_folder(&StateDir::at(settings.state.clone())),
+        // The folder is not filled here: it is missing before the first controller run, and mocks are still validated.
+        own_image: OwnImageContext {
+            folder: own_image::context_folder(&StateDir::at(settings.state.clone())),
+            write_context: None,
+        },
         access: HostAccess {
             allow_mounts: allowed_mounts(settings),
             state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),

@@ -32,7 +32,7 @@ use crate::prober::{Addresses, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
-use crate::specs::admitter::OwnImageContext;
+use crate::specs::build_context::OwnImageContext;
 use crate::specs::sync_barrier;
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;

@@ -1,7 +1,7 @@
 //! Specs task: scans the specs folder and publishes the [`SpecRegistry`].
 //!
-//! A scan ([`SpecLoader::scan_once`]) lists the [`source`] ([`scan`]), debounces changed files ([`debounce`]), admits
-//! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`folder_watcher`]),
+//! A scan ([`SpecLoader::scan_once`]) lists the [`source`] ([`scan`]), parses and admits changed files once
+//! ([`evaluation`]), debounces them ([`debounce`]) and enters the admission into the registry ([`registry`]). File notifications ([`folder_watcher`]),
 //! sync requests ([`sync_barrier`]) and a timer trigger scans.
 //!
 //! A file takes effect immediately after its writer has closed it or renamed it into place ([`file_writes`]).
@@ -17,20 +17,21 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 
 pub mod admission;
-pub mod admitter;
+pub mod build_context;
 mod build_delay;
 mod conflict;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
+pub mod evaluation;
 pub mod file_writes;
 mod filesystem;
 pub mod folder_watcher;
 mod grace;
 mod incomplete;
-mod inputs;
 pub mod loader;
 pub mod location;
+pub mod parsed_file;
 pub mod registry;
 pub mod scan;
 pub mod source;

@@ -6,7 +6,7 @@ use super::tree::{self, Entry, Kind, Node};
 use crate::diagnostic::{Diagnostic, Location};
 
 /// Locations of all paths in a parsed file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceMap {
     file: String,
     root: Option<Arc<Node>>,

@@ -7,7 +7,7 @@ use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
 use crate::diagnostic::{Diagnostic, Location};
 
 /// List, map or scalar of a file.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) location: Location,
@@ -17,7 +17,7 @@ pub(super) struct Node {
     depth: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Scalar. It is `plain` without quotes, and can then be a number, a boolean or null.
     Scalar {
@@ -29,7 +29,7 @@ pub(super) enum Kind {
 }
 
 /// Entry of a map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) key_location: Location,

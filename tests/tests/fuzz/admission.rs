@@ -5,11 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::sim::Rng;
-use argus_core::desired::host::HostPaths;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::{Diagnostic, render};
-use argus_reconciler::specs::admission::SpecAdmitter;
-use argus_reconciler::specs::admitter::{AdmissionInput, Admitter as _};
+use argus_reconciler::specs::admission::{AdmissionInput, SpecAdmitter};
+use argus_reconciler::specs::parsed_file::ParsedFile;
 use argus_reconciler::specs::registry::Admission;
 use argus_tests::fuzz::{Seeds, below, mutate, one_of, read_corpus};
 
@@ -162,17 +161,11 @@ fn has_public_variable(bytes: &[u8]) -> bool {
 
 fn admit(bytes: &[u8], text: &str) -> Admission {
     let input = AdmissionInput {
-        path: Path::new("/specs/e2e.yaml"),
-        name: "e2e.yaml",
-        bytes,
         variables: variables(text),
-        digests: BTreeMap::new(),
-        documents: BTreeMap::new(),
-        host: HostPaths::default(),
         uuid: "5f1c8a52-0000-8000-a000-000000000000".to_owned(),
-        first_seen: Timestamp(1_763_000_000_000),
+        ..AdmissionInput::new(Path::new("/specs/e2e.yaml"), Timestamp(1_763_000_000_000))
     };
-    SpecAdmitter::default().admit(&input)
+    SpecAdmitter::default().admit(&ParsedFile::read("e2e.yaml", bytes), &input, &mut |_| None)
 }
 
 fn cpu_time() -> Duration {

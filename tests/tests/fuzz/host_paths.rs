@@ -8,7 +8,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::host_path::guard::MountGuard;
@@ -17,7 +16,7 @@ use argus_core::desired::{Desired, Image, Mount};
 use argus_core::time::Timestamp;
 use argus_crds::Diagnostic;
 use argus_reconciler::specs::admission::SpecAdmitter;
-use argus_reconciler::specs::admitter::OwnImageContext;
+use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::registry::{FileEntry, SpecRegistry};
 use argus_reconciler::specs::source::SpecSource;
@@ -257,7 +256,6 @@ impl Site {
     fn read_specs(&self) -> SpecRegistry {
         let folder = self.root.join("project/specs");
         let state = self.state.clone();
-        let own_image = self.root.join("own-image");
         let allow_mounts = self.allow.iter().map(|path| path.display().to_string()).collect();
         let settings = SpecLoaderSettings {
             source: SpecSource::new(&folder, &state),
@@ -265,18 +263,17 @@ impl Site {
             env_allow: Vec::new(),
             process_env: BTreeMap::new(),
             controller: "C".to_owned(),
-            own_image: OwnImageContext {
-                folder: own_image.clone(),
-                write_context: None,
-            },
-            admitter: Arc::new(SpecAdmitter {
+            admitter: SpecAdmitter {
                 access: HostAccess {
                     allow_mounts,
                     state,
                     engine: Some(self.engine.clone()),
                 },
-                own_image,
-            }),
+                own_image: OwnImageContext {
+                    folder: self.root.join("own-image"),
+                    write_context: None,
+                },
+            },
         };
         let mut loader = SpecLoader::new(settings, PersistedSpecs::default());
         let mut now = Timestamp(1_763_000_000_000);

@@ -1,6 +1,5 @@
 //! From files to the engine: a rejected file changes nothing that runs.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use argus_core::action::Action;
 use argus_core::desired::hash::revision_of;
 use argus_core::ident::ResourceName;
 use argus_reconciler::specs::SpecRegistry;
-use argus_reconciler::specs::admission::SpecAdmitter;
-use argus_reconciler::specs::admitter::{AdmissionInput, Admitter};
+use argus_reconciler::specs::admission::{AdmissionInput, SpecAdmitter};
+use argus_reconciler::specs::parsed_file::ParsedFile;
 
 use crate::fixture::{START, SimFixture};
 use crate::specs::PRESENT;
@@ -24,19 +23,9 @@ service:
 "#;
 
 fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
-    let path = Path::new("/specs/shop.yaml");
-    let reading = AdmissionInput {
-        path,
-        name: "shop.yaml",
-        bytes,
-        variables: BTreeMap::new(),
-        digests: BTreeMap::new(),
-        documents: std::collections::BTreeMap::new(),
-        host: argus_core::desired::host::HostPaths::default(),
-        uuid: String::new(),
-        first_seen: START,
-    };
-    let judged = SpecAdmitter::default().admit(&reading);
+    let file = ParsedFile::read("shop.yaml", bytes);
+    let input = AdmissionInput::new(Path::new("/specs/shop.yaml"), START);
+    let judged = SpecAdmitter::default().admit(&file, &input, &mut |_| None);
     book.on_admitted(Path::new("shop.yaml"), None, judged, fixture.now);
 }
 

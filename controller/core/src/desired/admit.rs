@@ -10,10 +10,11 @@ use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
+use crate::desired::image::build_digest;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Criticality, Desired, Image, Mount, Service, container, container_limits, hosts, mock, needs,
-    secret_values, service_conflicts, settings,
+    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, hosts, mock, needs,
+    own_image_tag, secret_values, service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -38,8 +39,6 @@ pub struct SpecContext {
     pub now: Timestamp,
     /// Value of every `{{uuid}}` in the file.
     pub uuid: String,
-    /// Digest of build context and Dockerfile by service. Without one, only a change of the `build` section counts.
-    pub build_digests: BTreeMap<String, Hash>,
     /// Additional folders that containers may mount.
     pub allow_mounts: Vec<String>,
     /// Absolute path of the build context for the image of this program, which runs the mocks.
@@ -75,6 +74,18 @@ pub struct Admission {
 /// assert!(admission.diagnostics.is_empty());
 /// ```
 pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
+    admit_with_digests(spec, context, &mut |_, _| None)
+}
+
+/// Admits a spec file like [`admit`], with the contents of its build contexts.
+///
+/// `digest_of` returns the digest of build context and Dockerfile. It is called once per build, and only if no
+/// diagnostic rejects the file. Without a digest, only a change of the `build` section counts.
+pub fn admit_with_digests(
+    spec: &E2eSpec,
+    context: &SpecContext,
+    digest_of: &mut dyn FnMut(&Service, &Build) -> Option<Hash>,
+) -> Admission {
     let spec = &effective(spec, context);
     let mut diagnostics = Vec::new();
     let identity = EnvIdentity::from_spec(spec, &mut diagnostics);
@@ -101,6 +112,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| has_identity && !refused).map(|network| {
+        set_digests(&mut services, digest_of);
         let mut desired = Desired {
             env: identity.env,
             project: spec.project.name.clone(),
@@ -262,6 +274,28 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
             let writable = writable.iter().map(String::as_str);
             build.excluded = Excluded::of(&build.context, &context.host.state_dir, writable);
         }
+    }
+}
+
+/// Sets the digest of each build whose contents are known.
+fn set_digests(
+    services: &mut [(String, Service)],
+    digest_of: &mut dyn FnMut(&Service, &Build) -> Option<Hash>,
+) {
+    for (_, service) in services {
+        let Image::Built(mut build) = service.image.clone() else {
+            continue;
+        };
+        let Some(contents) = digest_of(service, &build) else {
+            continue;
+        };
+        if service.injected_file.is_some() {
+            build.tag = own_image_tag(&contents);
+            build.digest = contents;
+        } else {
+            build.digest = build_digest(&contents, &build);
+        }
+        service.image = Image::Built(build);
     }
 }
 

@@ -78,16 +78,8 @@ pub(super) fn resolve_image(
                 (None, Some(tag)) => resolve_tag(tag, &format!("{path}.image"), filler, diagnostics),
                 (None, None) => Some(default_tag(identity, service)),
             };
-            resolve_build(
-                build,
-                tag,
-                &format!("{path}.build"),
-                service,
-                context,
-                filler,
-                diagnostics,
-            )
-            .map(Image::Built)
+            resolve_build(build, tag, &format!("{path}.build"), context, filler, diagnostics)
+                .map(Image::Built)
         }
     }
 }
@@ -96,7 +88,6 @@ fn resolve_build(
     build: &BuildSpec,
     tag: Option<String>,
     path: &str,
-    service: &ServiceName,
     spec_context: &SpecContext,
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -130,23 +121,28 @@ fn resolve_build(
         spec_context,
         diagnostics,
     )?;
-    // Other arguments, another Dockerfile or another target produce another image from the same context.
-    let contents = spec_context.build_digests.get(service.as_str()).cloned();
-    let contents = contents.unwrap_or_else(|| hash_of(build));
-    let digest = match &target {
-        None => hash_of(&(contents, &dockerfile, &args)),
-        Some(target) => hash_of(&(contents, &dockerfile, &args, target)),
-    };
-    Some(Build {
+    let contents = hash_of(build);
+    let mut build = Build {
         tag: tag?,
         context,
         dockerfile,
         target,
         args,
-        digest,
+        digest: contents.clone(),
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
-    })
+    };
+    build.digest = build_digest(&contents, &build);
+    Some(build)
+}
+
+/// Digest of a build. Other arguments, another Dockerfile or another target produce another image from the same
+/// contents.
+pub(super) fn build_digest(contents: &Hash, build: &Build) -> Hash {
+    match &build.target {
+        None => hash_of(&(contents, &build.dockerfile, &build.args)),
+        Some(target) => hash_of(&(contents, &build.dockerfile, &build.args, target)),
+    }
 }
 
 /// Returns true for a stage of a Dockerfile: a name, or a number from 0.

@@ -177,8 +177,7 @@ fn from_own_image(
     context: &SpecContext,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
-    let contents = context.build_digests.get(name).cloned();
-    let digest = contents.unwrap_or_else(|| hash_of(&context.own_image));
+    let digest = hash_of(&context.own_image);
     if let Some(openapi) = &mock.openapi {
         let absolute = paths::to_absolute(&context.directory, openapi);
         host::resolve_host_path(

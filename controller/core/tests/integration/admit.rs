@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::backoff::Growth;
-use argus_core::desired::admit::{Admission, SpecContext, admit};
+use argus_core::desired::admit::{Admission, SpecContext, admit, admit_with_digests};
 use argus_core::desired::conflict::conflicts;
-use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, RestartMode};
+use argus_core::desired::{Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, Service};
 use argus_core::ident::PortMap;
 use argus_core::ident::{EnvName, Hash, ResourceName};
 use argus_core::plan::ControllerIdentity;
@@ -234,10 +234,12 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
     let text =
         "project: {name: shop}\nservice: {build: {context: ., args: {V: \"1\"}}, container: {name: app}}";
     let digest = |text: &str, contents: Option<&str>| {
-        let mut context = context();
-        let contents = contents.map(|contents| ("app".to_owned(), Hash::new(contents).unwrap()));
-        context.build_digests.extend(contents);
-        match &desired(text, &context).services.values().next().unwrap().image {
+        let spec = yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let mut contents = |_: &Service, _: &Build| contents.map(|contents| Hash::new(contents).unwrap());
+        let desired = admit_with_digests(&spec, &context(), &mut contents)
+            .desired
+            .unwrap();
+        match &desired.services.values().next().unwrap().image {
             Image::Built(build) => build.digest.clone(),
             Image::Named(name) => panic!("{name}"),
         }

@@ -20,7 +20,6 @@ fn context() -> SpecContext {
         ]),
         now: Timestamp(1_700_000_000_123),
         uuid: "6f2c1c7e-0000-4000-8000-000000000001".to_owned(),
-        build_digests: BTreeMap::new(),
         own_image: "/state/own-image".to_owned(),
         documents: BTreeMap::new(),
         allow_mounts: vec!["/opt/shared/".to_owned()],

@@ -25,8 +25,8 @@ use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
-use crate::specs::admission::SpecAdmitter;
-use crate::specs::admitter::{AdmissionInput, Admitter};
+use crate::specs::admission::{AdmissionInput, SpecAdmitter};
+use crate::specs::parsed_file::ParsedFile;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 const START: Timestamp = Timestamp(1_000_000);
@@ -92,22 +92,13 @@ fn ended(service: &str, started_at: i64) -> Container {
 
 /// Snapshot in which `web` depends on `db`, with these containers.
 fn snapshot_of(containers: [Container; 2]) -> Snapshot {
-    let input = AdmissionInput {
-        path: Path::new("/specs/e2e.yaml"),
-        name: "e2e.yaml",
-        bytes: SPEC.as_bytes(),
-        variables: BTreeMap::new(),
-        digests: BTreeMap::new(),
-        documents: BTreeMap::new(),
-        host: argus_core::desired::host::HostPaths::default(),
-        uuid: String::new(),
-        first_seen: Timestamp(1),
-    };
+    let file = ParsedFile::read("e2e.yaml", SPEC.as_bytes());
+    let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"), Timestamp(1));
     let mut results = SpecRegistry::default();
     results.on_admitted(
         Path::new("e2e.yaml"),
         None,
-        SpecAdmitter::default().admit(&input),
+        SpecAdmitter::default().admit(&file, &input, &mut |_| None),
         Timestamp(1),
     );
     let mut store = Store::default();

@@ -28,8 +28,8 @@ use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::metrics::TaskMetrics;
 use crate::specs::SpecRegistry;
-use crate::specs::admission::SpecAdmitter;
-use crate::specs::admitter::{AdmissionInput, Admitter};
+use crate::specs::admission::{AdmissionInput, SpecAdmitter};
+use crate::specs::parsed_file::ParsedFile;
 
 /// Starts a server on a free port that handles one connection.
 async fn once<F, T>(handle: F) -> (SocketAddr, tokio::task::JoinSet<()>)
@@ -178,18 +178,9 @@ fn registry() -> SpecRegistry {
 }
 
 fn registry_of(spec: &str) -> SpecRegistry {
-    let input = AdmissionInput {
-        path: Path::new("/specs/e2e.yaml"),
-        name: "e2e.yaml",
-        bytes: spec.as_bytes(),
-        variables: BTreeMap::new(),
-        digests: BTreeMap::new(),
-        documents: std::collections::BTreeMap::new(),
-        host: argus_core::desired::host::HostPaths::default(),
-        uuid: String::new(),
-        first_seen: Timestamp(1),
-    };
-    let admitted = SpecAdmitter::default().admit(&input);
+    let file = ParsedFile::read("e2e.yaml", spec.as_bytes());
+    let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"), Timestamp(1));
+    let admitted = SpecAdmitter::default().admit(&file, &input, &mut |_| None);
     assert!(admitted.desired.is_some(), "{:#?}", admitted.diagnostics);
     let mut registry = SpecRegistry::default();
     registry.on_admitted(Path::new("e2e.yaml"), None, admitted, Timestamp(1));

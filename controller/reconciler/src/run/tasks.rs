@@ -183,14 +183,13 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),
         controller: identity.controller.clone(),
-        own_image: options.own_image.clone(),
-        admitter: Arc::new(SpecAdmitter {
+        admitter: SpecAdmitter {
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
                 state: std::path::absolute(&options.state).unwrap_or_else(|_| options.state.clone()),
                 engine: options.engine_socket.clone(),
             },
-            own_image: options.own_image.folder.clone(),
-        }),
+            own_image: options.own_image.clone(),
+        },
     }
 }

@@ -1,190 +1,182 @@
-//! Spec admission: parses the YAML, admits the spec, and places every diagnostic in the file.
+//! Spec admission: admits a parsed spec file, and places every diagnostic in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use argus_core::desired::Image;
-use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit};
+use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit, admit_with_digests};
 use argus_core::desired::excluded::Excluded;
-use argus_core::desired::host::{HostPaths, host_paths_in};
+use argus_core::desired::host::HostPaths;
 use argus_core::desired::key_lines::KeyLines;
+use argus_core::desired::{Build, Service};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::mock::config::{MAX_CONFIG_BYTES, MockConfig};
-use argus_crds::{E2eSpec, Mock, yaml};
+use argus_crds::yaml::ParsedSpec;
+use argus_crds::{E2eSpec, Mock};
 use argus_mock::CompiledMock;
 
-use super::admitter::{AdmissionInput, Admitter, BuildContext, RequiredFiles};
+use super::build_context::{BuildContext, OwnImageContext};
 use super::location::{HostAccess, SpecLocation};
+#[cfg(test)]
+use super::parsed_file::count_call;
+use super::parsed_file::{ParsedFile, directory};
 use super::registry::Admission;
 use crate::clock::thread_cpu_time;
 
 /// Maximum CPU time of the validation of a file. Programs without optimizations are an order of magnitude slower.
 const MAX_CPU_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 100 });
 
-/// Admitter for the spec format of Argus.
+/// Inputs of an admission besides the contents of the file and of its build contexts.
+#[derive(Debug, Clone)]
+pub struct AdmissionInput<'a> {
+    /// Absolute path of the file without links.
+    pub path: &'a Path,
+    /// Variables that `{{env.X}}` may read.
+    pub variables: BTreeMap<String, String>,
+    /// Text of each mock's `openapi` document, or the cause of its absence.
+    pub documents: BTreeMap<String, Result<String, String>>,
+    /// Targets of the host paths that the contents name.
+    pub host: HostPaths,
+    /// Stable for these contents.
+    pub uuid: String,
+    /// Time at which these contents were first read.
+    pub first_seen: Timestamp,
+}
+
+impl<'a> AdmissionInput<'a> {
+    /// Input without variables, documents and host paths.
+    pub fn new(path: &'a Path, first_seen: Timestamp) -> Self {
+        Self {
+            path,
+            variables: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            host: HostPaths::default(),
+            uuid: String::new(),
+            first_seen,
+        }
+    }
+}
+
+/// Digest of a build context, or the cause of its absence; `None` if the context is unavailable here.
+pub type DigestOf<'a> = &'a mut dyn FnMut(BuildContext) -> Option<Result<String, String>>;
+
+/// Admitter of spec files. Pure except for [`SpecAdmitter::locate`] and the digests.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
     /// Paths of this host that spec files may use.
     pub access: HostAccess,
-    /// The folder that the image of this program is built from, which serves mocks.
-    pub own_image: PathBuf,
+    /// Image that serves mocks.
+    pub own_image: OwnImageContext,
 }
 
 impl SpecAdmitter {
-    fn context(&self, path: &Path, host: HostPaths) -> SpecContext {
-        SpecContext {
-            directory: directory(path),
-            env_vars: BTreeMap::new(),
-            now: Timestamp::default(),
-            uuid: String::new(),
-            build_digests: BTreeMap::new(),
-            allow_mounts: self.access.allow_mounts.clone(),
-            own_image: self.own_image.display().to_string(),
-            documents: BTreeMap::new(),
-            host,
-        }
-    }
-}
-
-fn directory(path: &Path) -> String {
-    path.parent().unwrap_or(Path::new("/")).display().to_string()
-}
-
-impl Admitter for SpecAdmitter {
-    fn locate(&self, path: &Path) -> SpecLocation {
+    /// Returns the surroundings of a file on the host. `path` has no links. Reads the disk.
+    pub fn locate(&self, path: &Path) -> SpecLocation {
         SpecLocation::of(path.to_owned(), &self.access)
     }
 
-    fn host_paths(&self, location: &SpecLocation, bytes: &[u8]) -> BTreeSet<String> {
-        let read = yaml::read(&location.file.display().to_string(), bytes);
-        let spec = read.spec.as_ref().or(read.rest.as_ref());
-        let (directory, project) = (directory(&location.file), &location.host.project);
-        spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory, project))
-    }
-
-    fn required_files(
-        &self,
-        path: &Path,
-        bytes: &[u8],
-        variables: &BTreeMap<String, String>,
-        host: &HostPaths,
-    ) -> RequiredFiles {
-        let name = path.display().to_string();
-        let Some(spec) = yaml::read(&name, bytes).spec else {
-            return RequiredFiles::default();
-        };
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        let document = |(name, mock): (&String, &Mock)| {
-            let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
-            Some((name.clone(), folder.join(written)))
-        };
-        let documents = spec.mocks.iter().filter_map(document).collect();
-        let own_image = |(name, mock): (&String, &Mock)| {
-            mock.image.is_none().then(|| BuildContext {
-                service: name.clone(),
-                folder: self.own_image.clone(),
-                dockerfile: PathBuf::from("Dockerfile"),
-                excluded: Excluded::default(),
-            })
-        };
-        let own_image: Vec<BuildContext> = spec.mocks.iter().filter_map(own_image).collect();
-        // Admission resolves the build contexts; a refused spec is not built.
-        let mut context = self.context(path, host.clone());
-        context.env_vars.clone_from(variables);
-        let desired = admit(&spec, &context).desired;
-        let builds = desired
-            .into_iter()
-            .flat_map(|desired| desired.services)
-            .filter_map(|(service, it)| match it.image {
-                Image::Built(build) if it.injected_file.is_none() => Some(BuildContext {
-                    service: service.into(),
-                    folder: PathBuf::from(build.context),
-                    dockerfile: PathBuf::from(build.dockerfile),
-                    excluded: build.excluded,
-                }),
-                Image::Built(_) | Image::Named(_) => None,
-            });
-        RequiredFiles {
-            builds: builds.chain(own_image).collect(),
-            documents,
-        }
-    }
-
-    fn admit(&self, input: &AdmissionInput<'_>) -> Admission {
+    /// Admits parsed contents. Equal inputs and digests give equal admissions.
+    pub fn admit(&self, file: &ParsedFile, input: &AdmissionInput<'_>, digest_of: DigestOf<'_>) -> Admission {
+        #[cfg(test)]
+        count_call(0, 1);
+        let mut reading = Duration::ZERO;
         let before = thread_cpu_time();
-        let admission = self.admit_contents(input);
-        let took = thread_cpu_time().saturating_sub(before);
-        bounded(admission, took)
+        let admission = self.admit_contents(&file.contents, input, &mut |build| {
+            let before = thread_cpu_time();
+            let digest = digest_of(build);
+            reading += thread_cpu_time().saturating_sub(before);
+            digest
+        });
+        let took = thread_cpu_time().saturating_sub(before + reading);
+        bounded(admission, file.took + took)
     }
-}
 
-impl SpecAdmitter {
-    fn admit_contents(&self, input: &AdmissionInput<'_>) -> Admission {
-        let read = yaml::read(input.name, input.bytes);
-        let mut context = self.context(input.path, input.host.clone());
-        context.env_vars.clone_from(&input.variables);
-        context.now = input.first_seen;
-        context.uuid.clone_from(&input.uuid);
-        let Some(spec) = &read.spec else {
-            return refused(&read, &context);
+    fn admit_contents(
+        &self,
+        parsed: &ParsedSpec,
+        input: &AdmissionInput<'_>,
+        digest_of: DigestOf<'_>,
+    ) -> Admission {
+        let context = self.context(input);
+        let Some(spec) = &parsed.spec else {
+            return refused(parsed, &context);
         };
-        let mut diagnostics = read.diagnostics.clone();
         let mut unreadable = Vec::new();
-        for (service, digest) in &input.digests {
-            match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
-                Ok(Ok(hash)) => drop(context.build_digests.insert(service.clone(), hash)),
-                Ok(Err(error)) => unreadable.push((service, error.to_string())),
-                Err(why) => unreadable.push((service, why.clone())),
-            }
-        }
-        for (mock, text) in &input.documents {
-            if let Ok(text) = text {
-                context.documents.insert(mock.clone(), text.clone());
-            }
-        }
-        let admission = admit(spec, &context);
+        let mut hash_of = |service: &Service, build: &Build| {
+            let digest = digest_of(self.build_context(service, build))?;
+            let hash = digest.and_then(|hex| Hash::new(hex).map_err(|error| error.to_string()));
+            hash.map_err(|why| unreadable.push((service.name.to_string(), why)))
+                .ok()
+        };
+        let admission = admit_with_digests(spec, &context, &mut hash_of);
+        let mut diagnostics = Vec::new();
         for (mock, text) in &input.documents {
             let path = format!("mocks.{mock}.openapi");
             // Admission already reports a path that the policy refuses, with its reason.
             let reported = admission.diagnostics.iter().any(|known| known.path == path);
             if let (Err(why), false) = (text, reported) {
                 let openapi = spec.mocks.get(mock).and_then(|mock| mock.openapi.as_deref());
-                let diagnostic = context.host.with_similar(
+                diagnostics.push(context.host.with_similar(
                     Diagnostic::error(path, why.clone()),
                     &context.directory,
                     openapi.unwrap_or_default(),
                     "`openapi` is relative to the folder of the spec file",
-                );
-                diagnostics.push(read.source.with_location(diagnostic));
+                ));
             }
         }
-        diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.with_location(diagnostic)));
-        diagnostics.extend(
-            admission
-                .diagnostics
-                .into_iter()
-                .map(|diagnostic| read.source.with_location(diagnostic)),
-        );
-        for (service, why) in &unreadable {
-            let diagnostic = if spec.mocks.contains_key(*service) {
+        diagnostics.extend(mocks(input, spec));
+        diagnostics.extend(admission.diagnostics);
+        for (service, why) in unreadable {
+            diagnostics.push(if spec.mocks.contains_key(&service) {
                 Diagnostic::error(
                     format!("mocks.{service}"),
                     format!("cannot serve the mock: {why}"),
                 )
             } else {
-                Diagnostic::error(format!("services.{service}.build.context"), why.clone())
+                Diagnostic::error(format!("services.{service}.build.context"), why)
                     .hint("`context` is relative to the folder of the spec file")
-            };
-            diagnostics.push(read.source.with_location(diagnostic));
+            });
         }
+        let placed = diagnostics.into_iter().map(|it| parsed.source.with_location(it));
+        let diagnostics: Vec<_> = parsed.diagnostics.iter().cloned().chain(placed).collect();
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
-            desired: admission.desired.filter(|_| unreadable.is_empty() && !refused),
-            lines: KeyLines::of(spec, &read.source),
+            desired: admission.desired.filter(|_| !refused),
+            lines: KeyLines::of(spec, &parsed.source),
             diagnostics,
+            source: parsed.source.clone(),
+        }
+    }
+
+    fn context(&self, input: &AdmissionInput<'_>) -> SpecContext {
+        let readable = |(mock, text): (&String, &Result<String, String>)| {
+            Some((mock.clone(), text.as_ref().ok()?.clone()))
+        };
+        SpecContext {
+            directory: directory(input.path),
+            env_vars: input.variables.clone(),
+            now: input.first_seen,
+            uuid: input.uuid.clone(),
+            allow_mounts: self.access.allow_mounts.clone(),
+            own_image: self.own_image.folder.display().to_string(),
+            documents: input.documents.iter().filter_map(readable).collect(),
+            host: input.host.clone(),
+        }
+    }
+
+    fn build_context(&self, service: &Service, build: &Build) -> BuildContext {
+        let (folder, excluded) = if service.injected_file.is_some() {
+            (self.own_image.folder.clone(), Excluded::default())
+        } else {
+            (PathBuf::from(&build.context), build.excluded.clone())
+        };
+        BuildContext {
+            service: service.name.to_string(),
+            folder,
+            dockerfile: PathBuf::from(&build.dockerfile),
+            excluded,
         }
     }
 }
@@ -224,8 +216,8 @@ fn bounded(admission: Admission, took: Duration) -> Admission {
     }
     Admission {
         desired,
-        lines: admission.lines,
         diagnostics,
+        ..admission
     }
 }
 
@@ -252,26 +244,34 @@ fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Dia
 
 /// Admission of a file that does not parse completely: its diagnostics, with those of the parts that can be
 /// admitted.
-fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
-    let mut diagnostics = read.diagnostics.clone();
-    if let Some(rest) = &read.rest {
-        let further = read.further(admit(rest, context).diagnostics);
+fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
+    let mut diagnostics = parsed.diagnostics.clone();
+    if let Some(rest) = &parsed.rest {
+        let further = parsed.further(admit(rest, context).diagnostics);
         diagnostics.extend(
             further
                 .into_iter()
-                .map(|diagnostic| read.source.with_location(diagnostic)),
+                .map(|diagnostic| parsed.source.with_location(diagnostic)),
         );
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
         diagnostics,
+        source: parsed.source.clone(),
         ..Admission::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use argus_crds::yaml;
+
     use super::*;
+
+    fn admit_text(bytes: &[u8]) -> Admission {
+        let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"), Timestamp::default());
+        SpecAdmitter::default().admit(&ParsedFile::read("e2e.yaml", bytes), &input, &mut |_| None)
+    }
 
     #[test]
     fn diagnostics_are_listed_once_and_bounded() {
@@ -320,18 +320,7 @@ mod tests {
             "project: {{ name: shop }}\nservice: {{ image: demo, vars: {{ a: {} }}, command: [{words}], container: {{ name: api }} }}",
             "x".repeat(100_000)
         );
-        let input = AdmissionInput {
-            path: Path::new("/specs/e2e.yaml"),
-            name: "e2e.yaml",
-            bytes: text.as_bytes(),
-            variables: BTreeMap::new(),
-            digests: BTreeMap::new(),
-            documents: BTreeMap::new(),
-            host: HostPaths::default(),
-            uuid: String::new(),
-            first_seen: Timestamp::default(),
-        };
-        let admission = SpecAdmitter::default().admit(&input);
+        let admission = admit_text(text.as_bytes());
         assert_eq!(admission.desired, None);
         let messages: Vec<_> = admission.diagnostics.iter().map(|d| d.message.as_str()).collect();
         assert!(
@@ -345,18 +334,7 @@ mod tests {
     fn syntax_and_semantic_errors_are_reported_together() {
         let text = "project: { name: both }\nservices:\n  - name: a\n    image: x\n    memory: lots\n    container: { name: a }\n  \
                     - name: b\n    image: x\n    container: { name: \"b/../c\", ports: [\"99999:80\"] }\n";
-        let input = AdmissionInput {
-            path: Path::new("/specs/e2e.yaml"),
-            name: "e2e.yaml",
-            bytes: text.as_bytes(),
-            variables: BTreeMap::new(),
-            digests: BTreeMap::new(),
-            documents: BTreeMap::new(),
-            host: HostPaths::default(),
-            uuid: String::new(),
-            first_seen: Timestamp::default(),
-        };
-        let admission = SpecAdmitter::default().admit(&input);
+        let admission = admit_text(text.as_bytes());
         assert_eq!(admission.desired, None);
         let locations: Vec<(String, usize)> = admission
             .diagnostics

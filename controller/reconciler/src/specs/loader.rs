@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-use super::admitter::{AdmissionInput, Admitter, OwnImageContext};
+use super::admission::SpecAdmitter;
 use super::debounce::{Confirmation, Debounce, MIN_GAP};
 use super::digest::hex;
-use super::env_vars;
+use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::FileWrites;
-use super::inputs::{FileInputs, Fingerprint, Fingerprints, InputReader};
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::source::SpecSource;
@@ -36,10 +34,8 @@ pub struct SpecLoaderSettings {
     pub process_env: BTreeMap<String, String>,
     /// Identity of the controller.
     pub controller: String,
-    /// Image that serves mocks.
-    pub own_image: OwnImageContext,
     /// Admitter of the files.
-    pub admitter: Arc<dyn Admitter>,
+    pub admitter: SpecAdmitter,
 }
 
 /// Persisted state: the accepted revisions, and the first-seen times of their contents.
@@ -61,8 +57,9 @@ pub struct SpecLoader {
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
     writes: FileWrites,
-    inputs: InputReader,
-    /// Fingerprints of the inputs of the last admission, by file.
+    build_contexts: BuildContexts,
+    pub(super) evaluations: BTreeMap<PathBuf, Evaluation>,
+    /// Fingerprints of the inputs of the last confirmed admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprints>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     started: Option<Timestamp>,
@@ -88,7 +85,8 @@ impl SpecLoader {
             registry,
             debounce: Debounce::default(),
             writes: FileWrites::default(),
-            inputs: InputReader::default(),
+            build_contexts: BuildContexts::default(),
+            evaluations: BTreeMap::new(),
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             started: None,
@@ -123,7 +121,7 @@ impl SpecLoader {
 
     /// Lets the next scan use all build contexts as they are.
     pub(super) fn end_build_delays(&mut self) {
-        self.inputs.build_delays.end();
+        self.build_contexts.delays.end();
     }
 
     /// Scans all files once. Blocks on the file system.
@@ -149,13 +147,16 @@ impl SpecLoader {
         self.registry.record_existing_files(is_present, now);
         self.debounce.retain_files(|path| scan.files.contains_key(path));
         self.admitted.retain(|path, _| is_present(path));
+        // Contents that return need another admission, because the registry took the first one.
+        self.evaluations.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
             let real = scan.resolved.get(path);
-            let current = self.inputs.collect(&self.rules, path, real, contents, now);
+            let current = self.evaluate(path, real, contents, now);
             let known = self.admitted.get(path).copied();
+            let evaluation = self.evaluations.get(path);
             let by = if self.is_being_written(path, real, now) {
                 Confirmation::NoRead
-            } else if current.depends_on_file_alone(known)
+            } else if evaluation.is_none_or(|it| it.depends_on_file_alone(known))
                 && scan.changed_at.get(path).is_some_and(|changed_at| {
                     now.since(*changed_at) >= MIN_GAP || self.is_complete(path, real, &completed)
                 })
@@ -165,11 +166,11 @@ impl SpecLoader {
                 Confirmation::SecondRead
             };
             let known = known.map(|known| known.all);
-            let fingerprint = current.fingerprints.all;
-            if self.debounce.confirm(path, fingerprint, known.as_ref(), by, now) {
-                self.admit(path, contents, current, now);
+            if self.debounce.confirm(path, current.all, known.as_ref(), by, now) {
+                self.admitted.insert(path.clone(), current);
+                self.enter(path, contents, now);
             } else if let Some(known) = known {
-                if known == fingerprint {
+                if known == current.all {
                     self.registry.clear_edited(path, now);
                 } else {
                     self.registry.mark_edited(path, now);
@@ -181,13 +182,14 @@ impl SpecLoader {
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        self.inputs.retain_files(known);
+        self.build_contexts.digests.sweep();
+        self.build_contexts.delays.retain_files(known);
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
-        self.inputs.build_delays.show(&mut self.registry.files);
-        let delayed = self.inputs.build_delays.next_at();
+        self.build_contexts.delays.show(&mut self.registry.files);
+        let delayed = self.build_contexts.delays.next_at();
         let next_at = [self.debounce.next_at(), self.registry.expires_at(), delayed]
             .into_iter()
             .flatten()
@@ -218,28 +220,47 @@ impl SpecLoader {
         real.cloned().into_iter().chain([listed])
     }
 
-    /// Admits confirmed contents.
-    fn admit(&mut self, path: &Path, contents: &Contents, current: FileInputs, now: Timestamp) {
-        self.admitted.insert(path.to_path_buf(), current.fingerprints);
+    /// Evaluates the contents of a file. Returns the hashes of its inputs.
+    fn evaluate(
+        &mut self,
+        path: &Path,
+        real: Option<&PathBuf>,
+        contents: &Contents,
+        now: Timestamp,
+    ) -> Fingerprints {
+        let text = match contents {
+            Contents::Text(text) => text,
+            Contents::TooLong(_) | Contents::Unreadable(_) | Contents::NotFile(_) => {
+                self.evaluations.remove(path);
+                return Fingerprints::of(&format!("{contents:?}"));
+            }
+        };
+        let first_seen = match self.first_seen.get(path) {
+            Some((hash, at)) if *hash == hex(&text.hash) => *at,
+            Some(_) | None => now,
+        };
+        let real = real.map_or_else(|| self.rules.source.folder.join(path), Clone::clone);
+        let builds = &mut self.build_contexts;
+        let evaluation = self.evaluations.entry(path.to_path_buf()).or_default();
+        evaluation.update(&self.rules, (path, &real), text, builds, (first_seen, now))
+    }
+
+    /// Enters the admission of confirmed contents into the registry.
+    fn enter(&mut self, path: &Path, contents: &Contents, now: Timestamp) {
         let refused = |message: String, hint: &str| Admission {
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
             ..Admission::default()
         };
-        let (text, mut admission) = match contents {
+        let (text, admission) = match contents {
             Contents::Text(text) => {
-                let first_seen = self.first_seen(path, text.hash, now);
-                let input = AdmissionInput {
-                    path: &current.file,
-                    name: &path.display().to_string(),
-                    bytes: &text.bytes,
-                    variables: current.variables,
-                    digests: current.digests,
-                    documents: current.documents,
-                    host: current.host,
-                    uuid: env_vars::uuid(&self.rules.controller, path, &text.hash),
-                    first_seen,
+                let evaluation = self.evaluations.get_mut(path);
+                let Some((admission, first_seen)) = evaluation.and_then(Evaluation::take_admission) else {
+                    return;
                 };
-                (Some(text.clone()), self.rules.admitter.admit(&input))
+                // `{{timestamp}}` is stable with the contents.
+                let seen = (hex(&text.hash), first_seen);
+                self.first_seen.insert(path.to_path_buf(), seen);
+                (Some(text.clone()), admission)
             }
             Contents::TooLong(bytes) => {
                 let message = format!("file has {bytes} bytes, at most {MAX_FILE_BYTES} are read");
@@ -260,32 +281,11 @@ impl SpecLoader {
                 ),
             ),
         };
-        admission
-            .diagnostics
-            .extend(current.dotenv_error.map(|cause| Diagnostic::warning("", cause)));
-        if self.rules.strict {
-            for diagnostic in &mut admission.diagnostics {
-                diagnostic.severity = DiagnosticSeverity::Error;
-            }
-        }
         self.registry.on_admitted(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
             let diagnostics = entry.diagnostics.len();
             tracing::info!(file = %path.display(), state = ?entry.state, diagnostics, "spec processed");
         }
-    }
-
-    /// Time at which these contents were first read; `{{timestamp}}` is stable with it.
-    fn first_seen(&mut self, path: &Path, hash: [u8; 32], now: Timestamp) -> Timestamp {
-        let hash = hex(&hash);
-        let entry = self
-            .first_seen
-            .entry(path.to_path_buf())
-            .or_insert_with(|| (hash.clone(), now));
-        if entry.0 != hash {
-            *entry = (hash, now);
-        }
-        entry.1
     }
 }
 

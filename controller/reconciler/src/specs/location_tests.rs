@@ -7,10 +7,12 @@ use argus_core::desired::Image;
 use argus_core::time::Timestamp;
 
 use super::*;
+use crate::specs::SpecLoaderSettings;
 use crate::specs::admission::SpecAdmitter;
-use crate::specs::admitter::{AdmissionInput, Admitter as _};
-use crate::specs::env_vars;
+use crate::specs::evaluation::{BuildContexts, Evaluation};
 use crate::specs::registry::Admission;
+use crate::specs::scan::Text;
+use crate::specs::source::SpecSource;
 
 fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -33,26 +35,23 @@ fn leads(location: &mut SpecLocation, path: &Path) -> Result<String, String> {
 
 /// Admits contents with all facts of the disk.
 fn admit(file: &Path, text: &str) -> Admission {
-    let admission = SpecAdmitter::default();
-    let mut location = admission.locate(&real(file));
-    location.resolve(&admission.host_paths(&location, text.as_bytes()));
-    let required_files =
-        admission.required_files(&location.file, text.as_bytes(), &BTreeMap::new(), &location.host);
-    let documents = required_files.documents.into_iter();
-    let reading = AdmissionInput {
-        path: &location.file,
-        name: "e2e.yaml",
-        bytes: text.as_bytes(),
-        variables: BTreeMap::new(),
-        digests: BTreeMap::new(),
-        documents: documents
-            .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
-            .collect(),
-        host: location.host.clone(),
-        uuid: String::new(),
-        first_seen: Timestamp::default(),
+    let settings = SpecLoaderSettings {
+        source: SpecSource::new(Path::new("/nowhere"), Path::new("/nowhere")),
+        strict: false,
+        env_allow: Vec::new(),
+        process_env: BTreeMap::new(),
+        controller: String::new(),
+        admitter: SpecAdmitter::default(),
     };
-    admission.admit(&reading)
+    let (mut evaluation, now) = (Evaluation::default(), Timestamp::default());
+    evaluation.update(
+        &settings,
+        (Path::new("e2e.yaml"), &real(file)),
+        &Text::new(text.as_bytes().to_vec()),
+        &mut BuildContexts::default(),
+        (now, now),
+    );
+    evaluation.take_admission().unwrap().0
 }
 
 #[test]

@@ -34,16 +34,12 @@ impl Fixture {
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
         let rules = SpecLoaderSettings {
-            own_image: crate::specs::admitter::OwnImageContext {
-                folder: "/nowhere".into(),
-                write_context: None,
-            },
             source: source::SpecSource::new(&prepare(&specs), Path::new("/nowhere")),
             strict: false,
             env_allow: Vec::new(),
             process_env: std::collections::BTreeMap::new(),
             controller: "C".to_owned(),
-            admitter: Arc::new(admission::SpecAdmitter::default()),
+            admitter: admission::SpecAdmitter::default(),
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use argus_core::action::{Cause, Step};
 use argus_core::observed::{Store, WatchEvent};
@@ -26,16 +25,12 @@ enum Writer {
 
 pub(super) fn new_loader(folder: &Path) -> SpecLoader {
     let rules = SpecLoaderSettings {
-        own_image: crate::specs::admitter::OwnImageContext {
-            folder: "/nowhere".into(),
-            write_context: None,
-        },
         source: super::source::SpecSource::new(folder, Path::new("/nowhere")),
         strict: false,
         env_allow: Vec::new(),
         process_env: std::collections::BTreeMap::new(),
         controller: "C".to_owned(),
-        admitter: Arc::new(SpecAdmitter::default()),
+        admitter: SpecAdmitter::default(),
     };
     SpecLoader::new(rules, PersistedSpecs::default())
 }

@@ -10,6 +10,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
+use argus_crds::yaml::SourceMap;
 use serde::{Deserialize, Serialize};
 
 use super::conflict::conflicts_with;
@@ -57,6 +58,7 @@ struct PendingAdmission {
     desired: Arc<Desired>,
     lines: KeyLines,
     diagnostics: Vec<Diagnostic>,
+    source: SourceMap,
 }
 
 /// Result of the last admission of a file.
@@ -86,6 +88,8 @@ pub struct Admission {
     pub lines: KeyLines,
     /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
+    /// Locations in the file, for diagnostics of conflicts.
+    pub source: SourceMap,
 }
 
 impl SpecRegistry {
@@ -119,6 +123,7 @@ impl SpecRegistry {
                 desired: Arc::new(desired),
                 lines: admission.lines,
                 diagnostics: admission.diagnostics,
+                source: admission.source,
             };
             self.try_accept(path, admission, now);
         } else {
@@ -208,10 +213,10 @@ impl SpecRegistry {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            entry.diagnostics.clone_from(&admission.diagnostics);
-            entry
-                .diagnostics
-                .extend(diagnostics(path, entry.text.as_ref(), &desired, &existing));
+            let existing = BTreeMap::from([(existing.desired.env.clone(), Accepted::clone(&existing))]);
+            let conflicts = conflicts(&existing, &desired, &path.display().to_string());
+            let placed = conflicts.into_iter().map(|it| admission.source.with_location(it));
+            entry.diagnostics = admission.diagnostics.iter().cloned().chain(placed).collect();
             entry.state = FileState::Conflict { holder };
             entry.conflicting = Some(admission);
             return false;
@@ -295,21 +300,6 @@ impl SpecRegistry {
             .map(|accepted| (accepted.desired.env.clone(), accepted.clone()))
             .collect();
     }
-}
-
-/// Diagnostics of a conflict, placed in the file of the author.
-fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, existing: &Accepted) -> Vec<Diagnostic> {
-    let name = path.display().to_string();
-    let holder = BTreeMap::from([(existing.desired.env.clone(), existing.clone())]);
-    let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
-    let placed = |diagnostic| match &source {
-        Some(source) => source.with_location(diagnostic),
-        None => diagnostic,
-    };
-    conflicts(&holder, desired, &name)
-        .into_iter()
-        .map(placed)
-        .collect()
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl Fixture {
             allow_mounts: Vec::new(),
             engine_socket: None,
             helpers: true,
-            own_image: argus_reconciler::specs::admitter::OwnImageContext {
+            own_image: argus_reconciler::specs::build_context::OwnImageContext {
                 folder: "/nowhere/own-image".into(),
                 write_context: None,
             },

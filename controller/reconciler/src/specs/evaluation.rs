@@ -1,0 +1,229 @@
+//! Evaluation of a spec file: its contents are parsed once, and admitted once per revision of all inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use argus_core::time::Timestamp;
+use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use sha2::{Digest, Sha256};
+
+use super::admission::AdmissionInput;
+use super::build_context::BuildContext;
+use super::build_delay::BuildDelays;
+use super::digest::Digests;
+use super::env_vars;
+use super::loader::SpecLoaderSettings;
+use super::location::SpecLocation;
+use super::parsed_file::ParsedFile;
+use super::registry::Admission;
+use super::scan::Text;
+
+/// Hash of inputs of an admission.
+pub(super) type Fingerprint = [u8; 32];
+
+/// Hashes of the inputs of an admission.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fingerprints {
+    pub(super) all: Fingerprint,
+    /// All inputs except for the contents of the spec file.
+    pub(super) others: Fingerprint,
+}
+
+impl Fingerprints {
+    /// Hashes of contents that are not admitted, such as those of an unreadable file.
+    pub(super) fn of(contents: &str) -> Self {
+        Self::combined(Sha256::digest(contents).into(), Sha256::new())
+    }
+
+    fn combined(contents: Fingerprint, others: Sha256) -> Self {
+        let others = others.finalize();
+        Self {
+            all: Sha256::new()
+                .chain_update(contents)
+                .chain_update(others)
+                .finalize()
+                .into(),
+            others: others.into(),
+        }
+    }
+}
+
+/// Digests of build contexts, and the delays of their changes.
+#[derive(Debug, Default)]
+pub struct BuildContexts {
+    pub(super) digests: Digests,
+    pub(super) delays: BuildDelays,
+}
+
+/// Evaluation of one file. The registry takes its admission; the rest detects changes of the inputs.
+#[derive(Debug, Default)]
+pub struct Evaluation {
+    named: Option<NamedFiles>,
+    inputs: Option<Inputs>,
+    /// Parsed contents until the registry takes the admission.
+    parsed: Option<ParsedFile>,
+    admission: Option<Admission>,
+}
+
+/// Other files that contents name.
+#[derive(Debug)]
+struct NamedFiles {
+    /// Hash of the contents.
+    hash: Fingerprint,
+    /// Path of the spec file without links.
+    file: PathBuf,
+    project: String,
+    first_seen: Timestamp,
+    host_paths: BTreeSet<String>,
+    /// Path of each mock's `openapi` document.
+    documents: BTreeMap<String, PathBuf>,
+}
+
+/// Inputs of the last admission.
+#[derive(Debug)]
+struct Inputs {
+    /// Hash of all inputs except the build contexts.
+    without_builds: Fingerprint,
+    builds: Vec<BuildContext>,
+    fingerprints: Fingerprints,
+    /// True if the spec file names no other file.
+    is_alone: bool,
+}
+
+impl Evaluation {
+    /// Parses and admits contents unless all inputs are unchanged. Returns the hashes of the inputs.
+    ///
+    /// `path` names the file for people, and `real` is its absolute path without links. `first_seen` is the time at
+    /// which the contents were first read, unless this evaluation already knows them.
+    pub fn update(
+        &mut self,
+        settings: &SpecLoaderSettings,
+        (path, real): (&Path, &Path),
+        text: &Text,
+        contexts: &mut BuildContexts,
+        (first_seen, now): (Timestamp, Timestamp),
+    ) -> Fingerprints {
+        let admitter = &settings.admitter;
+        let mut location = admitter.locate(real);
+        let named = self.named_files(path, &location, text, first_seen);
+        let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
+        location.resolve(&named.host_paths);
+        let (dotenv, dotenv_error) = env_vars::dotenv(&location);
+        let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
+        let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
+        self.named = Some(named);
+        let mut others = Sha256::new();
+        for (name, value) in &dotenv {
+            for part in [name, value] {
+                others.update((part.len() as u64).to_be_bytes());
+                others.update(part);
+            }
+        }
+        others.update(location.file.as_os_str().as_encoded_bytes());
+        others.update(format!("{:?}", location.host));
+        // A change of these inputs takes effect without a delay of builds.
+        let immediate = Fingerprints::combined(text.hash, others.clone()).all;
+        others.update(format!("{documents:?}{dotenv_error:?}"));
+        let without_builds = Fingerprints::combined(text.hash, others.clone()).all;
+        let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
+            let found = admitter.own_image.digest(build, &mut contexts.digests)?;
+            let delays = &mut contexts.delays;
+            let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
+            others.update(format!("{}{digest:?}", build.service));
+            Some(digest)
+        };
+        if let Some(known) = &self.inputs
+            && known.without_builds == without_builds
+        {
+            let mut others = others.clone();
+            for build in &known.builds {
+                digest_of(build, &mut others);
+            }
+            if Fingerprints::combined(text.hash, others).all == known.fingerprints.all {
+                return known.fingerprints;
+            }
+        }
+        let is_alone =
+            dotenv.is_empty() && dotenv_error.is_none() && !names_host_paths && documents.is_empty();
+        let input = AdmissionInput {
+            path: &location.file,
+            variables: env_vars::passed(dotenv, &settings.process_env, &settings.env_allow),
+            documents,
+            host: location.host.clone(),
+            uuid: env_vars::uuid(&settings.controller, path, &text.hash),
+            first_seen,
+        };
+        let parsed = self.parsed.take().unwrap_or_else(|| parse(path, text));
+        let mut builds = Vec::new();
+        let mut admission = admitter.admit(&parsed, &input, &mut |build| {
+            let digest = digest_of(&build, &mut others);
+            builds.push(build);
+            digest
+        });
+        let warning = dotenv_error.map(|cause| Diagnostic::warning("", cause));
+        admission.diagnostics.extend(warning);
+        if settings.strict {
+            for diagnostic in &mut admission.diagnostics {
+                diagnostic.severity = DiagnosticSeverity::Error;
+            }
+        }
+        let inputs = Inputs {
+            without_builds,
+            is_alone: is_alone && builds.is_empty(),
+            builds,
+            fingerprints: Fingerprints::combined(text.hash, others),
+        };
+        (self.parsed, self.admission) = (Some(parsed), Some(admission));
+        self.inputs.insert(inputs).fingerprints
+    }
+
+    /// Reports whether only the spec file itself can be half-written: it names no other file, or the other files are
+    /// those of the last confirmed admission.
+    pub(super) fn depends_on_file_alone(&self, confirmed: Option<Fingerprints>) -> bool {
+        self.inputs.as_ref().is_some_and(|inputs| {
+            inputs.is_alone
+                || confirmed.is_some_and(|confirmed| confirmed.others == inputs.fingerprints.others)
+        })
+    }
+
+    /// Takes the last admission, with the time at which its contents were first read.
+    pub fn take_admission(&mut self) -> Option<(Admission, Timestamp)> {
+        self.parsed = None;
+        Some((self.admission.take()?, self.named.as_ref()?.first_seen))
+    }
+
+    /// Returns the files that the contents name, which are parsed only if they or their location changed.
+    fn named_files(
+        &mut self,
+        path: &Path,
+        location: &SpecLocation,
+        text: &Text,
+        first_seen: Timestamp,
+    ) -> NamedFiles {
+        let (file, project) = (&location.file, &location.host.project);
+        let is_same =
+            |named: &NamedFiles| named.hash == text.hash && named.file == *file && named.project == *project;
+        if let Some(named) = self.named.take().filter(is_same) {
+            return named;
+        }
+        let parsed = parse(path, text);
+        let named = NamedFiles {
+            hash: text.hash,
+            file: file.clone(),
+            project: project.clone(),
+            first_seen,
+            host_paths: parsed.host_paths(location),
+            documents: parsed.documents(file),
+        };
+        self.parsed = Some(parsed);
+        named
+    }
+}
+
+fn parse(path: &Path, text: &Text) -> ParsedFile {
+    ParsedFile::read(&path.display().to_string(), &text.bytes)
+}
+
+#[cfg(test)]
+#[path = "evaluation_tests.rs"]
+mod tests;
