@@ -174,7 +174,8 @@ impl ControllerClient {
         }
     }
 
-    /// Sends a command. Returns when the controller has accepted and stored it, before its effects are complete.
+    /// Sends a command. Returns when the controller has accepted and stored it, before its effects are complete. Without
+    /// a controller, the error contains the command that starts one.
     pub(crate) async fn send(&self, command: Command) -> Result<CommandReply, Failure> {
         match &self.transport {
             Transport::InProcess(parts) => {
@@ -197,9 +198,15 @@ impl ControllerClient {
                     None => reply,
                 })
             }
-            Transport::Remote => remote::send(&self.state, &command)
-                .await
-                .map_err(remote::command_failure),
+            Transport::Remote => {
+                if let Some(start) = self.missing_controller().await? {
+                    let message = "no controller is running";
+                    return Err(Failure::with_reason(Reason::NotRunning, message)
+                        .with_hint(format!("start one with `{start}`")));
+                }
+                let sent = remote::send(&self.state, &command).await;
+                sent.map_err(remote::command_failure)
+            }
         }
     }
 
@@ -210,16 +217,6 @@ impl ControllerClient {
     ) -> Result<T, Failure> {
         let client = self.clone();
         crate::blocking_io::read(move || work(&client)).await
-    }
-
-    /// Sends a command like [`send`](Self::send). Without a controller, the error contains the command that starts one.
-    pub(crate) async fn send_if_running(&self, command: Command) -> Result<CommandReply, Failure> {
-        if let Some(start) = self.missing_controller().await? {
-            let message = "no controller is running";
-            return Err(Failure::with_reason(Reason::NotRunning, message)
-                .with_hint(format!("start one with `{start}`")));
-        }
-        self.send(command).await
     }
 
     /// Returns the command that starts a controller, if none runs.

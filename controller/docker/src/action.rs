@@ -22,18 +22,7 @@ pub(crate) async fn execute(
     action: &Action,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    let result = perform(shared, action, progress).await;
-    if let Err(ActionError::NetworkGone(message)) = &result
-        && shared.bridges.on_refusal(message)
-    {
-        // The list reports the network as broken.
-        shared.relist.notify_one();
-    }
-    result
-}
-
-async fn perform(shared: &Shared, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-    match action {
+    let result = match action {
         Action::CreateNetwork { name, labels } => network::create(shared, name, labels).await,
         Action::RemoveNetwork { id, name: _ } => network::remove(shared, id).await,
         Action::ConnectNetwork {
@@ -64,5 +53,12 @@ async fn perform(shared: &Shared, action: &Action, progress: &dyn Progress) -> R
         Action::UnpauseContainer { id } => container::unpause(shared, id).await,
         Action::RenameContainer { id, to } => container::rename(shared, id, to).await,
         Action::RemoveContainer { id, name: _ } => container::remove(shared, id).await,
+    };
+    if let Err(ActionError::NetworkGone(message)) = &result
+        && shared.bridges.on_refusal(message)
+    {
+        // The list reports the network as broken.
+        shared.relist.notify_one();
     }
+    result
 }

@@ -2,6 +2,7 @@
 //! the watch are never refused.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::action::Action;
@@ -85,11 +86,35 @@ impl<B> BreakerGuard<B> {
         }
     }
 
-    /// Passes the gate: returns the engine unless the breaker refuses the call. `planned` is `None` for a query.
+    /// Executes a planned action, within its deadline if it has one. The outcome of a late call is unknown.
     ///
     /// # Errors
-    /// [`ActionError::CircuitOpen`].
-    pub fn enter(&self, planned: Option<&PlannedOpenings>) -> Result<&B, ActionError> {
+    /// [`ActionError::CircuitOpen`] if a breaker opened after the plan, else those of the engine.
+    pub async fn execute_planned(
+        &self,
+        planned: &PlannedOpenings,
+        deadline: Option<Duration>,
+        action: &Action,
+        progress: &dyn Progress,
+    ) -> Result<Done, ActionError>
+    where
+        B: Backend,
+    {
+        let call = self.enter(Some(planned))?.execute(action, progress);
+        let Some(deadline) = deadline else {
+            return call.await;
+        };
+        tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
+            Err(ActionError::TimedOut(format!(
+                "{} did not answer within {} s",
+                action.verb(),
+                deadline.as_secs_f32()
+            )))
+        })
+    }
+
+    /// Returns the engine unless the breaker refuses the call. `planned` is `None` for a query.
+    fn enter(&self, planned: Option<&PlannedOpenings>) -> Result<&B, ActionError> {
         let epochs = self.epochs.borrow();
         let is_refused = match planned {
             None => epochs.blocked,

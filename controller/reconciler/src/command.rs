@@ -244,5 +244,6 @@ pub(crate) struct Request {
     pub(crate) id: String,
     /// For the begin of a test: reason why its links are not verified.
     pub(crate) unverified: Option<String>,
-    pub(crate) reply: oneshot::Sender<Result<Reply, CommandError>>,
+    /// Answered once the command is in effect, with its number in [`Snapshot::accepted_commands`](crate::Snapshot).
+    pub(crate) reply: oneshot::Sender<Result<(Reply, u64), CommandError>>,
 }

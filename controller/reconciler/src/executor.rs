@@ -26,7 +26,6 @@ use crate::overrides::DesiredState;
 use crate::state_dir::{StateDir, write_private};
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
-pub mod deadline;
 mod diagnosis;
 pub mod evidence_store;
 pub mod limits;
@@ -140,9 +139,10 @@ impl<B: Backend> Executor<B> {
             };
             let call = async {
                 let _permit = limits.acquire(CallClass::of(&action)).await;
-                let engine = backend.enter(Some(&planned))?;
                 journal.check_writable()?;
-                deadline::within(deadline, verb, engine.execute(&action, &reporter)).await
+                backend
+                    .execute_planned(&planned, deadline, &action, &reporter)
+                    .await
             };
             let outcome = tokio::select! {
                 outcome = call => outcome,

@@ -10,6 +10,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::command::{Command, CommandError, Reply, Request};
 use crate::connectivity::{LinkState, link_state};
 use crate::journal::Journal;
+use crate::persisted::WriteResult;
+use crate::reconciler::PersistedState;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::sync_barrier::{SYNC_TIMEOUT, SyncRequester};
@@ -30,6 +32,8 @@ pub struct Handle {
     pub(crate) journal: Journal,
     pub(crate) spec_sync: SyncRequester,
     pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
+    /// Result of the last write of the commands in effect.
+    pub(crate) saved: watch::Receiver<Option<WriteResult<PersistedState>>>,
     /// Newest snapshot that the status files show.
     pub(crate) flushed: watch::Receiver<Arc<Snapshot>>,
     pub(crate) heartbeat: Heartbeat,
@@ -73,10 +77,25 @@ impl Handle {
                 mpsc::error::TrySendError::Full(_) => CommandError::Busy,
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,
             })?;
-        let reply = replied.await.unwrap_or(Err(CommandError::Stopped))?;
+        let (reply, number) = replied.await.unwrap_or(Err(CommandError::Stopped))?;
+        self.wait_until_saved(number).await?;
         // A client that reads the status next must not find the state before its command.
         self.wait_for_status_flush().await;
         Ok(reply)
+    }
+
+    /// Waits for the write of a command, which would not survive a crash before. The command is in effect even if the
+    /// write fails.
+    async fn wait_until_saved(&self, number: u64) -> Result<(), CommandError> {
+        let mut saved = self.saved.clone();
+        let is_written = |written: &Option<WriteResult<PersistedState>>| {
+            let value = written.as_ref().map(|written| &written.value);
+            value.is_some_and(|value| value.accepted_commands >= number)
+        };
+        let written = saved.wait_for(is_written).await;
+        let written = written.map_err(|_| CommandError::Stopped)?;
+        let error = written.as_ref().and_then(|written| written.error.clone());
+        error.map_or(Ok(()), |why| Err(CommandError::NotPersisted(why)))
     }
 
     /// Waits for a connectivity check of the current state of an environment. Returns the reason if the links are not

@@ -30,7 +30,6 @@ use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
 use crate::journal::handle::JournalHealth;
 use crate::overrides::{DesiredState, Overrides};
-use crate::persisted::WriteResult;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::supervise::Heartbeat;
@@ -40,7 +39,6 @@ mod pass;
 pub(crate) mod recorder;
 pub(crate) mod recovery;
 
-use commands::PendingReply;
 use recorder::ReconcilerJournal;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
@@ -71,7 +69,6 @@ pub(crate) struct InputChannels {
     pub(crate) preflights: watch::Receiver<Arc<PreflightSnapshot>>,
     pub(crate) links: watch::Receiver<Arc<CheckResults>>,
     pub(crate) commands: mpsc::Receiver<Request>,
-    pub(crate) saved: watch::Receiver<Option<WriteResult<PersistedState>>>,
 }
 
 /// Output channels of the reconciler.
@@ -100,7 +97,6 @@ pub(crate) struct Reconciler<B> {
     outputs: OutputChannels,
     breakers_version: u64,
     accepted_commands: u64,
-    pending_replies: Vec<PendingReply>,
     recorder: ReconcilerJournal,
 }
 
@@ -115,7 +111,6 @@ enum Wake {
     Links,
     Heartbeat,
     Progress,
-    Persisted,
     Journal,
     Timer,
     ActionDone(Box<Finished>),
@@ -146,7 +141,6 @@ impl<B: Backend> Reconciler<B> {
             outputs,
             breakers_version: 0,
             accepted_commands: 0,
-            pending_replies: Vec::new(),
             recorder,
         }
     }
@@ -169,10 +163,6 @@ impl<B: Backend> Reconciler<B> {
                 Wake::Journal => "journal",
                 Wake::Progress => {
                     self.publish();
-                    continue;
-                }
-                Wake::Persisted => {
-                    self.reply_when_persisted();
                     continue;
                 }
                 Wake::ActionDone(finished) => {
@@ -210,7 +200,6 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = inputs.links.changed() => Wake::Links,
             () = self.outputs.heartbeat.requested() => Wake::Heartbeat,
             Ok(()) = self.progress.changed() => Wake::Progress,
-            Ok(()) = inputs.saved.changed() => Wake::Persisted,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
         }
     }

@@ -304,7 +304,6 @@ impl Controller {
             preflights: preflights_seen,
             links: links_seen,
             commands: requests,
-            saved: saved_seen,
         };
         let outputs = OutputChannels {
             desired,
@@ -340,6 +339,7 @@ impl Controller {
                 journal,
                 spec_sync,
                 registries: specs_seen,
+                saved: saved_seen,
                 flushed: flushed_seen,
                 heartbeat,
             },

@@ -111,7 +111,7 @@ impl Operation for ResetBreaker {
         let parse = |env| target::parse_whole_environment(env, WHY_WHOLE, reset);
         let environment = environment.map(parse).transpose()?;
         let command = Command::ResetBreaker { environment };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 

@@ -75,7 +75,7 @@ impl Operation for Hold {
             reason: self.reason.clone(),
             holder: self.holder.clone(),
         };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 
@@ -135,7 +135,7 @@ impl Operation for Resume {
                 }
             }
         };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 
@@ -176,7 +176,7 @@ impl Operation for Cancel {
         let remedy = |env: &str| format!("cancel those of the environment with `argus cancel {env}`");
         let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
         let command = Command::Cancel { environment };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 
@@ -213,10 +213,7 @@ impl Operation for Rollback {
         let why = "a revision contains all services of its environment";
         let remedy = |env: &str| format!("roll back the environment with `argus rollback {env}`");
         let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
-        context
-            .client
-            .send_if_running(Command::Rollback { environment })
-            .await
+        context.client.send(Command::Rollback { environment }).await
     }
 }
 
@@ -268,7 +265,7 @@ impl Operation for Fork {
             )?,
             to: status::parse_environment(&self.copy())?,
         };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 
@@ -319,7 +316,7 @@ impl Operation for Down {
         }
         let is_leftover = current.is_some_and(|current| current.revision.is_none());
         let command = Command::Down { environment };
-        match context.client.send_if_running(command.clone()).await {
+        match context.client.send(command.clone()).await {
             // The controller does not know the environment, but remains of it exist: its removal is in progress.
             Err(Failure::Error { error, .. })
                 if is_leftover && error.code == Code::PrereqMissing && error.environment.is_some() =>

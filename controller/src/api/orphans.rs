@@ -68,10 +68,7 @@ impl Operation for CleanOrphans {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let projects = self.projects.clone();
-        context
-            .client
-            .send_if_running(Command::CleanOrphans { projects })
-            .await
+        context.client.send(Command::CleanOrphans { projects }).await
     }
 }
 

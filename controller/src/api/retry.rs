@@ -33,7 +33,7 @@ impl Operation for Retry {
             environment: status::parse_environment(&env)?,
             service: parse_service(service)?,
         };
-        context.client.send_if_running(command).await
+        context.client.send(command).await
     }
 }
 

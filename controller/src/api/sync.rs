@@ -22,6 +22,6 @@ impl Operation for Sync {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        context.client.send_if_running(Command::Sync).await
+        context.client.send(Command::Sync).await
     }
 }

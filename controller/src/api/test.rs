@@ -91,7 +91,7 @@ impl Operation for Test {
             }
             TestAction::End => Command::EndTest { environment, case },
         };
-        let reply = context.client.send_if_running(command).await?;
+        let reply = context.client.send(command).await?;
         if let CommandResult::TestLease(lease) = &reply.result
             && let Some(reason) = &lease.unverified
         {

@@ -1,21 +1,12 @@
-//! Commands of people and agents: applied immediately, answered once they are on disk.
+//! Commands of people and agents: applied immediately.
 
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
 use argus_core::user_requests::{Hold, TestLease};
-use tokio::sync::oneshot;
 
 use super::Reconciler;
 use crate::command::{Command, CommandError, Reply, Request};
 use crate::overrides::OverrideInputs;
-use crate::persisted::WriteResult;
-
-/// Reply to a command that is not on disk yet.
-pub(super) struct PendingReply {
-    number: u64,
-    response: Reply,
-    reply: oneshot::Sender<Result<Reply, CommandError>>,
-}
 
 impl<B: Backend> Reconciler<B> {
     pub(super) fn handle_command(&mut self, request: Request) {
@@ -23,20 +14,11 @@ impl<B: Backend> Reconciler<B> {
         self.recorder
             .record_command(&request.command, &request.id, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
-        match result {
-            // The reply waits for the disk, because the command would not survive a crash before that.
-            Ok(response) => {
-                self.accepted_commands += 1;
-                self.pending_replies.push(PendingReply {
-                    number: self.accepted_commands,
-                    response,
-                    reply: request.reply,
-                });
-            }
-            Err(error) => {
-                let _receiver_gone = request.reply.send(Err(error));
-            }
-        }
+        self.accepted_commands += u64::from(result.is_ok());
+        // The requester may be gone.
+        let _receiver_gone = request
+            .reply
+            .send(result.map(|reply| (reply, self.accepted_commands)));
     }
 
     /// Executes a command. [`Command::Sync`] and [`Command::ResumeController`] have no effect here, because
@@ -142,26 +124,6 @@ impl<B: Backend> Reconciler<B> {
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
             // The handle has done what these commands ask for.
             Command::ResumeController | Command::Sync => Ok(Reply::Done),
-        }
-    }
-
-    /// Answers each command once its write has succeeded or failed. The command is in effect either way.
-    pub(super) fn reply_when_persisted(&mut self) {
-        let saved = self.inputs.saved.borrow_and_update();
-        let Some(WriteResult { value, error }) = &*saved else {
-            return;
-        };
-        let (saved, unsaved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
-            .into_iter()
-            .partition(|unsaved| unsaved.number <= value.accepted_commands);
-        self.pending_replies = unsaved;
-        for PendingReply { response, reply, .. } in saved {
-            let result = match error {
-                None => Ok(response),
-                Some(why) => Err(CommandError::NotPersisted(why.clone())),
-            };
-            // The requester may be gone.
-            let _receiver_gone = reply.send(result);
         }
     }
 

@@ -57,7 +57,16 @@ impl<B: Backend> Reconciler<B> {
     ///
     /// Returns the time of the next pass without an event.
     pub(super) fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
-        let inputs = self.read_inputs();
+        let inputs = &mut self.inputs;
+        let inputs = PassInputs {
+            specs: inputs.specs.borrow_and_update().clone(),
+            store: inputs.stores.borrow_and_update().clone(),
+            health: inputs.healths.borrow_and_update().clone(),
+            leases: inputs.leases.borrow_and_update().clone(),
+            preflight: inputs.preflights.borrow_and_update().clone(),
+            links: inputs.links.borrow_and_update().clone(),
+            now: self.clock.now(),
+        };
         let due = self.update_overrides(&inputs);
         let desired = self.publish_desired(&inputs);
         let requests = self.requests_with_restrictions(&inputs, &desired);
@@ -78,19 +87,6 @@ impl<B: Backend> Reconciler<B> {
             next_good_check,
         ];
         wakes.into_iter().chain(due).flatten().min()
-    }
-
-    fn read_inputs(&mut self) -> PassInputs {
-        let inputs = &mut self.inputs;
-        PassInputs {
-            specs: inputs.specs.borrow_and_update().clone(),
-            store: inputs.stores.borrow_and_update().clone(),
-            health: inputs.healths.borrow_and_update().clone(),
-            leases: inputs.leases.borrow_and_update().clone(),
-            preflight: inputs.preflights.borrow_and_update().clone(),
-            links: inputs.links.borrow_and_update().clone(),
-            now: self.clock.now(),
-        }
     }
 
     /// Updates the overrides. Returns the times at which they change without an event.
