@@ -42,7 +42,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::Growth;
-use crate::ident::{EnvName, Hash, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
+use crate::ident::{EnvName, Hash, PortKey, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
 use crate::secrets::Secrets;
 
 pub use argus_crds::RestartMode;
@@ -267,6 +267,17 @@ impl Port {
             number,
             protocol: self.protocol,
         })
+    }
+
+    /// Returns the port in the container of its service.
+    pub fn key(&self, service: &ServiceName) -> PortKey {
+        PortKey {
+            service: service.clone(),
+            container: ProtocolPort {
+                number: self.container,
+                protocol: self.protocol,
+            },
+        }
     }
 }
 

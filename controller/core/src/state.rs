@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::action::{ActionFailure, ActionKind, Subject};
 use crate::desired::Desired;
 use crate::failed_run::FailedRun;
+use crate::ident::PortMap;
 use crate::ident::{
     ContainerId, ContainerSpecHash, EnvName, ProtocolPort, ResourceName, Revision, ServiceName,
 };
-use crate::ident::{PortKey, PortMap};
 use crate::outcome::PortRefusal;
 use crate::retry::RetrySettings;
 use crate::time::Timestamp;
@@ -217,15 +217,8 @@ impl EnvHistory {
         self.requested_ports.clear();
         for service in desired.services.values() {
             for port in &service.ports {
-                let container = ProtocolPort {
-                    number: port.container,
-                    protocol: port.protocol,
-                };
-                let key = PortKey {
-                    service: service.name.clone(),
-                    container,
-                };
-                self.requested_ports.insert(key, port.requested.unwrap_or(0));
+                self.requested_ports
+                    .insert(port.key(&service.name), port.requested.unwrap_or(0));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ControllerIdentity;
 use super::port::{self, Assignment, PortReservations};
-use crate::desired::{Desired, Port, PortStrategy};
+use crate::desired::{Desired, PortStrategy};
 use crate::ident::{PortKey, PortMap, ProtocolPort, ServiceName};
 use crate::observed::Observed;
 use crate::outcome::PortRefusal;
@@ -58,7 +58,7 @@ pub(super) fn moved_ports(
         service
             .ports
             .iter()
-            .map(move |port| (key_of(&service.name, port), port))
+            .map(move |port| (port.key(&service.name), port))
     });
     let moved = all.filter_map(|(key, port)| {
         let requested = port.requested_host()?;
@@ -66,16 +66,6 @@ pub(super) fn moved_ports(
         is_moved.then_some((key, requested))
     });
     moved.collect()
-}
-
-fn key_of(service: &ServiceName, port: &Port) -> PortKey {
-    PortKey {
-        service: service.clone(),
-        container: ProtocolPort {
-            number: port.container,
-            protocol: port.protocol,
-        },
-    }
 }
 
 /// Drops the assignment of each moved port whose requested port nothing holds any more.
@@ -141,7 +131,7 @@ fn refuse_held_ports(
         }
         for port in &service.ports {
             let protocol = port.protocol;
-            let Some(number) = assigned.get(&key_of(&service.name, port)).copied() else {
+            let Some(number) = assigned.get(&port.key(&service.name)).copied() else {
                 continue;
             };
             let host = ProtocolPort { number, protocol };

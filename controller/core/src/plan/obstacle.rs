@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::port::Assignment;
 use crate::desired::Desired;
-use crate::ident::{PortKey, ProtocolPort};
+use crate::ident::ProtocolPort;
 use crate::wait::WaitingOn;
 
 /// Objects in the way of the desired environments. New objects wait until they are removed.
@@ -68,14 +68,7 @@ impl Obstacles {
                 else {
                     continue;
                 };
-                let key = PortKey {
-                    service: service.name.clone(),
-                    container: ProtocolPort {
-                        number: port.container,
-                        protocol: port.protocol,
-                    },
-                };
-                if assignment.ports.get(&key) == Some(&requested.number) {
+                if assignment.ports.get(&port.key(&service.name)) == Some(&requested.number) {
                     let blocked = assignment.blocked.entry(service.name.clone());
                     blocked.or_insert_with(|| wait("container", holder));
                 }

@@ -122,17 +122,6 @@ impl Orphan {
             | OrphanDecision::KeptVolume => None,
         }
     }
-
-    /// True if only a request of a person removes the orphan.
-    pub fn is_only_reported(&self) -> bool {
-        match self.decision {
-            OrphanDecision::OtherProject | OrphanDecision::ReportOnly | OrphanDecision::KeptVolume => true,
-            OrphanDecision::Removing
-            | OrphanDecision::Failed { .. }
-            | OrphanDecision::Unconfirmed { .. }
-            | OrphanDecision::TooNew { .. } => false,
-        }
-    }
 }
 
 /// Owner of an undesired object.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::desired::{Desired, Port, PortStrategy};
-use crate::ident::{PortKey, PortMap};
+use crate::ident::PortMap;
 use crate::ident::{ProtocolPort, ServiceName};
 use crate::outcome::PortOwner;
 use crate::state::{EnvHistory, RefusedPort};
@@ -88,7 +88,7 @@ impl PortAssigner<'_> {
                 number,
                 protocol: port.protocol,
             });
-            self.assignment.ports.insert(key(service, port), number);
+            self.assignment.ports.insert(port.key(service), number);
         }
     }
 
@@ -234,24 +234,13 @@ impl PortAssigner<'_> {
 
 /// Port that the service already has, if the request in the file is unchanged.
 fn assigned_before(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
-    let key = key(service, port);
+    let key = port.key(service);
     let assigned = *history.ports.get(&key)?;
     let is_unchanged = history
         .requested_ports
         .get(&key)
         .is_none_or(|requested| *requested == port.requested.unwrap_or(0));
     is_unchanged.then_some(assigned)
-}
-
-fn key(service: &ServiceName, port: &Port) -> PortKey {
-    let container = ProtocolPort {
-        number: port.container,
-        protocol: port.protocol,
-    };
-    PortKey {
-        service: service.clone(),
-        container,
-    }
 }
 
 #[cfg(test)]

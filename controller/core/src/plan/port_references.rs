@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use argus_crds::mock::config::MockConfig;
 
 use crate::desired::{Desired, InjectedFile, Service};
-use crate::ident::ProtocolPort;
-use crate::ident::{PortKey, PortMap};
+use crate::ident::PortMap;
 
 /// Name of the engine's host inside a container.
 const HOST: &str = "host.docker.internal:";
@@ -105,18 +104,7 @@ fn substitute(requested: u16, desired: &Desired, service: &Service, ports: &Port
         of.ports
             .iter()
             .find(|port| port.requested == Some(requested))
-            .and_then(|port| {
-                let container = ProtocolPort {
-                    number: port.container,
-                    protocol: port.protocol,
-                };
-                ports
-                    .get(&PortKey {
-                        service: of.name.clone(),
-                        container,
-                    })
-                    .copied()
-            })
+            .and_then(|port| ports.get(&port.key(&of.name)).copied())
     };
     if let Some(own) = assigned(service) {
         return Some(own);
@@ -131,7 +119,7 @@ fn substitute(requested: u16, desired: &Desired, service: &Service, ports: &Port
 mod tests {
     use super::*;
     use crate::desired::admit::{SpecContext, admit};
-    use crate::ident::{Protocol, ServiceName};
+    use crate::ident::{PortKey, Protocol, ProtocolPort, ServiceName};
 
     fn shop() -> (Desired, PortMap) {
         let text = r#"

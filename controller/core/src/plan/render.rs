@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::action::{Binding, ContainerSpec};
 use crate::desired::{Desired, Image, Role, Service};
-use crate::ident::{ContainerSpecHash, ProtocolPort, ServiceName};
-use crate::ident::{PortKey, PortMap};
+use crate::ident::PortMap;
+use crate::ident::{ContainerSpecHash, ServiceName};
 use crate::labels;
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
@@ -150,14 +150,7 @@ fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -
         .ports
         .iter()
         .filter_map(|port| {
-            let container = ProtocolPort {
-                number: port.container,
-                protocol: port.protocol,
-            };
-            let host = *ports.get(&PortKey {
-                service: service.name.clone(),
-                container,
-            })?;
+            let host = *ports.get(&port.key(&service.name))?;
             Some(Binding {
                 address: port.address.unwrap_or(identity.publish_address),
                 host,
@@ -174,14 +167,8 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
         .ports
         .iter()
         .filter_map(|port| {
-            let container = ProtocolPort {
-                number: port.container,
-                protocol: port.protocol,
-            };
-            let host = ports.get(&PortKey {
-                service: service.name.clone(),
-                container,
-            })?;
+            let key = port.key(&service.name);
+            let (container, host) = (key.container, ports.get(&key)?);
             Some(format!("{container}={host}@{}", port.requested.unwrap_or(0)))
         })
         .collect();
@@ -194,15 +181,7 @@ fn resolve(template: &str, desired: &Desired, ports: &PortMap) -> String {
     if text.contains("{{") {
         for other in desired.services.values() {
             for port in &other.ports {
-                let container = ProtocolPort {
-                    number: port.container,
-                    protocol: port.protocol,
-                };
-                let key = PortKey {
-                    service: other.name.clone(),
-                    container,
-                };
-                if let Some(host) = ports.get(&key) {
+                if let Some(host) = ports.get(&port.key(&other.name)) {
                     let reference = format!("{{{{ports.{}.{}}}}}", other.name, port.container);
                     text = text.replace(&reference, &host.to_string());
                 }

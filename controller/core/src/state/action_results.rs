@@ -8,7 +8,7 @@ use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Diagnosis, Done, Evidence};
 use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
-use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort};
+use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort, ServiceHistory};
 use crate::time::Timestamp;
 
 /// Attempts to collect evidence while the engine does not answer.
@@ -173,17 +173,19 @@ impl PlannerState {
         ended.max(info.and_then(|info| info.started_at))
     }
 
+    fn service_history(&mut self, subject: &Subject) -> Option<&mut ServiceHistory> {
+        let Subject::Service { environment, service } = subject else {
+            return None;
+        };
+        self.environments.get_mut(environment)?.services.get_mut(service)
+    }
+
     /// Stores the newest evidence completely. Older evidence keeps only the last lines of stderr, for errors and for the
     /// comparison of failures.
     fn store_evidence(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
-        let Subject::Service { environment, service } = subject else {
+        let Some(history) = self.service_history(subject) else {
             return;
         };
-        let history = self
-            .environments
-            .get_mut(environment)
-            .and_then(|history| history.services.get_mut(service));
-        let Some(history) = history else { return };
         for failed_run in &mut history.failures {
             if failed_run.number == number {
                 failed_run.evidence = Some(evidence.clone());
@@ -196,13 +198,7 @@ impl PlannerState {
     }
 
     fn attach_diagnosis(&mut self, subject: &Subject, number: u64, diagnosis: &Diagnosis) {
-        let Subject::Service { environment, service } = subject else {
-            return;
-        };
-        let history = self
-            .environments
-            .get_mut(environment)
-            .and_then(|history| history.services.get_mut(service));
+        let history = self.service_history(subject);
         let mut failures = history.into_iter().flat_map(|history| &mut history.failures);
         let failed_run = failures.find(|failed_run| failed_run.number == number);
         if let Some(evidence) = failed_run.and_then(|failed_run| failed_run.evidence.as_mut()) {

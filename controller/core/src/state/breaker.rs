@@ -161,11 +161,6 @@ impl Breaker {
         matches!(self.state, CircuitState::Closed)
     }
 
-    /// True if the breaker never counted anything.
-    pub fn is_untouched(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// True if a call is allowed now; `complete_list` is the number of the newest complete list.
     pub fn allows_call(&self, complete_list: u64) -> bool {
         match &self.state {

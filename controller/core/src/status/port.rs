@@ -7,8 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use argus_crds::status::PortMapping;
 
 use crate::desired::Service;
-use crate::ident::PortKey;
-use crate::ident::ProtocolPort;
 
 use super::StatusInput;
 
@@ -16,14 +14,7 @@ use super::StatusInput;
 /// port.
 pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping> {
     let mapping = |port: &crate::desired::Port| {
-        let container = ProtocolPort {
-            number: port.container,
-            protocol: port.protocol,
-        };
-        let key = PortKey {
-            service: service.name.clone(),
-            container,
-        };
+        let key = port.key(&service.name);
         let planned = input.plan.and_then(|plan| plan.ports.get(&key));
         let actual = planned.or_else(|| input.history.ports.get(&key)).copied()?;
         Some(PortMapping {
