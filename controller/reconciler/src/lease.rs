@@ -232,6 +232,10 @@ impl<B: Backend> LeaseTask<B> {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot read or write leases");
+                if matches!(error, ActionError::TimedOut(_)) {
+                    // A list finds out whether the engine still answers, earlier than the next periodic one.
+                    self.backend.request_relist();
+                }
                 false
             }
         }

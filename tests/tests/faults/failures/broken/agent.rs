@@ -14,7 +14,7 @@ const LIMIT: u64 = 600;
 const ANSWER: Duration = Duration::from_secs(LIMIT + 60);
 /// Maximum number of calls: one to read the first remedy, then one after each of at most two edits.
 const MOST_CALLS: usize = 3;
-/// Answers that do not include the edit before them, after which a repair counts as endless. The controller waits at most 2 s
+/// Answers that do not include the edit before them, after which a repair counts as endless. The controller waits at most 5 s
 /// for a busy folder.
 const MOST_STALE: usize = 20;
 /// Maximum size of one answer of `argus_why`, in tokens.
