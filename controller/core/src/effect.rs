@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 /// Observable effect of an action. Names and ids are those of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum ObservableEffect {
     /// The container exists.
     ContainerPresent(ContainerId),
     /// The service has a container of this name, regardless of its creator.
@@ -79,7 +79,7 @@ pub enum Observation {
     ContainerGone,
 }
 
-impl Effect {
+impl ObservableEffect {
     /// Effect of a finished action; `None` if it is not observable. For `run_before` see
     /// [`InFlight`](crate::state::InFlight).
     pub fn of(action: &Action, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {

@@ -26,7 +26,7 @@ use crate::probe::HealthStates;
 use crate::state::{EnvHistory, PlannerState, Proof};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
-use crate::wait::{LeaseHolder, Wait, WaitingOn};
+use crate::wait::{LeaseHolder, Wait, WaitReason};
 
 mod breaker_filter;
 mod drift;
@@ -148,20 +148,20 @@ impl PlanInput<'_> {
     }
 
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
-    fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
+    fn blocked_by(&self, subject: &Subject) -> Option<WaitReason> {
         self.pending(subject).or_else(|| self.backoff_of(subject))
     }
 
     /// Wait reason for an action in flight or a pending effect.
-    fn pending(&self, subject: &Subject) -> Option<WaitingOn> {
+    fn pending(&self, subject: &Subject) -> Option<WaitReason> {
         if let Some(call) = self.state.in_flight.get(subject) {
-            return Some(WaitingOn::InFlight { verb: call.verb });
+            return Some(WaitReason::InFlight { verb: call.verb });
         }
         if let Some(expected) = self.state.expectations.get(subject) {
             let (verb, until) = (expected.verb, expected.until);
             return Some(match expected.proof {
-                Proof::Relisted(_) => WaitingOn::RelistPending { until },
-                Proof::Effect(_) => WaitingOn::EffectPending { verb, until },
+                Proof::Relisted(_) => WaitReason::RelistPending { until },
+                Proof::Effect(_) => WaitReason::EffectPending { verb, until },
             });
         }
         None
@@ -174,7 +174,7 @@ impl PlanInput<'_> {
         conflicting_object: String,
         until: Timestamp,
         attempts: Vec<FailedAttempt>,
-    ) -> WaitingOn {
+    ) -> WaitReason {
         let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
             .store
@@ -195,9 +195,9 @@ impl PlanInput<'_> {
         match alive.next() {
             Some(controller) => {
                 let until = Some(until);
-                WaitingOn::LeaseHeldByOther { controller, until }
+                WaitReason::LeaseHeldByOther { controller, until }
             }
-            None => WaitingOn::NameTaken {
+            None => WaitReason::NameTaken {
                 name,
                 conflicting_object,
                 until,
@@ -208,7 +208,7 @@ impl PlanInput<'_> {
 
     /// Checks that the engine and its disk allow new objects. Existing objects can always be changed. The facts must be fresh
     /// for the first container of a revision, and if `needs_fresh_facts`.
-    fn check_preflight(&self, desired: &Desired, needs_fresh_facts: bool) -> Result<(), WaitingOn> {
+    fn check_preflight(&self, desired: &Desired, needs_fresh_facts: bool) -> Result<(), WaitReason> {
         let revision = desired.revision.as_str();
         let is_of_revision = |container: &Arc<Container>| {
             let label = container.labels.get(labels::REVISION);
@@ -220,20 +220,20 @@ impl PlanInput<'_> {
     }
 
     /// Checks the facts, however old they are without `max_age`.
-    fn check_facts(&self, desired: &Desired, max_age: Option<Duration>) -> Result<(), WaitingOn> {
+    fn check_facts(&self, desired: &Desired, max_age: Option<Duration>) -> Result<(), WaitReason> {
         self.preflight.map_or(Ok(()), |preflight| {
             preflight.check_creation(&desired.preflight, max_age, self.state.disk_full, self.now)
         })
     }
 
-    fn backoff_of(&self, subject: &Subject) -> Option<WaitingOn> {
+    fn backoff_of(&self, subject: &Subject) -> Option<WaitReason> {
         let failure = self.state.action_failures.get(subject)?;
         match failure.retry_at(&subject.to_string()) {
-            None => Some(WaitingOn::Failed {
+            None => Some(WaitReason::Failed {
                 failure: failure.clone(),
             }),
             Some(until) if until > self.now => Some(match &failure.error {
-                crate::outcome::ActionError::NameTaken { holder } => WaitingOn::NameTaken {
+                crate::outcome::ActionError::NameTaken { holder } => WaitReason::NameTaken {
                     name: match subject.image_key().and_then(|key| key.split("@build:").next()) {
                         Some(tag) => tag.to_owned(),
                         None => subject.to_string(),
@@ -242,7 +242,7 @@ impl PlanInput<'_> {
                     until,
                     attempts: failure.failed_attempts(),
                 },
-                _ => WaitingOn::Retry {
+                _ => WaitReason::Retry {
                     until,
                     failure: failure.clone(),
                 },
@@ -267,7 +267,7 @@ enum Decision {
     /// Run this action now.
     Do(Action, Cause),
     /// Do nothing, for this reason.
-    Wait(WaitingOn),
+    Wait(WaitReason),
     /// The observed state equals the desired state.
     Settled,
 }

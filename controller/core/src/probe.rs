@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Probe, ProbeKind};
+use crate::desired::{Probe, ProbeHandler};
 use crate::ident::ContainerId;
 use crate::observed::{Container, EngineHealthStatus, InspectInfo, Outage};
 use crate::time::Timestamp;
@@ -67,8 +67,8 @@ pub(crate) fn probe_status(
     let info = container.inspect.as_ref();
     let started_at = info.and_then(|info| info.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {
-        None | Some(ProbeKind::Docker) => true,
-        Some(ProbeKind::Http { .. } | ProbeKind::Tcp { .. } | ProbeKind::Exec { .. }) => false,
+        None | Some(ProbeHandler::Docker) => true,
+        Some(ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. } | ProbeHandler::Exec { .. }) => false,
     };
     if !by_engine {
         let seen = health
@@ -99,7 +99,7 @@ pub(crate) fn probe_status(
 
 /// True if the image must provide the health check and has none: the engine would report one from the start on.
 pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
-    let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
+    let by_image = probe.is_some_and(|probe| probe.kind == ProbeHandler::Docker);
     let has_none = |info: &InspectInfo| info.started_at.is_some() && info.health.is_none();
     by_image && container.inspect.as_ref().is_some_and(has_none)
 }

@@ -8,8 +8,8 @@
 //!    a relist.
 //! 2. **Update the breakers.** Read the engine's connection state and tick the cooldowns. A change invalidates all plans.
 //! 3. **Wait for the first sync.** Without a complete list of the engine and a complete scan of the specs folder, the pass
-//!    ends here. Every service then waits for [`WaitingOn::Engine`](crate::wait::WaitingOn::Engine) or
-//!    [`WaitingOn::Specs`](crate::wait::WaitingOn::Specs).
+//!    ends here. Every service then waits for [`WaitReason::Engine`](crate::wait::WaitReason::Engine) or
+//!    [`WaitReason::Specs`](crate::wait::WaitReason::Specs).
 //! 4. **Forget and invalidate.** Drop the state of absent environments. Mark the environments stale whose health, leases,
 //!    requests or preflight snapshot changed.
 //! 5. **Observe.** Fold the observed runs of every environment into [`PlannerState`], except environments of another

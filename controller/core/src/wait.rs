@@ -18,13 +18,13 @@ pub struct Wait {
     /// Object that waits.
     pub subject: Subject,
     /// Reason of the wait.
-    pub on: WaitingOn,
+    pub on: WaitReason,
 }
 
 /// Reason of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "camelCase")]
-pub enum WaitingOn {
+pub enum WaitReason {
     /// The engine is unreachable, or its first list is not complete.
     Engine {
         /// Last connection error; empty before the first list.
@@ -242,7 +242,7 @@ pub enum WaitingOn {
         object: String,
         /// Retry that runs at its time even if the object is still there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        retry: Option<Box<WaitingOn>>,
+        retry: Option<Box<WaitReason>>,
     },
     /// The containers on it must be removed first.
     Containers,
@@ -279,7 +279,7 @@ impl LeaseHolder {
     }
 }
 
-impl WaitingOn {
+impl WaitReason {
     /// True if the subject is left alone until something changes.
     pub fn is_given_up(&self) -> bool {
         matches!(

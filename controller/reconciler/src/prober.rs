@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::Backend;
-use argus_core::desired::ProbeKind;
+use argus_core::desired::ProbeHandler;
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
 use argus_core::probe::HealthStates;
@@ -287,29 +287,29 @@ impl<B: Backend> Prober<B> {
 }
 
 /// Value of the metric label `kind`.
-fn kind_label(kind: &ProbeKind) -> &'static str {
+fn kind_label(kind: &ProbeHandler) -> &'static str {
     match kind {
-        ProbeKind::Http { .. } => "http",
-        ProbeKind::Tcp { .. } => "tcp",
-        ProbeKind::Exec { .. } => "exec",
-        ProbeKind::Docker => "docker",
+        ProbeHandler::Http { .. } => "http",
+        ProbeHandler::Tcp { .. } => "tcp",
+        ProbeHandler::Exec { .. } => "exec",
+        ProbeHandler::Docker => "docker",
     }
 }
 
 /// Request of a probe in words, such as `GET /healthz on :8080`. Queries and arguments are omitted, because they may
 /// contain secrets.
-fn describe_request(kind: &ProbeKind) -> String {
+fn describe_request(kind: &ProbeHandler) -> String {
     match kind {
-        ProbeKind::Http { path, port } => {
+        ProbeHandler::Http { path, port } => {
             let path = path.split('?').next().unwrap_or_default();
             format!("GET {path} on :{port}")
         }
-        ProbeKind::Tcp { port } => format!("connect to :{port}"),
-        ProbeKind::Exec { command } => {
+        ProbeHandler::Tcp { port } => format!("connect to :{port}"),
+        ProbeHandler::Exec { command } => {
             let program = command.first().and_then(|text| text.split_whitespace().next());
             format!("exec {}", program.unwrap_or_default())
         }
-        ProbeKind::Docker => "HEALTHCHECK of the image".to_owned(),
+        ProbeHandler::Docker => "HEALTHCHECK of the image".to_owned(),
     }
 }
 
@@ -329,13 +329,13 @@ async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) 
 async fn send_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
     let attempt = async {
         match (&target.probe.kind, target.address) {
-            (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
-            (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeResult::no_reply(format!(
-                "port {port} is not published and the container has no address"
-            )),
-            (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
-            (ProbeKind::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
+            (ProbeHandler::Http { path, .. }, Some(address)) => http::probe(address, path).await,
+            (ProbeHandler::Tcp { .. }, Some(address)) => tcp::probe(address).await,
+            (ProbeHandler::Http { port, .. } | ProbeHandler::Tcp { port }, None) => ProbeResult::no_reply(
+                format!("port {port} is not published and the container has no address"),
+            ),
+            (ProbeHandler::Exec { command }, _) => exec::probe(backend, id, command).await,
+            (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
         }
     };
     match tokio::time::timeout(target.probe.timeout, attempt).await {

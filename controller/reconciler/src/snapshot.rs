@@ -16,7 +16,7 @@ use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
-use argus_core::wait::{Wait, WaitingOn};
+use argus_core::wait::{Wait, WaitReason};
 
 use crate::executor::ProgressMap;
 use crate::overrides::{DesiredState, Overrides};
@@ -205,10 +205,10 @@ impl Snapshot {
         let is_given_up = |wait: &&Wait| {
             matches!(
                 wait.on,
-                WaitingOn::GaveUp { .. }
-                    | WaitingOn::Halted { .. }
-                    | WaitingOn::NotRunnable { .. }
-                    | WaitingOn::NoHealthcheck
+                WaitReason::GaveUp { .. }
+                    | WaitReason::Halted { .. }
+                    | WaitReason::NotRunnable { .. }
+                    | WaitReason::NoHealthcheck
             )
         };
         let criticality = |env: &EnvName, wait: &Wait| {

@@ -99,7 +99,7 @@ pub async fn run(
             None => watcher.unwatch_all(),
         }
         publish(&loader, &registries, &persisted_specs);
-        if loader.is_debounced() {
+        if !loader.has_unconfirmed_files() {
             responder.completed(generation);
         }
         let tick = if watcher.is_complete() {

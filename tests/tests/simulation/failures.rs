@@ -7,7 +7,7 @@ use argus_core::action::{Action, Cause, Step, Subject};
 use argus_core::desired::{Criticality, Mount, Service};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
@@ -15,7 +15,7 @@ use crate::specs::{desired, env, plain, probe, resource, service_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn waits(fixture: &SimFixture, is: impl Fn(&WaitingOn) -> bool) -> bool {
+fn waits(fixture: &SimFixture, is: impl Fn(&WaitReason) -> bool) -> bool {
     let mut waits = fixture.last.plans.values().flat_map(|plan| &plan.waits);
     waits.any(|wait| is(&wait.on))
 }
@@ -57,7 +57,7 @@ fn same_failure_uses_its_budgets_and_then_halts() {
         }
         for budget in 1..=3 {
             fixture.run_until(START + budget * 3 * MINUTE);
-            let halted = waits(&fixture, |on| matches!(on, WaitingOn::Halted { budgets: 3 }));
+            let halted = waits(&fixture, |on| matches!(on, WaitReason::Halted { budgets: 3 }));
             let ended = if budget == 3 { halted } else { fixture.gave_up() };
             let runs = fixture.engine.model.start_count("one/a");
             // A start in flight at the kill may begin a run whose failure is not observed.
@@ -172,7 +172,7 @@ fn unrunnable_command_is_tried_once() {
         fixture.wants(desired("one", [plain("one", "a")]));
         fixture.run_until(START + 6 * MINUTE);
         assert_eq!(fixture.engine.model.start_count("one/a"), 1);
-        assert!(waits(&fixture, |on| matches!(on, WaitingOn::NotRunnable { .. })));
+        assert!(waits(&fixture, |on| matches!(on, WaitReason::NotRunnable { .. })));
     }
 }
 

@@ -18,7 +18,7 @@ use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 
 use crate::specs::{accept, furnish, site};
 
@@ -463,7 +463,7 @@ impl SimFixture {
 
     pub(crate) fn gave_up(&self) -> bool {
         let mut waits = self.last.plans.values().flat_map(|plan| &plan.waits);
-        waits.any(|wait| matches!(wait.on, WaitingOn::GaveUp { .. }))
+        waits.any(|wait| matches!(wait.on, WaitReason::GaveUp { .. }))
     }
 
     /// Differences between the engine and the desired state.

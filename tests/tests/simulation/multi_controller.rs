@@ -18,7 +18,7 @@ use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 
 use crate::fixture::START;
 use crate::foreign_objects::container;
@@ -154,7 +154,7 @@ impl Party {
         plan.is_some_and(|plan| {
             plan.waits
                 .iter()
-                .any(|wait| matches!(wait.on, WaitingOn::LeaseHeldByOther { .. }))
+                .any(|wait| matches!(wait.on, WaitReason::LeaseHeldByOther { .. }))
         })
     }
 }

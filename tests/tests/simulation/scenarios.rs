@@ -14,7 +14,7 @@ use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::state::restart::used_restarts;
 use argus_core::user_requests::UserRequests;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 
 use crate::fixture::{START, SimFixture};
 use crate::specs::{any, depends, desired, env, plain, probe, published, service_name, site};
@@ -388,7 +388,7 @@ fn name_wait_reports_the_holder() {
     assert!(
         plan.waits
             .iter()
-            .any(|wait| matches!(&wait.on, WaitingOn::NameTaken { name, .. } if name == "one-a")),
+            .any(|wait| matches!(&wait.on, WaitReason::NameTaken { name, .. } if name == "one-a")),
         "{:?}",
         plan.waits
     );

@@ -9,7 +9,7 @@ use argus_core::backoff::Growth;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
     Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
-    PortStrategy, Probe, ProbeKind, RestartMode, RestartPolicy, Role, Service,
+    PortStrategy, Probe, ProbeHandler, RestartMode, RestartPolicy, Role, Service,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
 use argus_core::plan::ControllerIdentity;
@@ -103,7 +103,7 @@ pub(crate) fn depends(on: &str, condition: Condition) -> Dependency {
 
 pub(crate) fn probe() -> Probe {
     Probe {
-        kind: ProbeKind::Tcp { port: 80 },
+        kind: ProbeHandler::Tcp { port: 80 },
         interval: Duration::from_secs(5),
         timeout: Duration::from_secs(1),
         retries: 3,

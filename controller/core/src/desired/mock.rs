@@ -15,7 +15,7 @@ use crate::desired::image;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{
-    Build, Criticality, Image, InjectedFile, Mount, Port, Probe, ProbeKind, Role, Service, mounts,
+    Build, Criticality, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role, Service, mounts,
     own_image_tag, paths, probe,
 };
 use crate::ident::Protocol;
@@ -217,7 +217,7 @@ fn from_own_image(
         env_vars: BTreeMap::new(),
         mounts,
         probe: Some(Probe {
-            kind: ProbeKind::Http {
+            kind: ProbeHandler::Http {
                 path: format!("{RESERVED_PATH}/health"),
                 port,
             },

@@ -20,7 +20,7 @@ const SUSPICIOUS: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Type of the probe with its parameters.
-    pub kind: ProbeKind,
+    pub kind: ProbeHandler,
     /// Time between two probes of a healthy container; probes are more frequent before the first success.
     pub interval: Duration,
     /// Time limit of one probe.
@@ -35,7 +35,7 @@ pub struct Probe {
 
 /// Type of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProbeKind {
+pub enum ProbeHandler {
     /// HTTP GET request that succeeds with status 2xx or 3xx.
     Http {
         /// Path with a leading slash.
@@ -84,7 +84,7 @@ pub(super) fn resolve_probe(
             diagnostics.push(Diagnostic::error(path, message).hint("add `command: […]`"));
             None
         }
-        (ProbeType::Docker, _, _) => Some(ProbeKind::Docker),
+        (ProbeType::Docker, _, _) => Some(ProbeHandler::Docker),
     };
     let kind = kind?;
     report_unused_keys(healthcheck, &kind, path, diagnostics);
@@ -106,7 +106,7 @@ fn http(
     path: &str,
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<ProbeKind> {
+) -> Option<ProbeHandler> {
     let key_path = format!("{path}.path");
     let mut request_path = filler.fill(request_path, &key_path, PortReferences::Final, diagnostics);
     if request_path.contains("://") && !request_path.starts_with('/') {
@@ -136,7 +136,7 @@ fn http(
         diagnostics.push(Diagnostic::warning(key_path, message).hint("write a path that begins with `/`"));
         request_path.insert(0, '/');
     }
-    port(healthcheck, ports, path, diagnostics).map(|port| ProbeKind::Http {
+    port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Http {
         path: request_path,
         port,
     })
@@ -147,8 +147,8 @@ fn tcp(
     ports: &[Port],
     path: &str,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<ProbeKind> {
-    port(healthcheck, ports, path, diagnostics).map(|port| ProbeKind::Tcp { port })
+) -> Option<ProbeHandler> {
+    port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Tcp { port })
 }
 
 fn exec(
@@ -156,7 +156,7 @@ fn exec(
     path: &str,
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<ProbeKind> {
+) -> Option<ProbeHandler> {
     let key_path = format!("{path}.command");
     let command = resolve_command(command, &key_path, filler, PortReferences::Final, diagnostics)?;
     if command.is_empty() {
@@ -164,7 +164,7 @@ fn exec(
         diagnostics.push(Diagnostic::error(key_path, message).hint("write a program in the container"));
         return None;
     }
-    Some(ProbeKind::Exec { command })
+    Some(ProbeHandler::Exec { command })
 }
 
 /// Returns the port of the probe: as written, else the first TCP port that the container publishes.
@@ -224,15 +224,15 @@ fn check_times(healthcheck: &Healthcheck, path: &str, diagnostics: &mut Vec<Diag
 /// Warns about keys that the type of probe does not use.
 fn report_unused_keys(
     healthcheck: &Healthcheck,
-    kind: &ProbeKind,
+    kind: &ProbeHandler,
     path: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     let (kind, unused): (_, &[&str]) = match kind {
-        ProbeKind::Http { .. } => ("http", &["command"]),
-        ProbeKind::Tcp { .. } => ("tcp", &["path", "command"]),
-        ProbeKind::Exec { .. } => ("exec", &["path", "port"]),
-        ProbeKind::Docker => ("docker", &["path", "port", "command"]),
+        ProbeHandler::Http { .. } => ("http", &["command"]),
+        ProbeHandler::Tcp { .. } => ("tcp", &["path", "command"]),
+        ProbeHandler::Exec { .. } => ("exec", &["path", "port"]),
+        ProbeHandler::Docker => ("docker", &["path", "port", "command"]),
     };
     let given = [
         ("path", healthcheck.path.is_some()),

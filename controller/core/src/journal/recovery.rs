@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Intent;
 use crate::action::{ActionKind, Subject};
-use crate::effect::{Effect, NewerThan, Observation};
+use crate::effect::{NewerThan, ObservableEffect, Observation};
 use crate::ident::{ContainerId, NetworkId};
 use crate::observed::Store;
 use crate::time::Timestamp;
@@ -38,36 +38,38 @@ pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentR
 }
 
 /// Effect of an intent; `None` if its action has no observable effect or is of another version.
-fn effect_of(intent: &Intent, at: Timestamp) -> Option<Effect> {
+fn effect_of(intent: &Intent, at: Timestamp) -> Option<ObservableEffect> {
     let action = &intent.action;
     let name = || action.name.clone().unwrap_or_default();
     let network = || action.network.clone().unwrap_or_default();
     let container = || ContainerId::new(action.id.clone()?).ok();
     Some(match action.verb {
-        ActionKind::CreateNetwork => Effect::EnvironmentNetworkPresent {
+        ActionKind::CreateNetwork => ObservableEffect::EnvironmentNetworkPresent {
             environment: intent.environment.clone()?,
             name: name(),
         },
-        ActionKind::RemoveNetwork => Effect::NetworkAbsent(NetworkId::new(action.id.clone()?).ok()?),
-        ActionKind::CreateVolume => Effect::VolumePresent(name()),
-        ActionKind::RemoveVolume => Effect::VolumeAbsent(name()),
+        ActionKind::RemoveNetwork => {
+            ObservableEffect::NetworkAbsent(NetworkId::new(action.id.clone()?).ok()?)
+        }
+        ActionKind::CreateVolume => ObservableEffect::VolumePresent(name()),
+        ActionKind::RemoveVolume => ObservableEffect::VolumeAbsent(name()),
         ActionKind::CreateContainer => {
             let Subject::Service { environment, service } = &intent.subject else {
                 return None;
             };
-            Effect::ServiceContainerPresent {
+            ObservableEffect::ServiceContainerPresent {
                 environment: environment.clone(),
                 service: service.clone(),
                 name: name(),
             }
         }
-        ActionKind::StartContainer => Effect::Started(container()?, NewerThan::Intent(at)),
-        ActionKind::StopContainer => Effect::Stopped(container()?),
-        ActionKind::UnpauseContainer => Effect::Unpaused(container()?),
-        ActionKind::RenameContainer => Effect::Named(container()?, name()),
-        ActionKind::RemoveContainer => Effect::ContainerAbsent(container()?),
-        ActionKind::ConnectNetwork => Effect::Attached(container()?, network()),
-        ActionKind::DisconnectNetwork => Effect::Detached {
+        ActionKind::StartContainer => ObservableEffect::Started(container()?, NewerThan::Intent(at)),
+        ActionKind::StopContainer => ObservableEffect::Stopped(container()?),
+        ActionKind::UnpauseContainer => ObservableEffect::Unpaused(container()?),
+        ActionKind::RenameContainer => ObservableEffect::Named(container()?, name()),
+        ActionKind::RemoveContainer => ObservableEffect::ContainerAbsent(container()?),
+        ActionKind::ConnectNetwork => ObservableEffect::Attached(container()?, network()),
+        ActionKind::DisconnectNetwork => ObservableEffect::Detached {
             container: action.id.clone()?,
             network: network(),
         },
@@ -79,7 +81,7 @@ fn effect_of(intent: &Intent, at: Timestamp) -> Option<Effect> {
     })
 }
 
-fn describe(effect: &Effect, observation: Observation) -> String {
+fn describe(effect: &ObservableEffect, observation: Observation) -> String {
     let observed = observation == Observation::Observed;
     let message =
         |object: String, yes: &str, no: &str| format!("{object} {}", if observed { yes } else { no });
@@ -87,24 +89,28 @@ fn describe(effect: &Effect, observation: Observation) -> String {
     let (exists, absent) = ("exists", "does not exist");
     match effect {
         _ if observation == Observation::ContainerGone => "the container is gone".to_owned(),
-        Effect::ContainerPresent(id) => message(container(id.as_str()), exists, absent),
-        Effect::ServiceContainerPresent { name, .. } => message(container(name), exists, absent),
-        Effect::Started(id, _) => message(container(id.as_str()), "ran since", "has not run since"),
-        Effect::Stopped(id) => message(container(id.as_str()), "does not run", "still runs"),
-        Effect::Unpaused(id) => message(container(id.as_str()), "is not paused", "is still paused"),
-        Effect::Named(id, _) => message(container(id.as_str()), "has its new name", "has its old name"),
-        Effect::ContainerAbsent(id) => message(container(id.as_str()), absent, "still exists"),
-        Effect::Attached(id, _) => message(container(id.as_str()), "is attached", "is not attached"),
-        Effect::Detached { container: id, .. } => {
+        ObservableEffect::ContainerPresent(id) => message(container(id.as_str()), exists, absent),
+        ObservableEffect::ServiceContainerPresent { name, .. } => message(container(name), exists, absent),
+        ObservableEffect::Started(id, _) => message(container(id.as_str()), "ran since", "has not run since"),
+        ObservableEffect::Stopped(id) => message(container(id.as_str()), "does not run", "still runs"),
+        ObservableEffect::Unpaused(id) => message(container(id.as_str()), "is not paused", "is still paused"),
+        ObservableEffect::Named(id, _) => {
+            message(container(id.as_str()), "has its new name", "has its old name")
+        }
+        ObservableEffect::ContainerAbsent(id) => message(container(id.as_str()), absent, "still exists"),
+        ObservableEffect::Attached(id, _) => {
+            message(container(id.as_str()), "is attached", "is not attached")
+        }
+        ObservableEffect::Detached { container: id, .. } => {
             message(container(id), "is not attached", "is still attached")
         }
-        Effect::NetworkPresent(id) => message(format!("network `{id}`"), exists, absent),
-        Effect::EnvironmentNetworkPresent { name, .. } => {
+        ObservableEffect::NetworkPresent(id) => message(format!("network `{id}`"), exists, absent),
+        ObservableEffect::EnvironmentNetworkPresent { name, .. } => {
             message(format!("network `{name}`"), exists, absent)
         }
-        Effect::NetworkAbsent(id) => message(format!("network `{id}`"), absent, "still exists"),
-        Effect::VolumePresent(name) => message(format!("volume `{name}`"), exists, absent),
-        Effect::VolumeAbsent(name) => message(format!("volume `{name}`"), absent, "still exists"),
+        ObservableEffect::NetworkAbsent(id) => message(format!("network `{id}`"), absent, "still exists"),
+        ObservableEffect::VolumePresent(name) => message(format!("volume `{name}`"), exists, absent),
+        ObservableEffect::VolumeAbsent(name) => message(format!("volume `{name}`"), absent, "still exists"),
     }
 }
 

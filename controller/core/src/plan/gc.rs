@@ -9,7 +9,7 @@ use crate::ident::ResourceName;
 use crate::labels::{self, ObjectLabels};
 use crate::observed::{Container, ContainerState, Network, Volume};
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Minimum age of a revision before Argus removes what the revision dropped.
 pub(super) const STABILITY_WINDOW: Duration = Duration::from_secs(2);
@@ -189,13 +189,13 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesire
     }
 }
 
-fn removal_delay(input: &PlanInput<'_>) -> Option<WaitingOn> {
+fn removal_delay(input: &PlanInput<'_>) -> Option<WaitReason> {
     let accepted = input.accepted?;
     if accepted.has_pending_edit {
-        return Some(WaitingOn::SpecPending);
+        return Some(WaitReason::SpecPending);
     }
     let until = accepted.accepted_at + STABILITY_WINDOW;
-    (until > input.now).then_some(WaitingOn::StabilityWindow { until })
+    (until > input.now).then_some(WaitReason::StabilityWindow { until })
 }
 
 /// True if this controller adopted the container of a dead controller.
@@ -228,7 +228,7 @@ fn plan_container_removal(
     }
     let id = container.id.clone();
     match container.state {
-        ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
+        ContainerState::Removing => Decision::Wait(WaitReason::Removal),
         ContainerState::Paused => Decision::Do(
             Action::RemoveContainer {
                 id,
@@ -238,7 +238,7 @@ fn plan_container_removal(
         ),
         state if state.is_up() => match stop_grace_of(input, container) {
             Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
-            None => Decision::Wait(WaitingOn::Inspection),
+            None => Decision::Wait(WaitReason::Inspection),
         },
         _ => Decision::Do(
             Action::RemoveContainer {
@@ -263,7 +263,7 @@ fn plan_network_removal(
             .any(|at| at.network.as_ref() == Some(&network.id))
     });
     if attached {
-        return Decision::Wait(WaitingOn::Containers);
+        return Decision::Wait(WaitReason::Containers);
     }
     if let Some(wait) = removal_delay(input).or_else(|| input.blocked_by(subject)) {
         return Decision::Wait(wait);
@@ -290,7 +290,7 @@ fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
         };
         unwanted.add_to(input, plan, subject, |cause, subject| {
             if !input.observed.containers.is_empty() {
-                Decision::Wait(WaitingOn::Containers)
+                Decision::Wait(WaitReason::Containers)
             } else if let Some(wait) = input.blocked_by(subject) {
                 Decision::Wait(wait)
             } else {

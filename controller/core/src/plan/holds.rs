@@ -2,7 +2,7 @@
 
 use super::{Plan, PlanInput};
 use crate::action::{Action, Cause, Step, Subject};
-use crate::wait::{Wait, WaitingOn};
+use crate::wait::{Wait, WaitReason};
 
 /// Turns the steps into waits that must wait for a person or for the end of a test.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
@@ -33,9 +33,9 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
 fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     let restrictions = &input.requests.restrictions;
     let on = if let Some(why) = &restrictions.safe_mode_reason {
-        WaitingOn::Safe { why: why.clone() }
+        WaitReason::Safe { why: why.clone() }
     } else if input.accepted.is_none() && restrictions.protected.contains(input.env) {
-        WaitingOn::SpecPending
+        WaitReason::SpecPending
     } else {
         return;
     };
@@ -46,9 +46,9 @@ fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(plan.steps.drain(..).map(wait));
 }
 
-fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
+fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitReason> {
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
-        return Some(WaitingOn::Held {
+        return Some(WaitReason::Held {
             until: None,
             why: "`argus.hold` in its file".to_owned(),
         });
@@ -57,14 +57,14 @@ fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
         Subject::Service { environment, service } => input.requests.hold(environment, service, input.now),
         _ => input.requests.environment_hold(input.env, input.now),
     }?;
-    Some(WaitingOn::Held {
+    Some(WaitReason::Held {
         until: hold.until,
         why: hold.reason.clone(),
     })
 }
 
 /// Wait reason of a running test: its services keep running, unless a service no longer works.
-fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
+fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitReason> {
     let Subject::Service { .. } = &step.subject else {
         return None;
     };
@@ -83,7 +83,7 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     if !container.state.is_up() || (unresponsive && matches!(step.cause, Cause::Unhealthy { .. })) {
         return None;
     }
-    Some(WaitingOn::TestLease {
+    Some(WaitReason::TestLease {
         case: lease.case.clone(),
         until: lease.until,
     })

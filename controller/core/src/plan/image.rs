@@ -7,12 +7,12 @@ use crate::action::{Action, ActionFailure, Cause, Subject};
 use crate::desired::{Desired, Image};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Checks that a container may be created from this image now.
 ///
 /// A named image counts as present until a create fails, which saves a query per image.
-pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
+pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitReason> {
     let key = image.key();
     let known = input.state.images.get(&key);
     let is_present = match image {
@@ -23,7 +23,7 @@ pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), Wa
     if is_present && input.blocked_by(&subject).is_none() {
         return Ok(());
     }
-    Err(WaitingOn::Image {
+    Err(WaitReason::Image {
         reference: image.reference().to_owned(),
     })
 }
@@ -34,7 +34,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         .waits
         .iter()
         .filter_map(|wait| match (&wait.subject, &wait.on) {
-            (Subject::Service { service, .. }, WaitingOn::Image { .. }) => desired.services.get(service),
+            (Subject::Service { service, .. }, WaitReason::Image { .. }) => desired.services.get(service),
             _ => None,
         })
         .map(|service| service.image.key())
@@ -65,7 +65,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
 }
 
 /// Wait reason of a rate-limited registry: all pulls from it wait.
-fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
+fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitReason> {
     let Action::PullImage { reference } = action else {
         return None;
     };
@@ -80,7 +80,7 @@ fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
     };
     let all = input.state.action_failures.iter().filter_map(rate_limit);
     let (until, failure) = all.max_by_key(|(until, _)| *until)?;
-    Some(WaitingOn::Retry { until, failure })
+    Some(WaitReason::Retry { until, failure })
 }
 
 /// Registry of a reference; Docker Hub without an explicit one.

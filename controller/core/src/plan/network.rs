@@ -8,7 +8,7 @@ use crate::desired::Desired;
 use crate::labels;
 use crate::observed::{Container, Network};
 use crate::outcome::ActionError;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Observed network of the environment.
 ///
@@ -70,7 +70,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         return;
     }
     let decision = match blocked {
-        Some(WaitingOn::NameTaken {
+        Some(WaitReason::NameTaken {
             conflicting_object,
             until,
             attempts,
@@ -79,10 +79,10 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             let name = desired.network.to_string();
             Decision::Wait(input.name_taken(name, conflicting_object, until, attempts))
         }
-        Some(WaitingOn::Retry { until, failure })
+        Some(WaitReason::Retry { until, failure })
             if matches!(failure.error, ActionError::PoolExhausted(_)) =>
         {
-            Decision::Wait(input.obstacles.range_or(WaitingOn::Retry { until, failure }))
+            Decision::Wait(input.obstacles.range_or(WaitReason::Retry { until, failure }))
         }
         Some(wait) => Decision::Wait(wait),
         None => match check_create(input, desired) {
@@ -99,7 +99,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     plan.add(subject, decision);
 }
 
-fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitingOn> {
+fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitReason> {
     input.obstacles.check_network(desired.network.as_str())?;
     input.check_preflight(desired, false)
 }
@@ -111,7 +111,7 @@ fn remove_defective(input: &PlanInput<'_>, network: &Network, defect: &str) -> D
         container.state.is_up() && attachments.any(|at| at.network.as_ref() == Some(&network.id))
     };
     if input.observed.containers.values().any(is_attached) {
-        return Decision::Wait(WaitingOn::Containers);
+        return Decision::Wait(WaitReason::Containers);
     }
     let action = Action::RemoveNetwork {
         id: network.id.clone(),

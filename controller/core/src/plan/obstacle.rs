@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::port::Assignment;
 use crate::desired::Desired;
 use crate::ident::ProtocolPort;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Objects in the way of the desired environments. New objects wait until they are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Obstacles {
     }
 
     /// Wait for the container with this name.
-    pub(super) fn check_container(&self, name: &str) -> Result<(), WaitingOn> {
+    pub(super) fn check_container(&self, name: &str) -> Result<(), WaitReason> {
         if self.containers.contains(name) {
             return Err(wait("container", name));
         }
@@ -37,7 +37,7 @@ impl Obstacles {
     }
 
     /// Wait for the network with this name.
-    pub(super) fn check_network(&self, name: &str) -> Result<(), WaitingOn> {
+    pub(super) fn check_network(&self, name: &str) -> Result<(), WaitReason> {
         if self.networks.contains(name) {
             return Err(wait("network", name));
         }
@@ -45,9 +45,9 @@ impl Obstacles {
     }
 
     /// Wait for a network whose removal frees an address range, or for the retry of the failed create.
-    pub(super) fn range_or(&self, retry: WaitingOn) -> WaitingOn {
+    pub(super) fn range_or(&self, retry: WaitReason) -> WaitReason {
         match &self.range {
-            Some(name) => WaitingOn::Obstacle {
+            Some(name) => WaitReason::Obstacle {
                 object: object("network", name),
                 retry: Some(Box::new(retry)),
             },
@@ -77,8 +77,8 @@ impl Obstacles {
     }
 }
 
-fn wait(kind: &str, name: &str) -> WaitingOn {
-    WaitingOn::Obstacle {
+fn wait(kind: &str, name: &str) -> WaitReason {
+    WaitReason::Obstacle {
         object: object(kind, name),
         retry: None,
     }

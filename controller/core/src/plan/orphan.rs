@@ -12,7 +12,7 @@ use crate::lease::{ControllerLease, Liveness};
 use crate::observed::Observed;
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Minimum age of an orphan, because a new controller may be about to declare it.
 pub const MIN_ORPHAN_AGE: Duration = Duration::from_secs(30);
@@ -198,9 +198,9 @@ pub(super) fn can_remove(
 }
 
 /// Decision for an orphan whose removal waits.
-pub(crate) fn decide_orphan(on: &WaitingOn) -> OrphanDecision {
+pub(crate) fn decide_orphan(on: &WaitReason) -> OrphanDecision {
     match on {
-        WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => OrphanDecision::Failed {
+        WaitReason::Retry { failure, .. } | WaitReason::Failed { failure } => OrphanDecision::Failed {
             failure: failure.clone(),
         },
         _ => OrphanDecision::Removing,

@@ -13,7 +13,7 @@ use crate::ident::{ProtocolPort, ServiceName};
 use crate::outcome::PortOwner;
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
 pub const REFUSAL_BLOCK_TIME: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub struct Assignment {
     /// Ports that have a number.
     pub ports: PortMap,
     /// Services that must not start yet because of a port. With strategy `fail`, `ports` contains the requested number anyway.
-    pub blocked: BTreeMap<ServiceName, WaitingOn>,
+    pub blocked: BTreeMap<ServiceName, WaitReason>,
 }
 
 /// Assigns every published port of an environment.
@@ -124,7 +124,7 @@ impl PortAssigner<'_> {
         self.assignment
             .blocked
             .entry(service.clone())
-            .or_insert(WaitingOn::PortTaken { port, owner, until });
+            .or_insert(WaitReason::PortTaken { port, owner, until });
     }
 
     /// Strategy `auto`: assigns the same port again, else the requested one, else the first free one of the range.
@@ -144,7 +144,7 @@ impl PortAssigner<'_> {
             .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
-            let exhausted = WaitingOn::PortsExhausted {
+            let exhausted = WaitReason::PortsExhausted {
                 tried,
                 holders: self.holders_of_range(port),
                 until: self.now + PORT_RETRY,
@@ -337,7 +337,7 @@ mod tests {
             &BTreeMap::from([(tcp(9_002), refused)]),
             now,
         );
-        let Some(WaitingOn::PortsExhausted { tried, holders, .. }) = assigned.blocked.values().next() else {
+        let Some(WaitReason::PortsExhausted { tried, holders, .. }) = assigned.blocked.values().next() else {
             panic!("{assigned:?}");
         };
         assert_eq!((*tried, holders.len()), (50, 20));

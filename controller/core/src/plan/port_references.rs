@@ -166,7 +166,8 @@ mocks:
     fn exec_probe_follows_moved_host_ports_only() {
         let (desired, ports) = shop();
         let web = of(&desired, "web");
-        let Some(crate::desired::ProbeKind::Exec { command }) = web.probe.as_ref().map(|probe| &probe.kind)
+        let Some(crate::desired::ProbeHandler::Exec { command }) =
+            web.probe.as_ref().map(|probe| &probe.kind)
         else {
             panic!("{:?}", web.probe)
         };

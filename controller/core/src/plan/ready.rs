@@ -5,7 +5,7 @@ use crate::desired::{Condition, Service};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, ProbeStatus};
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Container that matches the desired state of its service.
 pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
@@ -32,7 +32,7 @@ pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName
 }
 
 /// Checks that all dependencies of a service meet their conditions.
-pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
+pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitReason> {
     let Some(accepted) = input.accepted else {
         return Ok(());
     };
@@ -42,7 +42,7 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
         };
         if !is_dependency_met(input, other, dependency.condition) {
             let (service, condition) = (dependency.service.clone(), dependency.condition);
-            return Err(WaitingOn::Dependency { service, condition });
+            return Err(WaitReason::Dependency { service, condition });
         }
     }
     Ok(())

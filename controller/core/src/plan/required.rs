@@ -6,7 +6,7 @@ use super::Plan;
 use crate::action::Subject;
 use crate::desired::Service;
 use crate::ident::ServiceName;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 impl Plan {
     /// Subjects with an action or a wait, without optional services and orphans.
@@ -42,11 +42,11 @@ impl Plan {
     /// still runs.
     pub fn gives_up(&self, service: &Service) -> bool {
         let waits_on = self.wait_reason(service);
-        waits_on.is_some_and(WaitingOn::is_given_up) && !self.replaced_but_running.contains(&service.name)
+        waits_on.is_some_and(WaitReason::is_given_up) && !self.replaced_but_running.contains(&service.name)
     }
 
     /// Wait reason of a service. If it waits for its image, the wait reason of the image.
-    pub fn wait_reason(&self, service: &Service) -> Option<&WaitingOn> {
+    pub fn wait_reason(&self, service: &Service) -> Option<&WaitReason> {
         let wait = |of: &dyn Fn(&Subject) -> bool| {
             let wait = self.waits.iter().find(|wait| of(&wait.subject));
             wait.map(|wait| &wait.on)
@@ -54,7 +54,7 @@ impl Plan {
         match wait(
             &|subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name),
         ) {
-            Some(WaitingOn::Image { .. }) => {
+            Some(WaitReason::Image { .. }) => {
                 let key = service.image.key();
                 wait(&|subject| matches!(subject, Subject::Image { key: of } if *of == key))
             }

@@ -8,7 +8,7 @@ use crate::desired::{Accepted, Criticality};
 use crate::failed_run::FailedRun;
 use crate::state::{EnvHistory, RESTART_RATE_WINDOW};
 use crate::time::Timestamp;
-use crate::wait::{Wait, WaitingOn};
+use crate::wait::{Wait, WaitReason};
 
 /// Time after which a restart asks again for a permit that a more urgent restart did not use.
 const CLAIMED_PERMIT_RECHECK: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ fn limit(
         };
         plan.waits.push(Wait {
             subject: step.subject,
-            on: WaitingOn::RestartRateLimited { until, limit: most },
+            on: WaitReason::RestartRateLimited { until, limit: most },
         });
     }
 }

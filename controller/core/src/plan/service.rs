@@ -9,7 +9,7 @@ use crate::desired::{Accepted, Service};
 use crate::ident::{ContainerSpecHash, ResourceName};
 use crate::observed::{Container, ContainerState};
 use crate::outcome::ActionError;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 mod attach;
 mod owner;
@@ -82,7 +82,7 @@ impl ServicePlanner<'_> {
             // A failed call does not affect a container that runs as desired.
             let is_action_failure = matches!(
                 wait,
-                WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::NameTaken { .. }
+                WaitReason::Failed { .. } | WaitReason::Retry { .. } | WaitReason::NameTaken { .. }
             );
             if !is_action_failure || current.is_none_or(|container| !container.state.is_up()) {
                 return Decision::Wait(self.with_container_name(wait));
@@ -91,8 +91,8 @@ impl ServicePlanner<'_> {
         if let Some(action) = run::collect_evidence(self) {
             return match self.input.backoff_of(&self.subject) {
                 // Nothing else happens to the container before.
-                Some(WaitingOn::Retry { until, failure }) if failure.verb == action.kind() => {
-                    Decision::Wait(WaitingOn::Retry { until, failure })
+                Some(WaitReason::Retry { until, failure }) if failure.verb == action.kind() => {
+                    Decision::Wait(WaitReason::Retry { until, failure })
                 }
                 Some(_) | None => Decision::Do(action, Cause::Failed),
             };
@@ -116,7 +116,7 @@ impl ServicePlanner<'_> {
         };
         match (decision, self.input.backoff_of(&self.subject)) {
             // Another action may resolve what one action cannot: a paused container cannot be started, but it can be unpaused.
-            (Decision::Do(action, cause), Some(WaitingOn::Failed { failure }))
+            (Decision::Do(action, cause), Some(WaitReason::Failed { failure }))
                 if failure.verb != action.kind() =>
             {
                 Decision::Do(action, cause)
@@ -127,9 +127,9 @@ impl ServicePlanner<'_> {
     }
 
     /// Replaces the subject's name by the engine's name in a wait for a taken name.
-    fn with_container_name(&self, wait: WaitingOn) -> WaitingOn {
+    fn with_container_name(&self, wait: WaitReason) -> WaitReason {
         match wait {
-            WaitingOn::NameTaken {
+            WaitReason::NameTaken {
                 conflicting_object,
                 until,
                 attempts,
@@ -149,7 +149,7 @@ impl ServicePlanner<'_> {
         }
         let removing = extra.iter().find(|c| c.state == ContainerState::Removing);
         if removing.is_some_and(|removing| removing.name == self.service.container_name.as_str()) {
-            return Decision::Wait(WaitingOn::Removal);
+            return Decision::Wait(WaitReason::Removal);
         }
         // The removal of a failed container resets neither its delay nor its budget.
         if let Err(wait) = run::next_run_cause(self).and_then(|_| self.check_create()) {
@@ -189,14 +189,14 @@ impl ServicePlanner<'_> {
         moved.iter().any(|(key, _)| key.service == self.service.name)
     }
 
-    fn check_create(&self) -> Result<(), WaitingOn> {
+    fn check_create(&self) -> Result<(), WaitReason> {
         self.input.check_facts(&self.accepted.desired, None)?;
         let name = self.service.container_name.as_str();
         self.input.obstacles.check_container(name)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(
                 blocked,
-                WaitingOn::PortsExhausted { .. } | WaitingOn::Obstacle { .. }
+                WaitReason::PortsExhausted { .. } | WaitReason::Obstacle { .. }
             )
         {
             return Err(blocked.clone());
@@ -204,7 +204,7 @@ impl ServicePlanner<'_> {
         let desired = &self.accepted.desired;
         let network = network::find(self.input, desired);
         if network.is_none_or(|network| network::find_defect(self.input, network, desired).is_some()) {
-            return Err(WaitingOn::Network);
+            return Err(WaitReason::Network);
         }
         let volumes = self.service.mounts.iter().filter_map(|mount| match mount {
             crate::desired::Mount::Volume { name, .. } => Some(name),
@@ -212,7 +212,7 @@ impl ServicePlanner<'_> {
         });
         for name in volumes {
             if !volume::exists(self.input, name) {
-                return Err(WaitingOn::Volume { name: name.clone() });
+                return Err(WaitReason::Volume { name: name.clone() });
             }
         }
         image::check_image(self.input, &self.service.image)?;
@@ -326,7 +326,7 @@ impl ServicePlanner<'_> {
                 Cause::Drift { what }
             };
             if let Some(holder) = self.container_named(self.service.container_name.as_str()) {
-                return Decision::Wait(WaitingOn::NameTaken {
+                return Decision::Wait(WaitReason::NameTaken {
                     name: self.service.container_name.to_string(),
                     conflicting_object: format!(
                         "container {} of this environment, which will be removed",
@@ -348,7 +348,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    fn check_ports(&self) -> Result<(), WaitingOn> {
+    fn check_ports(&self) -> Result<(), WaitReason> {
         match self.input.ports.blocked.get(&self.service.name) {
             Some(blocked) => Err(blocked.clone()),
             None => Ok(()),
@@ -356,7 +356,7 @@ impl ServicePlanner<'_> {
     }
 
     /// Checks that no other container of this environment holds a needed host port, and that its port may be tried now.
-    fn check_binding(&self) -> Result<(), WaitingOn> {
+    fn check_binding(&self) -> Result<(), WaitReason> {
         self.check_ports()?;
         for binding in &self.spec.bindings {
             let requested = crate::ident::ProtocolPort {
@@ -373,7 +373,7 @@ impl ServicePlanner<'_> {
             });
             if let Some(holder) = holder {
                 let service = holder.owner().and_then(|owner| owner.service);
-                return Err(WaitingOn::PortTaken {
+                return Err(WaitReason::PortTaken {
                     port: requested,
                     owner: crate::outcome::PortOwner::Environment {
                         environment: self.input.env.to_string(),

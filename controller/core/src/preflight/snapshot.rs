@@ -9,7 +9,7 @@ use super::host_facts::HostFacts;
 use super::{CheckOutcome, Fact, check, report};
 use crate::desired::PreflightSettings;
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Maximum age of the facts at a build, at the first creation of a revision, and at a replacement, which must not stop what
 /// runs.
@@ -56,11 +56,11 @@ impl PreflightSnapshot {
         max_age: Option<Duration>,
         disk_full: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<(), WaitingOn> {
+    ) -> Result<(), WaitReason> {
         if !settings.enabled {
             return Ok(());
         }
-        let not_checked = || WaitingOn::Preflight {
+        let not_checked = || WaitReason::Preflight {
             check: CheckName::Engine,
             code: None,
             why: "a check of the engine and its disk".to_owned(),
@@ -75,7 +75,7 @@ impl PreflightSnapshot {
             .find(blocks_creation);
         if let Some(outcome) = blocking {
             let next = self.next_check(outcome.name, at, disk_full);
-            return Err(WaitingOn::Preflight {
+            return Err(WaitReason::Preflight {
                 check: outcome.name,
                 code: outcome.code,
                 why: outcome.message,

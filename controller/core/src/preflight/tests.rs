@@ -14,7 +14,7 @@ use crate::desired::PreflightSettings;
 use crate::ident::{Protocol, ProtocolPort};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const GB: u64 = 1_000_000_000;
@@ -409,9 +409,9 @@ fn preflight(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
     }
 }
 
-fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
+fn wait(of: Result<(), WaitReason>) -> (Option<Code>, Option<Timestamp>) {
     match of {
-        Err(WaitingOn::Preflight { code, until, .. }) => (code, until),
+        Err(WaitReason::Preflight { code, until, .. }) => (code, until),
         other => panic!("no wait: {other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use crate::ident::EnvName;
 use crate::observed::Released;
 use crate::outcome::ActionError;
 use crate::plan::Plan;
-use crate::wait::{Wait, WaitingOn};
+use crate::wait::{Wait, WaitReason};
 
 /// Delay of a retry after any client removed a network.
 const EARLY_RETRY: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ impl Planner {
         }
         self.preflight_at = at;
         let waited = |plan: &Plan| {
-            let on = |wait: &Wait| matches!(wait.on, WaitingOn::Preflight { .. });
+            let on = |wait: &Wait| matches!(wait.on, WaitReason::Preflight { .. });
             plan.waits.iter().any(on)
         };
         for cached in self.cache.values_mut() {

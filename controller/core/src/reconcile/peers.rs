@@ -10,7 +10,7 @@ use crate::lease::Ownership;
 use crate::plan::Plan;
 use crate::plan::orphan::Projects;
 use crate::time::Timestamp;
-use crate::wait::{LeaseHolder, Wait, WaitingOn};
+use crate::wait::{LeaseHolder, Wait, WaitReason};
 
 /// Leases of other controllers at the last planning pass.
 #[derive(Debug, Clone, Default)]
@@ -34,9 +34,9 @@ impl Planner {
         let on = if inputs.scanned {
             // The reason is empty while a connected engine has not been listed yet.
             let why = inputs.store.unreachable_reason().to_owned();
-            WaitingOn::Engine { why }
+            WaitReason::Engine { why }
         } else {
-            WaitingOn::Specs
+            WaitReason::Specs
         };
         for (env, accepted) in inputs.specs {
             let plan = self.plan_waiting(env, accepted, &on);
@@ -73,8 +73,8 @@ impl Planner {
     ) -> Option<Plan> {
         let on = match inputs.leases.ownership(env, accepted.is_some(), inputs.now) {
             Ownership::Own => return None,
-            Ownership::Unclaimed => WaitingOn::ControllerLease,
-            Ownership::HeldByOther(lease) => WaitingOn::LeaseHeldByOther {
+            Ownership::Unclaimed => WaitReason::ControllerLease,
+            Ownership::HeldByOther(lease) => WaitReason::LeaseHeldByOther {
                 controller: LeaseHolder::of(lease, inputs.leases),
                 until: None,
             },
@@ -82,7 +82,7 @@ impl Planner {
         Some(accepted.map_or_else(Plan::default, |accepted| self.plan_waiting(env, accepted, &on)))
     }
 
-    fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
+    fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitReason) -> Plan {
         let wait = |service: &ServiceName| Wait {
             subject: Subject::Service {
                 environment: env.clone(),

@@ -6,7 +6,7 @@ use super::{Inputs, Planner};
 use crate::ident::EnvName;
 use crate::plan::restart_rate_limit::{Urgency, urgency};
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 impl Planner {
     /// Sorts environments by their most urgent restart, so that it is planned first. The others keep their order.
@@ -37,7 +37,7 @@ impl Planner {
                 .plan
                 .waits
                 .iter()
-                .filter(|wait| matches!(wait.on, WaitingOn::RestartRateLimited { .. }));
+                .filter(|wait| matches!(wait.on, WaitReason::RestartRateLimited { .. }));
             let history = self.state.environments.get(other);
             limited.filter_map(move |wait| urgency(cached.accepted.as_deref(), history, &wait.subject, now))
         });

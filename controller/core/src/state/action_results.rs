@@ -2,7 +2,7 @@
 
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
 use crate::correlation;
-use crate::effect::Effect;
+use crate::effect::ObservableEffect;
 use crate::failed_run::REPORTED_LINES;
 use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
@@ -92,7 +92,7 @@ impl PlannerState {
         if step.action.needs_disk_space() {
             self.disk_full = None;
         }
-        if let Some(proof) = Effect::of(&step.action, done, run_before).map(Proof::Effect)
+        if let Some(proof) = ObservableEffect::of(&step.action, done, run_before).map(Proof::Effect)
             && !proof.is_seen(store)
         {
             let expectation = Expectation {

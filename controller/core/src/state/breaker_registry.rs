@@ -24,7 +24,7 @@ use crate::outcome::{ActionError, Done};
 use crate::socket_access::is_refused;
 use crate::state::breaker::{Breaker, CallOutcome, CircuitState};
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Unanswered pings in a row that open the engine's breaker immediately.
 pub const MAX_FAILED_PINGS: u32 = 3;
@@ -98,7 +98,7 @@ impl BreakerRegistry {
     }
 
     /// Wait reason if a breaker or the ramp-up blocks the actions of this environment.
-    pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitingOn> {
+    pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitReason> {
         if !self.engine.allows_call(self.complete_list) {
             return Some(breaker_wait(&self.engine, true));
         }
@@ -108,14 +108,14 @@ impl BreakerRegistry {
             return Some(breaker_wait(breaker, false));
         }
         let ramp = self.ramp.as_ref()?;
-        (ramp.first != *env && ramp.until > now).then(|| WaitingOn::RampUp {
+        (ramp.first != *env && ramp.until > now).then(|| WaitReason::RampUp {
             environment: ramp.first.clone(),
             until: ramp.until,
         })
     }
 
     /// Wait reason of all actions but one, if a breaker allows exactly one call of this environment.
-    pub fn half_open_limit(&self, env: &EnvName) -> Option<WaitingOn> {
+    pub fn half_open_limit(&self, env: &EnvName) -> Option<WaitReason> {
         if !self.engine.is_closed() {
             return Some(breaker_wait(&self.engine, true));
         }
@@ -358,8 +358,8 @@ fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> C
     }
 }
 
-fn breaker_wait(breaker: &Breaker, engine: bool) -> WaitingOn {
-    WaitingOn::Breaker {
+fn breaker_wait(breaker: &Breaker, engine: bool) -> WaitReason {
+    WaitReason::Breaker {
         engine,
         until: match breaker.state() {
             CircuitState::Open { until } => Some(*until),

@@ -89,7 +89,7 @@ fn five_failures_open_the_breakers_of_environment_and_engine() {
         for of in ["shop", "other"] {
             let wait = breakers.blocked_by(&env(of), Timestamp(5));
             assert!(
-                matches!(wait, Some(WaitingOn::Breaker { engine: true, .. })),
+                matches!(wait, Some(WaitReason::Breaker { engine: true, .. })),
                 "{wait:?}"
             );
         }
@@ -108,7 +108,7 @@ fn engine_breaker_follows_its_settings() {
     run_call(&mut breakers, "shop", &connection_reset(), 1);
     assert_eq!(breakers.blocked_by(&env("other"), Timestamp(2)), None);
     run_call(&mut breakers, "shop", &connection_reset(), 2);
-    let Some(WaitingOn::Breaker {
+    let Some(WaitReason::Breaker {
         engine: true, until, ..
     }) = breakers.blocked_by(&env("other"), Timestamp(3))
     else {
@@ -131,7 +131,7 @@ fn single_failing_environment_opens_only_its_own_breaker() {
     assert!(
         matches!(
             wait,
-            Some(WaitingOn::Breaker {
+            Some(WaitReason::Breaker {
                 engine: false,
                 until: Some(_),
                 ..
@@ -189,7 +189,7 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
         Timestamp(20_020),
     );
     let ramp = breakers.blocked_by(&env("b"), Timestamp(20_021));
-    assert!(matches!(ramp, Some(WaitingOn::RampUp { .. })), "{ramp:?}");
+    assert!(matches!(ramp, Some(WaitReason::RampUp { .. })), "{ramp:?}");
     assert_eq!(
         breakers.blocked_by(&env("a"), Timestamp(20_021)),
         None,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::action::ActionKind;
-use crate::effect::{Effect, Observation};
+use crate::effect::{ObservableEffect, Observation};
 use crate::observed::Store;
 use crate::time::Timestamp;
 
@@ -30,7 +30,7 @@ pub struct Expectation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     /// The effect itself.
-    Effect(Effect),
+    Effect(ObservableEffect),
     /// A list that started after the list of this number is complete.
     Relisted(u64),
 }

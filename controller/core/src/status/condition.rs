@@ -3,7 +3,7 @@
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{Condition, Phase, ServiceStatus, Truth};
 
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 use super::error::is_blocking;
 use super::wait::describe_wait;
@@ -143,7 +143,7 @@ fn engine_reachable(input: &StatusInput<'_>) -> ConditionValue {
 
 fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> ConditionValue {
     let is_acting = input.plan.is_some_and(|plan| {
-        let can_proceed = |on: &WaitingOn| !never_resolves_alone(on) && !blocks_everything(on);
+        let can_proceed = |on: &WaitReason| !never_resolves_alone(on) && !blocks_everything(on);
         !plan.steps.is_empty() || plan.waits.iter().any(|wait| can_proceed(&wait.on))
     });
     match phase {
@@ -248,21 +248,21 @@ fn blocked(input: &StatusInput<'_>, errors: &[StructuredError]) -> ConditionValu
 }
 
 /// True for waits that stop every action on the environment.
-pub(super) fn blocks_everything(on: &WaitingOn) -> bool {
+pub(super) fn blocks_everything(on: &WaitReason) -> bool {
     matches!(
         on,
-        WaitingOn::Engine { .. }
-            | WaitingOn::Specs
-            | WaitingOn::Breaker { .. }
-            | WaitingOn::Safe { .. }
-            | WaitingOn::ControllerLease
-            | WaitingOn::LeaseHeldByOther { .. }
+        WaitReason::Engine { .. }
+            | WaitReason::Specs
+            | WaitReason::Breaker { .. }
+            | WaitReason::Safe { .. }
+            | WaitReason::ControllerLease
+            | WaitReason::LeaseHeldByOther { .. }
     )
 }
 
 /// True for waits that only a change or a person ends.
-pub(super) fn never_resolves_alone(on: &WaitingOn) -> bool {
-    on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
+pub(super) fn never_resolves_alone(on: &WaitReason) -> bool {
+    on.is_given_up() || matches!(on, WaitReason::Safe { .. })
 }
 
 fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
@@ -303,7 +303,7 @@ fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String 
         };
     }
     if !input.engine.synced {
-        return describe_wait(&WaitingOn::Engine {
+        return describe_wait(&WaitReason::Engine {
             why: input.engine.reason.to_owned(),
         })
         .message;

@@ -9,7 +9,7 @@ use crate::desired::Service;
 use crate::outcome::PortOwner;
 use crate::socket_access::code_of_reason;
 use crate::state::ServiceHistory;
-use crate::wait::{LeaseHolder, WaitingOn};
+use crate::wait::{LeaseHolder, WaitReason};
 
 use super::StatusInput;
 use super::redact;
@@ -103,16 +103,16 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
 pub(super) fn error_of_wait(
     input: &StatusInput<'_>,
     error_scope: &ErrorScope<'_>,
-    on: &WaitingOn,
+    on: &WaitReason,
 ) -> Option<StructuredError> {
     let error = error_behind(input, error_scope, on)?;
     let error = match on {
         // Argus restarts the container, whatever its last run needs.
-        WaitingOn::RestartDelay { .. }
-        | WaitingOn::RestartRateLimited { .. }
-        | WaitingOn::TestLease { .. }
-        | WaitingOn::Unhealthy { until: Some(_) } => error.class(Class::Transient),
-        on if on.is_given_up() || matches!(on, WaitingOn::Unhealthy { until: None }) => without_retry(error),
+        WaitReason::RestartDelay { .. }
+        | WaitReason::RestartRateLimited { .. }
+        | WaitReason::TestLease { .. }
+        | WaitReason::Unhealthy { until: Some(_) } => error.class(Class::Transient),
+        on if on.is_given_up() || matches!(on, WaitReason::Unhealthy { until: None }) => without_retry(error),
         _ => error,
     };
     Some(match on.until() {
@@ -132,7 +132,7 @@ fn without_retry(error: StructuredError) -> StructuredError {
 fn error_behind(
     input: &StatusInput<'_>,
     error_scope: &ErrorScope<'_>,
-    on: &WaitingOn,
+    on: &WaitReason,
 ) -> Option<StructuredError> {
     let persisted = error_scope
         .service
@@ -141,44 +141,44 @@ fn error_behind(
     let history = persisted.map_or(&no_history, |(_, history)| history);
     let last = history.failures.last();
     match on {
-        WaitingOn::Retry { failure, until } => {
+        WaitReason::Retry { failure, until } => {
             // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
             let error = missing_source::with_edit(input, error_scope, error, failure);
             Some(error_scope.finish(super::preflight::with_usage(input, error), failure.at))
         }
-        WaitingOn::Failed { failure } => {
+        WaitReason::Failed { failure } => {
             let error = failed_action::of(failure, None);
             Some(error_scope.finish(missing_source::with_edit(input, error_scope, error, failure), failure.at))
         }
-        WaitingOn::GaveUp { restarts } => {
+        WaitReason::GaveUp { restarts } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(error_scope.finish(
                 failed_run::exhausted(&FailureContext::of(input, error_scope), *restarts, &history.failures),
                 at,
             ))
         }
-        WaitingOn::RestartDelay { .. } | WaitingOn::RestartRateLimited { .. } => {
+        WaitReason::RestartDelay { .. } | WaitReason::RestartRateLimited { .. } => {
             spent_budget_error(input, error_scope, history).or_else(|| error_of_last_run(input, error_scope, history))
         }
-        WaitingOn::RestartsDisabled | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
+        WaitReason::RestartsDisabled | WaitReason::NotRunnable { .. } | WaitReason::TestLease { .. } => {
             error_of_last_run(input, error_scope, history)
         }
-        WaitingOn::Halted { budgets } => {
+        WaitReason::Halted { budgets } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(error_scope.finish(
                 failed_run::halted(&FailureContext::of(input, error_scope), *budgets, &history.failures),
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => {
+        WaitReason::Held { until, why } => {
             Some(error_scope.finish(hold::error(input, error_scope, *until, why), input.now))
         }
-        WaitingOn::PortTaken { port, owner, .. } => {
+        WaitReason::PortTaken { port, owner, .. } => {
             Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
-        WaitingOn::PortsExhausted { tried, holders, .. } => Some(error_scope.finish(ports_error(input, *tried, holders), input.now)),
-        WaitingOn::NameTaken { name, conflicting_object: holder, attempts, .. } => {
+        WaitReason::PortsExhausted { tried, holders, .. } => Some(error_scope.finish(ports_error(input, *tried, holders), input.now)),
+        WaitReason::NameTaken { name, conflicting_object: holder, attempts, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
@@ -192,43 +192,43 @@ fn error_behind(
                 input.now,
             ))
         }
-        WaitingOn::NoHealthcheck => Some(error_scope.finish(no_healthcheck_error(input, error_scope), input.now)),
-        WaitingOn::LeaseHeldByOther { controller: holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
-        WaitingOn::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
+        WaitReason::NoHealthcheck => Some(error_scope.finish(no_healthcheck_error(input, error_scope), input.now)),
+        WaitReason::LeaseHeldByOther { controller: holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
+        WaitReason::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
             .or_else(|| error_of_last_run(input, error_scope, history))
             .or_else(|| Some(probe_error(input, error_scope))),
-        WaitingOn::Obstacle { retry, .. } => error_behind(input, error_scope, persistent_retry(retry.as_deref())?),
+        WaitReason::Obstacle { retry, .. } => error_behind(input, error_scope, persistent_retry(retry.as_deref())?),
         // This error is reported once for the whole environment.
-        WaitingOn::Breaker { .. }
-        | WaitingOn::Engine { .. }
-        | WaitingOn::RampUp { .. }
-        | WaitingOn::Specs
-        | WaitingOn::Safe { .. }
-        | WaitingOn::ControllerLease
-        | WaitingOn::InFlight { .. }
-        | WaitingOn::Inspection
-        | WaitingOn::EffectPending { .. }
-        | WaitingOn::RelistPending { .. }
-        | WaitingOn::Dependency { .. }
-        | WaitingOn::Image { .. }
-        | WaitingOn::Network
-        | WaitingOn::Volume { .. }
-        | WaitingOn::Probe
-        | WaitingOn::MinimumRunTime { .. }
-        | WaitingOn::Completion
-        | WaitingOn::StoppedExternally { .. }
-        | WaitingOn::StabilityWindow { .. }
-        | WaitingOn::SpecPending
-        | WaitingOn::Containers
+        WaitReason::Breaker { .. }
+        | WaitReason::Engine { .. }
+        | WaitReason::RampUp { .. }
+        | WaitReason::Specs
+        | WaitReason::Safe { .. }
+        | WaitReason::ControllerLease
+        | WaitReason::InFlight { .. }
+        | WaitReason::Inspection
+        | WaitReason::EffectPending { .. }
+        | WaitReason::RelistPending { .. }
+        | WaitReason::Dependency { .. }
+        | WaitReason::Image { .. }
+        | WaitReason::Network
+        | WaitReason::Volume { .. }
+        | WaitReason::Probe
+        | WaitReason::MinimumRunTime { .. }
+        | WaitReason::Completion
+        | WaitReason::StoppedExternally { .. }
+        | WaitReason::StabilityWindow { .. }
+        | WaitReason::SpecPending
+        | WaitReason::Containers
         // This error is reported once for the whole environment.
-        | WaitingOn::Preflight { .. }
-        | WaitingOn::Removal => None,
+        | WaitReason::Preflight { .. }
+        | WaitReason::Removal => None,
     }
 }
 
 /// Retry of a call that keeps failing although an obstacle is about to go. A spent budget is no error while Argus removes the obstacle.
-fn persistent_retry(retry: Option<&WaitingOn>) -> Option<&WaitingOn> {
-    retry.filter(|on| matches!(on, WaitingOn::Retry { failure, .. } if failure.has_lasted()))
+fn persistent_retry(retry: Option<&WaitReason>) -> Option<&WaitReason> {
+    retry.filter(|on| matches!(on, WaitReason::Retry { failure, .. } if failure.has_lasted()))
 }
 
 /// Error of a valid file that does not fit its image.
@@ -246,51 +246,51 @@ fn no_healthcheck_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -
 }
 
 /// Error code of a wait, for tables.
-pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
+pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
     match on {
-        WaitingOn::Engine { why } => (!why.is_empty()).then(|| code_of_reason(why)),
-        WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => Some(code_of(&failure.error)),
-        WaitingOn::GaveUp { .. } => Some(Code::ContainerRestartExhausted),
-        WaitingOn::PortTaken {
+        WaitReason::Engine { why } => (!why.is_empty()).then(|| code_of_reason(why)),
+        WaitReason::Retry { failure, .. } | WaitReason::Failed { failure } => Some(code_of(&failure.error)),
+        WaitReason::GaveUp { .. } => Some(Code::ContainerRestartExhausted),
+        WaitReason::PortTaken {
             owner: PortOwner::StaleAllocation,
             ..
         } => Some(Code::PortStaleAllocation),
-        WaitingOn::PortTaken { .. } => Some(Code::PortConflict),
-        WaitingOn::PortsExhausted { .. } => Some(Code::PortExhaustion),
-        WaitingOn::NameTaken { .. } => Some(Code::NameConflict),
-        WaitingOn::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
-        WaitingOn::Halted { .. } => Some(Code::LoopHalted),
-        WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
-        WaitingOn::NoHealthcheck => Some(Code::SpecInvalid),
-        WaitingOn::Held { .. } => Some(Code::Held),
-        WaitingOn::Breaker { .. } => Some(Code::CircuitOpen),
-        WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
-        WaitingOn::Preflight { code, .. } => *code,
-        WaitingOn::RestartDelay { .. }
-        | WaitingOn::RestartsDisabled
-        | WaitingOn::RestartRateLimited { .. }
-        | WaitingOn::TestLease { .. } => Some(Code::ContainerCrash),
-        WaitingOn::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
-        WaitingOn::Obstacle { retry, .. } => code_of_wait(persistent_retry(retry.as_deref())?),
-        WaitingOn::Specs
-        | WaitingOn::RampUp { .. }
-        | WaitingOn::ControllerLease
-        | WaitingOn::InFlight { .. }
-        | WaitingOn::Inspection
-        | WaitingOn::EffectPending { .. }
-        | WaitingOn::RelistPending { .. }
-        | WaitingOn::Dependency { .. }
-        | WaitingOn::Image { .. }
-        | WaitingOn::Network
-        | WaitingOn::Volume { .. }
-        | WaitingOn::Probe
-        | WaitingOn::MinimumRunTime { .. }
-        | WaitingOn::Completion
-        | WaitingOn::StoppedExternally { .. }
-        | WaitingOn::StabilityWindow { .. }
-        | WaitingOn::SpecPending
-        | WaitingOn::Containers
-        | WaitingOn::Removal => None,
+        WaitReason::PortTaken { .. } => Some(Code::PortConflict),
+        WaitReason::PortsExhausted { .. } => Some(Code::PortExhaustion),
+        WaitReason::NameTaken { .. } => Some(Code::NameConflict),
+        WaitReason::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
+        WaitReason::Halted { .. } => Some(Code::LoopHalted),
+        WaitReason::NotRunnable { .. } => Some(Code::EntrypointNotFound),
+        WaitReason::NoHealthcheck => Some(Code::SpecInvalid),
+        WaitReason::Held { .. } => Some(Code::Held),
+        WaitReason::Breaker { .. } => Some(Code::CircuitOpen),
+        WaitReason::Safe { .. } => Some(Code::JournalUnwritable),
+        WaitReason::Preflight { code, .. } => *code,
+        WaitReason::RestartDelay { .. }
+        | WaitReason::RestartsDisabled
+        | WaitReason::RestartRateLimited { .. }
+        | WaitReason::TestLease { .. } => Some(Code::ContainerCrash),
+        WaitReason::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
+        WaitReason::Obstacle { retry, .. } => code_of_wait(persistent_retry(retry.as_deref())?),
+        WaitReason::Specs
+        | WaitReason::RampUp { .. }
+        | WaitReason::ControllerLease
+        | WaitReason::InFlight { .. }
+        | WaitReason::Inspection
+        | WaitReason::EffectPending { .. }
+        | WaitReason::RelistPending { .. }
+        | WaitReason::Dependency { .. }
+        | WaitReason::Image { .. }
+        | WaitReason::Network
+        | WaitReason::Volume { .. }
+        | WaitReason::Probe
+        | WaitReason::MinimumRunTime { .. }
+        | WaitReason::Completion
+        | WaitReason::StoppedExternally { .. }
+        | WaitReason::StabilityWindow { .. }
+        | WaitReason::SpecPending
+        | WaitReason::Containers
+        | WaitReason::Removal => None,
     }
 }
 

@@ -5,7 +5,7 @@ use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 use crate::action::Subject;
 use crate::desired::Criticality;
 use crate::plan::Plan;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 use super::{StatusInput, desired};
 
@@ -111,7 +111,7 @@ pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl It
 /// True if another controller owns the whole environment.
 fn is_owned_by_other(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let leased = |on: &WaitingOn| matches!(on, WaitingOn::LeaseHeldByOther { .. });
+    let leased = |on: &WaitReason| matches!(on, WaitReason::LeaseHeldByOther { .. });
     plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 

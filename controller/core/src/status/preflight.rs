@@ -8,7 +8,7 @@ use super::StatusInput;
 use super::error::ErrorScope;
 use crate::outcome::one_line;
 use crate::preflight::{Fact, disk_details};
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Preflight report under the environment's own policy.
 pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
@@ -27,7 +27,7 @@ pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let first = waits.iter().find_map(|wait| match &wait.on {
-        WaitingOn::Preflight {
+        WaitReason::Preflight {
             check,
             code: Some(code),
             why,

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use argus_crds::error::{Class, Code, Severity, StructuredError};
 use argus_crds::status::{
     Health, ImageAction, ImageProgress as ImageProgressStatus, RestartBudget, ServiceRole, ServiceState,
-    ServiceStatus, WaitingOn as WaitStatus,
+    ServiceStatus, WaitingOn,
 };
 
 use crate::action::{ActionKind, ActionProgress, Step, Subject};
-use crate::desired::{ProbeKind, Role, Service};
+use crate::desired::{ProbeHandler, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
 use crate::plan::Plan;
 use crate::probe::ProbeStatus;
 use crate::state::{ServiceHistory, restart};
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
 use super::wait::{action_message, describe_wait};
@@ -30,7 +30,7 @@ pub(super) struct RowInputs<'a> {
     /// True if the container carries the desired hash.
     pub(super) current: bool,
     pub(super) step: Option<&'a Step>,
-    pub(super) wait: Option<&'a WaitingOn>,
+    pub(super) wait: Option<&'a WaitReason>,
     pub(super) image: ImageProgress<'a>,
     pub(super) history: Option<&'a ServiceHistory>,
     pub(super) health: Health,
@@ -42,7 +42,7 @@ pub(super) struct RowInputs<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct ImageProgress<'a> {
     pub(super) action: Option<ActionKind>,
-    pub(super) wait: Option<&'a WaitingOn>,
+    pub(super) wait: Option<&'a WaitReason>,
     progress: Option<&'a ActionProgress>,
 }
 
@@ -190,7 +190,7 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
     }
 }
 
-fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
+fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitReason> {
     plan.waits
         .iter()
         .find(|wait| wait.subject == *subject)
@@ -214,7 +214,7 @@ fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgre
         .find(|wait| matches(&wait.subject))
         .map(|wait| &wait.on);
     let waited = match wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
+        Some(WaitReason::InFlight { verb } | WaitReason::EffectPending { verb, .. }) => Some(*verb),
         Some(_) | None => None,
     };
     ImageProgress {
@@ -230,7 +230,7 @@ fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgre
 
 fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<&Container>) -> Health {
     let probe = desired.and_then(|service| service.probe.as_ref());
-    let by_engine = probe.is_none_or(|probe| probe.kind == ProbeKind::Docker);
+    let by_engine = probe.is_none_or(|probe| probe.kind == ProbeHandler::Docker);
     let unknown = if by_engine { Health::None } else { Health::Unknown };
     let Some(container) = container else {
         return unknown;
@@ -272,41 +272,41 @@ fn role_of(container: Option<&Container>) -> ServiceRole {
 }
 
 /// Wait reason of a service; never `None` unless the service reached its goal.
-fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<WaitStatus> {
+fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<WaitingOn> {
     if let Some(on) = facts.wait {
         return Some(match on {
-            WaitingOn::Image { reference } => image_wait(&facts.image, reference, on),
+            WaitReason::Image { reference } => image_wait(&facts.image, reference, on),
             on => describe_wait(on),
         });
     }
     if let Some(step) = facts.step {
         let message = format!("{} ({})", action_message(step.action.kind()), step.cause);
-        return Some(WaitStatus {
+        return Some(WaitingOn {
             reason: "ActionInFlight".to_owned(),
             message,
-            ..WaitStatus::default()
+            ..WaitingOn::default()
         });
     }
     if matches!(state, ServiceState::Ready | ServiceState::Completed) && input.engine.reachable {
         return None;
     }
     let on = if !input.specs_scanned {
-        WaitingOn::Specs
+        WaitReason::Specs
     } else if input.engine.synced {
-        return Some(WaitStatus {
+        return Some(WaitingOn {
             reason: "NextCheck".to_owned(),
             message: "the next check of the engine and of its health".to_owned(),
-            ..WaitStatus::default()
+            ..WaitingOn::default()
         });
     } else {
-        WaitingOn::Engine {
+        WaitReason::Engine {
             why: input.engine.reason.to_owned(),
         }
     };
     Some(describe_wait(&on))
 }
 
-fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> WaitStatus {
+fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitReason) -> WaitingOn {
     let (action, verb) = match image.action {
         Some(ActionKind::PullImage) => (ImageAction::Pull, "pulled"),
         Some(ActionKind::BuildImage) => (ImageAction::Build, "built"),
@@ -319,7 +319,7 @@ fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Wai
     } else {
         format!(": {line}")
     };
-    WaitStatus {
+    WaitingOn {
         reason: "ImageNotPresent".to_owned(),
         message: format!("image `{reference}` is being {verb}{details}"),
         image: Some(ImageProgressStatus {
@@ -330,7 +330,7 @@ fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Wai
             steps: progress.steps,
             line,
         }),
-        ..WaitStatus::default()
+        ..WaitingOn::default()
     }
 }
 
@@ -349,7 +349,7 @@ fn last_error(
         ..ErrorScope::environment(input)
     };
     let on = match facts.wait {
-        Some(WaitingOn::Image { .. }) => facts.image.wait,
+        Some(WaitReason::Image { .. }) => facts.image.wait,
         other => other,
     };
     let now = on.and_then(|on| error_of_wait(input, &location, on));
@@ -384,11 +384,11 @@ fn last_error(
 
 /// True if the action that caused the error is in progress again, or if nothing is known about it.
 fn is_repeated(input: &StatusInput<'_>, facts: &RowInputs<'_>, error: &StructuredError) -> bool {
-    if !input.engine.synced || matches!(facts.wait, Some(WaitingOn::RelistPending { .. })) {
+    if !input.engine.synced || matches!(facts.wait, Some(WaitReason::RelistPending { .. })) {
         return true;
     }
     let own = facts.step.map(|step| step.action.kind()).or(match facts.wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
+        Some(WaitReason::InFlight { verb } | WaitReason::EffectPending { verb, .. }) => Some(*verb),
         Some(_) | None => None,
     });
     let verbs = [own, facts.image.action];

@@ -4,7 +4,7 @@ use argus_crds::status::{Health, ServiceState};
 
 use crate::action::ActionKind;
 use crate::observed::{Container, ContainerState};
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 use super::StatusInput;
 use super::service::RowInputs;
@@ -22,10 +22,10 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
         };
     };
     let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
-    let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
+    let is_lost = waits_on.is_some_and(WaitReason::is_given_up);
     // A container of the old revision that still runs is not given up because its replacement failed. A current container
     // with a give-up is permanently unhealthy, or has no health check.
-    let is_permanent = row.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
+    let is_permanent = row.health == Health::Unhealthy || waits_on == Some(&WaitReason::NoHealthcheck);
     if is_lost && (!running_state || (row.current && is_permanent)) {
         return ServiceState::Failed;
     }
@@ -41,7 +41,7 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
 /// Kind of the action in progress.
 fn action_kind(row: &RowInputs<'_>) -> Option<ActionKind> {
     let waited = match row.wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
+        Some(WaitReason::InFlight { verb } | WaitReason::EffectPending { verb, .. }) => Some(*verb),
         Some(_) | None => None,
     };
     row.step.map(|step| step.action.kind()).or(waited)
@@ -88,8 +88,8 @@ fn running_state(row: &RowInputs<'_>) -> ServiceState {
     match (action_kind(row), row.wait) {
         (Some(ActionKind::StopContainer | ActionKind::RemoveContainer), _) => ServiceState::Stopping,
         (Some(ActionKind::StartContainer), _)
-        | (_, Some(WaitingOn::Probe | WaitingOn::MinimumRunTime { .. })) => ServiceState::Starting,
-        (None, None | Some(WaitingOn::Engine { .. } | WaitingOn::Safe { .. }))
+        | (_, Some(WaitReason::Probe | WaitReason::MinimumRunTime { .. })) => ServiceState::Starting,
+        (None, None | Some(WaitReason::Engine { .. } | WaitReason::Safe { .. }))
             if row.current && is_healthy && !one_shot =>
         {
             ServiceState::Ready
@@ -105,7 +105,7 @@ fn ended_state(row: &RowInputs<'_>) -> ServiceState {
             ServiceState::Stopping
         }
         (Some(ActionKind::StartContainer), _) if !has_failed => ServiceState::Starting,
-        (_, Some(WaitingOn::RestartDelay { .. } | WaitingOn::RestartRateLimited { .. })) | (Some(_), _) => {
+        (_, Some(WaitReason::RestartDelay { .. } | WaitReason::RestartRateLimited { .. })) | (Some(_), _) => {
             ServiceState::Restarting
         }
         _ => ServiceState::Waiting,

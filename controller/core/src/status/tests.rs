@@ -16,7 +16,7 @@ use crate::backoff::Growth;
 use crate::desired::PreflightSettings;
 use crate::desired::{
     Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
-    ProbeKind, RestartMode, RestartPolicy, Role, Service,
+    ProbeHandler, RestartMode, RestartPolicy, Role, Service,
 };
 use crate::failed_run::FailedRun;
 use crate::ident::PortKey;
@@ -35,7 +35,7 @@ use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::status::SpecsProblem;
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
-use crate::wait::{Wait, WaitingOn};
+use crate::wait::{Wait, WaitReason};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
@@ -87,7 +87,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
         probe: Some(Probe {
-            kind: ProbeKind::Tcp { port },
+            kind: ProbeHandler::Tcp { port },
             interval: Duration::from_secs(5),
             timeout: Duration::from_secs(2),
             retries: 3,
@@ -282,12 +282,12 @@ impl Shop {
         }
     }
 
-    fn add_wait(&mut self, service: &str, on: WaitingOn) {
+    fn add_wait(&mut self, service: &str, on: WaitReason) {
         let subject = self.subject(service);
         self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
 
-    fn add_image_wait(&mut self, key: &str, on: WaitingOn) {
+    fn add_image_wait(&mut self, key: &str, on: WaitReason) {
         let subject = Subject::Image { key: key.to_owned() };
         self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
@@ -438,7 +438,7 @@ fn golden(case: &str, status: &EnvironmentStatus) {
 fn waiting_environment_is_pending() {
     let mut shop = Shop::new();
     for service in ["db", "web"] {
-        shop.add_wait(service, WaitingOn::Engine { why: String::new() });
+        shop.add_wait(service, WaitReason::Engine { why: String::new() });
     }
     let status = shop.status();
     assert_eq!(status.phase, Phase::Pending);
@@ -450,20 +450,20 @@ fn image_pull_is_reported() {
     let mut shop = Shop::new();
     shop.add_wait(
         "db",
-        WaitingOn::Image {
+        WaitReason::Image {
             reference: "db:1".to_owned(),
         },
     );
     shop.add_wait(
         "web",
-        WaitingOn::Dependency {
+        WaitReason::Dependency {
             service: name("db"),
             condition: Condition::Healthy,
         },
     );
     shop.add_image_wait(
         "db:1",
-        WaitingOn::InFlight {
+        WaitReason::InFlight {
             verb: ActionKind::PullImage,
         },
     );
@@ -498,7 +498,7 @@ fn restart_of_a_ready_service_degrades_the_environment() {
     shop.add_failure("db", 137, true);
     shop.add_wait(
         "db",
-        WaitingOn::RestartDelay {
+        WaitReason::RestartDelay {
             until: NOW + Duration::from_secs(9),
             attempt: 1,
         },
@@ -516,7 +516,7 @@ fn given_up_critical_service_fails_the_environment() {
     for _ in 0..3 {
         shop.add_failure("db", 3, false);
     }
-    shop.add_wait("db", WaitingOn::GaveUp { restarts: 3 });
+    shop.add_wait("db", WaitReason::GaveUp { restarts: 3 });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Failed);
     assert_eq!(status.errors[0].details["attempts"].as_array().unwrap().len(), 3);
@@ -529,7 +529,7 @@ fn service_without_restarts_also_reports_the_cause() {
     shop.accepted.as_mut().unwrap().desired.restart.max_restarts = 0;
     shop.is("db", "d1", ContainerState::Exited);
     shop.add_failure("db", 137, true);
-    shop.add_wait("db", WaitingOn::GaveUp { restarts: 0 });
+    shop.add_wait("db", WaitReason::GaveUp { restarts: 0 });
     let codes = |status: &EnvironmentStatus| {
         let of_db = status
             .errors
@@ -560,18 +560,18 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
         attempts: 1,
         call: Box::default(),
     };
-    let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {
+    let mut on = |on: WaitReason, previous: Option<EnvironmentStatus>| {
         shop.previous = previous;
         let subject = subject.clone();
         shop.plan.get_or_insert_default().waits = vec![Wait { subject, on }];
         shop.status()
     };
-    let failed = on(WaitingOn::Retry { failure, until }, None);
+    let failed = on(WaitReason::Retry { failure, until }, None);
     assert_eq!(failed.errors[0].code, Code::CleanupFailed);
     let verb = ActionKind::RemoveContainer;
-    let tried = on(WaitingOn::InFlight { verb }, Some(failed.clone()));
+    let tried = on(WaitReason::InFlight { verb }, Some(failed.clone()));
     assert_eq!(tried.errors, failed.errors);
-    let ended = on(WaitingOn::Removal, Some(tried));
+    let ended = on(WaitReason::Removal, Some(tried));
     assert_eq!(ended.errors, []);
 }
 
@@ -703,7 +703,7 @@ fn unchanged_parts_keep_their_times() {
     shop.now = NOW + Duration::from_secs(5);
     assert_eq!(shop.status(), first);
     shop.add_running("web", "e1", ProbeStatus::Unhealthy);
-    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
+    shop.add_wait("web", WaitReason::Unhealthy { until: None });
     let second = shop.status();
     assert_ne!(second.as_of, first.as_of);
     let since = |status: &EnvironmentStatus, kind: &str| {
@@ -844,7 +844,7 @@ fn every_failed_call_has_its_code() {
         let mut shop = Shop::new();
         shop.add_wait(
             "db",
-            WaitingOn::Failed {
+            WaitReason::Failed {
                 failure: Shop::failure(verb, error.clone()),
             },
         );
@@ -870,7 +870,7 @@ fn unavailable_ports_name_their_owners() {
     let mut shop = Shop::new();
     shop.add_wait(
         "db",
-        WaitingOn::PortTaken {
+        WaitReason::PortTaken {
             port: tcp(5432),
             owner: owner.clone(),
             until,
@@ -879,7 +879,7 @@ fn unavailable_ports_name_their_owners() {
     let holders = vec![(tcp(20_000), owner)];
     shop.add_wait(
         "web",
-        WaitingOn::PortsExhausted {
+        WaitReason::PortsExhausted {
             tried: 101,
             holders,
             until,
@@ -909,7 +909,7 @@ fn failed_replacement_keeps_the_old_container_running() {
     shop.plan.as_mut().unwrap().hashes.insert(name("db"), hash("d2"));
     shop.add_wait(
         "db",
-        WaitingOn::Image {
+        WaitReason::Image {
             reference: "db:1".to_owned(),
         },
     );
@@ -917,7 +917,7 @@ fn failed_replacement_keeps_the_old_container_running() {
         ActionKind::PullImage,
         ActionError::ImageNotFound("db:1".to_owned()),
     );
-    shop.add_image_wait("db:1", WaitingOn::Failed { failure });
+    shop.add_image_wait("db:1", WaitReason::Failed { failure });
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Running);
     assert_eq!(status.phase, Phase::Degraded);
@@ -930,7 +930,7 @@ fn optional_service_does_not_block_ready() {
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
     services.get_mut(&name("db")).unwrap().one_shot = true;
-    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
+    shop.add_wait("web", WaitReason::Unhealthy { until: None });
     shop.is("db", "d1", ContainerState::Exited);
     shop.history.services.entry(name("db")).or_default().completed = Some(hash("d1"));
     let status = shop.status();
@@ -946,7 +946,7 @@ fn given_up_recoverable_service_is_only_a_warning() {
         services.get_mut(&name("web")).unwrap().criticality = criticality;
         shop.is("web", "e1", ContainerState::Exited);
         shop.add_failure("web", 3, false);
-        shop.add_wait("web", WaitingOn::GaveUp { restarts: 3 });
+        shop.add_wait("web", WaitReason::GaveUp { restarts: 3 });
         let status = shop.status();
         let degraded = status.conditions.iter().find(|it| it.kind == "Degraded").unwrap();
         let reported = (degraded.status, degraded.reason.clone());
@@ -983,9 +983,9 @@ fn running_recoverable_service_is_not_given_up() {
         let services = &mut shop.accepted.as_mut().unwrap().desired.services;
         services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
         let reference = services[&name("web")].image.reference().to_owned();
-        shop.add_wait("web", WaitingOn::Image { reference });
+        shop.add_wait("web", WaitReason::Image { reference });
         let failure = Shop::failure(ActionKind::PullImage, ActionError::ImageNotFound(key.to_owned()));
-        shop.add_image_wait(key, WaitingOn::Failed { failure });
+        shop.add_image_wait(key, WaitReason::Failed { failure });
         if is_old_running {
             shop.is("web", "old", ContainerState::Running);
             shop.plan
@@ -1019,7 +1019,7 @@ fn warnings_come_after_errors() {
     for (service, hash) in [("db", "d1"), ("web", "e1")] {
         shop.is(service, hash, ContainerState::Exited);
         shop.add_failure(service, 3, false);
-        shop.add_wait(service, WaitingOn::GaveUp { restarts: 3 });
+        shop.add_wait(service, WaitReason::GaveUp { restarts: 3 });
     }
     let errors = shop.status().errors;
     let reported: Vec<_> = errors
@@ -1037,7 +1037,7 @@ fn recoverable_service_blocks_ready_until_given_up() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
-    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
+    shop.add_wait("web", WaitReason::Unhealthy { until: None });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Progressing);
     assert_ne!(status.services[1].state, ServiceState::Failed);
@@ -1069,7 +1069,7 @@ fn status_contains_no_secret_from_any_source() {
         ActionKind::CreateContainer,
         ActionError::Rejected(secret_text.to_owned()),
     );
-    shop.add_wait("db", WaitingOn::Failed { failure });
+    shop.add_wait("db", WaitReason::Failed { failure });
     let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
     failed_run.evidence = Some(crate::outcome::Evidence {
@@ -1079,7 +1079,7 @@ fn status_contains_no_secret_from_any_source() {
     });
     let web = shop.history.services.entry(name("web")).or_default();
     web.failures.push(failed_run);
-    shop.add_wait("web", WaitingOn::GaveUp { restarts: 1 });
+    shop.add_wait("web", WaitReason::GaveUp { restarts: 1 });
     let status = shop.status();
     let text = serde_json::to_string(&status).unwrap();
     assert!(!text.contains("swordfish"), "{text}");
@@ -1168,7 +1168,7 @@ fn failed_write_on_a_full_disk_reports_the_usage() {
         ActionError::DiskFull("no space left on device".to_owned()),
     );
     let until = NOW + Duration::from_secs(10);
-    shop.add_wait("db", WaitingOn::Retry { until, failure });
+    shop.add_wait("db", WaitReason::Retry { until, failure });
     let status = shop.status();
     let error = status
         .errors
@@ -1292,14 +1292,14 @@ fn reported_retry_after(mut shop: Shop, code: Code) -> Option<u64> {
 fn retryable_errors_report_their_next_attempt() {
     // The failure is 7 s after the start, and the waits end 9.5 s after the start.
     let until = NOW + Duration::from_millis(9_500);
-    let retry = |verb: ActionKind, error| WaitingOn::Retry {
+    let retry = |verb: ActionKind, error| WaitReason::Retry {
         until,
         failure: Shop::failure(verb, error),
     };
     let text = || "why".to_owned();
     let start_failed = |error| retry(ActionKind::StartContainer, error);
-    let delayed = || WaitingOn::RestartDelay { until, attempt: 1 };
-    let port = |owner| WaitingOn::PortTaken {
+    let delayed = || WaitReason::RestartDelay { until, attempt: 1 };
+    let port = |owner| WaitReason::PortTaken {
         port: tcp(5432),
         owner,
         until,
@@ -1313,17 +1313,17 @@ fn retryable_errors_report_their_next_attempt() {
         (delayed(), Code::ContainerCrash, Some(3)),
         (delayed(), Code::ContainerOom, Some(3)),
         (
-            WaitingOn::RestartRateLimited { until, limit: 10 },
+            WaitReason::RestartRateLimited { until, limit: 10 },
             Code::ContainerCrash,
             Some(3),
         ),
         (
-            WaitingOn::TestLease { case: case(), until },
+            WaitReason::TestLease { case: case(), until },
             Code::ContainerCrash,
             Some(3),
         ),
         (
-            WaitingOn::Unhealthy { until: Some(until) },
+            WaitReason::Unhealthy { until: Some(until) },
             Code::HealthCheckTimeout,
             Some(10),
         ),
@@ -1334,7 +1334,7 @@ fn retryable_errors_report_their_next_attempt() {
             Some(10),
         ),
         (
-            WaitingOn::PortsExhausted {
+            WaitReason::PortsExhausted {
                 tried: 100,
                 holders: Vec::new(),
                 until,
@@ -1425,7 +1425,7 @@ fn status_of_failed_pull(error: &ActionError, seconds_ago: &[u64]) -> Environmen
     }
     let failure = failure.unwrap();
     let until = failure.retry_at("db").unwrap();
-    shop.add_wait("db", WaitingOn::Retry { until, failure });
+    shop.add_wait("db", WaitReason::Retry { until, failure });
     shop.status()
 }
 
@@ -1483,7 +1483,7 @@ fn exit_that_the_engine_caused_is_no_error_of_the_service() {
     shop.add_failure("web", 137, false);
     shop.add_wait(
         "web",
-        WaitingOn::InFlight {
+        WaitReason::InFlight {
             verb: ActionKind::StartContainer,
         },
     );
@@ -1628,7 +1628,7 @@ fn status_of_any_size_is_cut_and_counts_what_is_missing() {
 fn every_large_part_of_a_status_can_be_cut() {
     let mut shop = Shop::ready();
     shop.add_failure("db", 1, false);
-    shop.add_wait("db", WaitingOn::GaveUp { restarts: 1 });
+    shop.add_wait("db", WaitReason::GaveUp { restarts: 1 });
     let mut status = shop.status();
     let (row, port) = (status.services[0].clone(), status.port_mappings[0].clone());
     let mut error = row.last_error.clone().unwrap();

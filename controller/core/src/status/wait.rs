@@ -2,21 +2,21 @@
 //!
 //! A message completes the text "waits for": it is a noun phrase.
 
-use argus_crds::status::WaitingOn as WaitStatus;
+use argus_crds::status::WaitingOn;
 
 use crate::action::{ActionFailure, ActionKind};
 use crate::desired::Condition;
 use crate::outcome::one_line;
-use crate::wait::{LeaseHolder, WaitingOn};
+use crate::wait::{LeaseHolder, WaitReason};
 
 use super::error::code_of_wait;
 
 /// Status form of a wait reason.
-pub fn describe_wait(on: &WaitingOn) -> WaitStatus {
-    WaitStatus {
+pub fn describe_wait(on: &WaitReason) -> WaitingOn {
+    WaitingOn {
         reason: reason(on).to_owned(),
         message: message(on),
-        service: if let WaitingOn::Dependency { service, .. } = on {
+        service: if let WaitReason::Dependency { service, .. } = on {
             Some(service.to_string())
         } else {
             None
@@ -40,67 +40,67 @@ pub(super) fn in_budgets(budgets: u32) -> String {
 }
 
 /// True for a failed call that only a change can repair.
-fn needs_change(on: &WaitingOn) -> bool {
+fn needs_change(on: &WaitReason) -> bool {
     match on {
-        WaitingOn::Retry { failure, .. } => failure.needs_change(),
-        WaitingOn::Obstacle {
+        WaitReason::Retry { failure, .. } => failure.needs_change(),
+        WaitReason::Obstacle {
             retry: Some(retry), ..
         } => needs_change(retry),
         _ => false,
     }
 }
 
-fn reason(on: &WaitingOn) -> &'static str {
+fn reason(on: &WaitReason) -> &'static str {
     match on {
-        WaitingOn::Engine { .. } => "EngineNotReady",
-        WaitingOn::Breaker { .. } => "CircuitOpen",
-        WaitingOn::RampUp { .. } => "RampUp",
-        WaitingOn::Specs => "SpecsNotScanned",
-        WaitingOn::Safe { .. } => "ModeSafe",
-        WaitingOn::ControllerLease => "LeaseNotHeld",
-        WaitingOn::LeaseHeldByOther { .. } => "LeaseHeldByOther",
-        WaitingOn::Preflight { code: None, .. } => "PreflightPending",
-        WaitingOn::InFlight { .. } | WaitingOn::Inspection => "ActionInFlight",
-        WaitingOn::EffectPending { .. } => "EffectPending",
-        WaitingOn::RelistPending { .. } => "RelistPending",
-        WaitingOn::Dependency { .. } => "DependencyNotReady",
-        WaitingOn::Image { .. } => "ImageNotPresent",
-        WaitingOn::Network => "NetworkNotPresent",
-        WaitingOn::Volume { .. } => "VolumeNotPresent",
-        WaitingOn::Probe => "ProbePending",
-        WaitingOn::MinimumRunTime { .. } => "MinimumRunTime",
-        WaitingOn::Unhealthy { .. } => "Unhealthy",
-        WaitingOn::Completion => "NotCompleted",
-        WaitingOn::RestartDelay { .. } => "RestartBackoff",
-        WaitingOn::Retry { failure, .. } if failure.needs_change() => "Failed",
-        WaitingOn::Retry { .. } => "RetryBackoff",
-        WaitingOn::Failed { .. } => "Failed",
-        WaitingOn::GaveUp { .. } => "GaveUp",
-        WaitingOn::Halted { .. } => "LoopHalted",
-        WaitingOn::NotRunnable { .. } => "NotRunnable",
-        WaitingOn::NoHealthcheck => "NoHealthcheck",
-        WaitingOn::RestartRateLimited { .. } => "RateLimited",
-        WaitingOn::TestLease { .. } => "TestLease",
-        WaitingOn::Held { .. } => "Held",
-        WaitingOn::RestartsDisabled => "NotRestarted",
-        WaitingOn::PortTaken { .. } => "PortTaken",
-        WaitingOn::PortsExhausted { .. } => "PortsExhausted",
-        WaitingOn::NameTaken { .. } => "NameTaken",
-        WaitingOn::StoppedExternally { .. } => "StoppedExternally",
-        WaitingOn::StabilityWindow { .. } => "StabilityWindow",
-        WaitingOn::SpecPending => "SpecPending",
-        WaitingOn::Preflight { .. } => "PreflightFailed",
-        WaitingOn::Obstacle { .. } => "ObstacleNotGone",
-        WaitingOn::Containers => "ContainersNotGone",
-        WaitingOn::Removal => "RemovalInProgress",
+        WaitReason::Engine { .. } => "EngineNotReady",
+        WaitReason::Breaker { .. } => "CircuitOpen",
+        WaitReason::RampUp { .. } => "RampUp",
+        WaitReason::Specs => "SpecsNotScanned",
+        WaitReason::Safe { .. } => "ModeSafe",
+        WaitReason::ControllerLease => "LeaseNotHeld",
+        WaitReason::LeaseHeldByOther { .. } => "LeaseHeldByOther",
+        WaitReason::Preflight { code: None, .. } => "PreflightPending",
+        WaitReason::InFlight { .. } | WaitReason::Inspection => "ActionInFlight",
+        WaitReason::EffectPending { .. } => "EffectPending",
+        WaitReason::RelistPending { .. } => "RelistPending",
+        WaitReason::Dependency { .. } => "DependencyNotReady",
+        WaitReason::Image { .. } => "ImageNotPresent",
+        WaitReason::Network => "NetworkNotPresent",
+        WaitReason::Volume { .. } => "VolumeNotPresent",
+        WaitReason::Probe => "ProbePending",
+        WaitReason::MinimumRunTime { .. } => "MinimumRunTime",
+        WaitReason::Unhealthy { .. } => "Unhealthy",
+        WaitReason::Completion => "NotCompleted",
+        WaitReason::RestartDelay { .. } => "RestartBackoff",
+        WaitReason::Retry { failure, .. } if failure.needs_change() => "Failed",
+        WaitReason::Retry { .. } => "RetryBackoff",
+        WaitReason::Failed { .. } => "Failed",
+        WaitReason::GaveUp { .. } => "GaveUp",
+        WaitReason::Halted { .. } => "LoopHalted",
+        WaitReason::NotRunnable { .. } => "NotRunnable",
+        WaitReason::NoHealthcheck => "NoHealthcheck",
+        WaitReason::RestartRateLimited { .. } => "RateLimited",
+        WaitReason::TestLease { .. } => "TestLease",
+        WaitReason::Held { .. } => "Held",
+        WaitReason::RestartsDisabled => "NotRestarted",
+        WaitReason::PortTaken { .. } => "PortTaken",
+        WaitReason::PortsExhausted { .. } => "PortsExhausted",
+        WaitReason::NameTaken { .. } => "NameTaken",
+        WaitReason::StoppedExternally { .. } => "StoppedExternally",
+        WaitReason::StabilityWindow { .. } => "StabilityWindow",
+        WaitReason::SpecPending => "SpecPending",
+        WaitReason::Preflight { .. } => "PreflightFailed",
+        WaitReason::Obstacle { .. } => "ObstacleNotGone",
+        WaitReason::Containers => "ContainersNotGone",
+        WaitReason::Removal => "RemovalInProgress",
     }
 }
 
-fn message(on: &WaitingOn) -> String {
+fn message(on: &WaitReason) -> String {
     match on {
-        WaitingOn::Engine { why } if why.is_empty() => "the first list of the engine".to_owned(),
-        WaitingOn::Engine { why } => format!("the engine, which does not answer: {why}"),
-        WaitingOn::Breaker { engine, until, why } => {
+        WaitReason::Engine { why } if why.is_empty() => "the first list of the engine".to_owned(),
+        WaitReason::Engine { why } => format!("the engine, which does not answer: {why}"),
+        WaitReason::Breaker { engine, until, why } => {
             let owner = if *engine { "the engine" } else { "this environment" };
             let cause = one_line(why);
             match until {
@@ -108,94 +108,96 @@ fn message(on: &WaitingOn) -> String {
                 None => format!("the test call of the half-open circuit breaker of {owner}"),
             }
         }
-        WaitingOn::RampUp { environment, .. } => {
+        WaitReason::RampUp { environment, .. } => {
             format!("`{environment}`, which runs first after the engine recovered")
         }
-        WaitingOn::Specs => "the first scan of the specs folder".to_owned(),
-        WaitingOn::Safe { why } => format!(
+        WaitReason::Specs => "the first scan of the specs folder".to_owned(),
+        WaitReason::Safe { why } => format!(
             "`argus resume`, because the controller is in mode `Safe`: {}",
             one_line(why)
         ),
-        WaitingOn::ControllerLease => "this controller's lease on the engine".to_owned(),
-        WaitingOn::LeaseHeldByOther {
+        WaitReason::ControllerLease => "this controller's lease on the engine".to_owned(),
+        WaitReason::LeaseHeldByOther {
             controller: holder, ..
         } => format!("{}, which owns it", controller(holder)),
-        WaitingOn::InFlight { verb } => action_message(*verb).to_owned(),
-        WaitingOn::Inspection => "the inspection of its container".to_owned(),
-        WaitingOn::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
-        WaitingOn::RelistPending { .. } => {
+        WaitReason::InFlight { verb } => action_message(*verb).to_owned(),
+        WaitReason::Inspection => "the inspection of its container".to_owned(),
+        WaitReason::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
+        WaitReason::RelistPending { .. } => {
             "the next full list, because the outcome of a call is unknown".to_owned()
         }
-        WaitingOn::Dependency { service, condition } => {
+        WaitReason::Dependency { service, condition } => {
             format!("`{service}` to {}", condition_verb(*condition))
         }
-        WaitingOn::Image { reference } => format!("image `{reference}`"),
-        WaitingOn::Network => "the network of the environment".to_owned(),
-        WaitingOn::Volume { name } => format!("volume `{name}`"),
-        WaitingOn::Probe => "its health check to succeed".to_owned(),
-        WaitingOn::MinimumRunTime { .. } => "its minimum run time, because it has no health check".to_owned(),
-        WaitingOn::Unhealthy { until } => match until {
+        WaitReason::Image { reference } => format!("image `{reference}`"),
+        WaitReason::Network => "the network of the environment".to_owned(),
+        WaitReason::Volume { name } => format!("volume `{name}`"),
+        WaitReason::Probe => "its health check to succeed".to_owned(),
+        WaitReason::MinimumRunTime { .. } => {
+            "its minimum run time, because it has no health check".to_owned()
+        }
+        WaitReason::Unhealthy { until } => match until {
             None => "its health check, which fails".to_owned(),
             Some(_) => "its restart delay, because its health check fails".to_owned(),
         },
-        WaitingOn::Completion => "its process to complete".to_owned(),
-        WaitingOn::RestartDelay { attempt, .. } => format!("its restart delay before restart {attempt}"),
-        WaitingOn::Retry { failure, .. } if failure.needs_change() => {
+        WaitReason::Completion => "its process to complete".to_owned(),
+        WaitReason::RestartDelay { attempt, .. } => format!("its restart delay before restart {attempt}"),
+        WaitReason::Retry { failure, .. } if failure.needs_change() => {
             format!("a change, because {}", failed_action(failure))
         }
-        WaitingOn::Retry { failure, .. } => {
+        WaitReason::Retry { failure, .. } => {
             let error = one_line(&failure.error.to_string());
             format!("the retry of `{}`, which failed: {error}", failure.verb)
         }
-        WaitingOn::Failed { failure } => {
+        WaitReason::Failed { failure } => {
             format!(
                 "a new revision or `argus retry`, because {}",
                 failed_action(failure)
             )
         }
-        WaitingOn::GaveUp { restarts } => {
+        WaitReason::GaveUp { restarts } => {
             format!("a new revision or `argus retry`, because Argus gave up after {restarts} restarts")
         }
-        WaitingOn::Halted { budgets } => {
+        WaitReason::Halted { budgets } => {
             format!(
                 "a new revision or `argus retry`, because it failed in the same way in {}",
                 in_budgets(*budgets)
             )
         }
-        WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),
-        WaitingOn::NoHealthcheck => {
+        WaitReason::NotRunnable { exit_code } => not_runnable(*exit_code),
+        WaitReason::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }
-        WaitingOn::RestartRateLimited { limit, .. } => {
+        WaitReason::RestartRateLimited { limit, .. } => {
             format!("the restart rate limit ({limit} per minute)")
         }
-        WaitingOn::TestLease { case, .. } => format!("the end of the test `{case}`"),
-        WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
-        WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
-        WaitingOn::RestartsDisabled => {
+        WaitReason::TestLease { case, .. } => format!("the end of the test `{case}`"),
+        WaitReason::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
+        WaitReason::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
+        WaitReason::RestartsDisabled => {
             "a new revision or `argus retry`, because its restart policy disables restarts".to_owned()
         }
-        WaitingOn::PortTaken { port, owner, .. } => format!("host port {port}, held by {owner}"),
-        WaitingOn::PortsExhausted { tried, .. } => {
+        WaitReason::PortTaken { port, owner, .. } => format!("host port {port}, held by {owner}"),
+        WaitReason::PortsExhausted { tried, .. } => {
             format!("a free host port: {tried} ports of the range were tried")
         }
-        WaitingOn::NameTaken {
+        WaitReason::NameTaken {
             name,
             conflicting_object: holder,
             ..
         } => format!("the name `{name}`, held by {holder}"),
-        WaitingOn::StoppedExternally { .. } => {
+        WaitReason::StoppedExternally { .. } => {
             "the grace period after it was stopped or paused externally".to_owned()
         }
-        WaitingOn::SpecPending => "a valid version of its file".to_owned(),
-        WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
-        WaitingOn::Preflight { code: None, why, .. } => why.clone(),
-        WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
-        WaitingOn::Obstacle { object, .. } => {
+        WaitReason::SpecPending => "a valid version of its file".to_owned(),
+        WaitReason::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
+        WaitReason::Preflight { code: None, why, .. } => why.clone(),
+        WaitReason::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
+        WaitReason::Obstacle { object, .. } => {
             format!("the removal of {object}, which nothing needs any more")
         }
-        WaitingOn::Containers => "its containers to be removed first".to_owned(),
-        WaitingOn::Removal => "the engine to finish its removal".to_owned(),
+        WaitReason::Containers => "its containers to be removed first".to_owned(),
+        WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
 }
 

@@ -24,7 +24,7 @@ use argus_core::state::PlannerState;
 use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 use argus_crds::error::Code;
 
 const NOW: Timestamp = Timestamp(1_000_000);
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// Wait of the service or the network of the new environment.
-    fn waits(&mut self) -> Vec<WaitingOn> {
+    fn waits(&mut self) -> Vec<WaitReason> {
         let (_, plans) = self.plan();
         let waits = plans[&env("shop")].waits.iter();
         waits.map(|wait| wait.on.clone()).collect()
@@ -174,8 +174,8 @@ impl World {
     }
 }
 
-fn is_obstacle(on: &WaitingOn, named: &str) -> bool {
-    matches!(on, WaitingOn::Obstacle { object, .. } if object.ends_with(&format!(" `{named}`")))
+fn is_obstacle(on: &WaitReason, named: &str) -> bool {
+    matches!(on, WaitReason::Obstacle { object, .. } if object.ends_with(&format!(" `{named}`")))
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn exhausted_pools_remove_unneeded_networks_before_an_error() {
     assert!(
         waits
             .iter()
-            .any(|on| matches!(on, WaitingOn::Retry { failure, .. } if matches!(failure.error, ActionError::PoolExhausted(_)))),
+            .any(|on| matches!(on, WaitReason::Retry { failure, .. } if matches!(failure.error, ActionError::PoolExhausted(_)))),
         "{waits:?}"
     );
 }
@@ -336,13 +336,13 @@ fn networks_of_removed_environments_go_when_pools_are_exhausted() {
     world.finish(&remove, &Err(ActionError::Rejected("no".to_owned())));
     let waits = world.waits();
     assert!(
-        waits.iter().any(|on| matches!(on, WaitingOn::Retry { .. })),
+        waits.iter().any(|on| matches!(on, WaitReason::Retry { .. })),
         "{waits:?}"
     );
 }
 
 /// Finishes the planned create of the network as exhausted, and returns the waits that follow.
-fn exhaust(world: &mut World) -> Vec<WaitingOn> {
+fn exhaust(world: &mut World) -> Vec<WaitReason> {
     let (steps, _) = world.plan();
     let is_create = |step: &&Step| matches!(step.action, Action::CreateNetwork { .. });
     let create = steps.iter().find(is_create).unwrap().clone();
@@ -351,9 +351,9 @@ fn exhaust(world: &mut World) -> Vec<WaitingOn> {
 }
 
 /// Attempts of the failed create of the network whose retry is waited for.
-fn retried(waits: &[WaitingOn]) -> Option<u32> {
+fn retried(waits: &[WaitReason]) -> Option<u32> {
     waits.iter().find_map(|on| match on {
-        WaitingOn::Retry { failure, .. } => {
+        WaitReason::Retry { failure, .. } => {
             matches!(failure.error, ActionError::PoolExhausted(_)).then_some(failure.attempts)
         }
         _ => None,
@@ -421,12 +421,12 @@ fn removals_by_other_clients_keep_the_failed_attempts() {
             world.store.apply(WatchEvent::Released(released));
         }
         let waits = world.waits();
-        let retry = waits.iter().find_map(WaitingOn::until);
+        let retry = waits.iter().find_map(WaitReason::until);
         assert_eq!(retry, Some(world.now + SECOND * 2), "{waits:?}");
         world.now = world.now + SECOND * 2;
     }
     // Without a removal, the retries are slow now.
     let waits = exhaust(&mut world);
-    let retry = waits.iter().find_map(WaitingOn::until);
+    let retry = waits.iter().find_map(WaitReason::until);
     assert!(retry > Some(world.now + SECOND * 50), "{waits:?}");
 }

@@ -1,12 +1,12 @@
 //! Sequences of probe replies and the resulting health statuses.
 
-use argus_core::desired::ProbeKind;
+use argus_core::desired::ProbeHandler;
 
 use super::*;
 
 fn probe() -> Probe {
     Probe {
-        kind: ProbeKind::Tcp { port: 80 },
+        kind: ProbeHandler::Tcp { port: 80 },
         interval: Duration::from_secs(10),
         timeout: Duration::from_secs(1),
         retries: 3,

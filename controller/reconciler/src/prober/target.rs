@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
+use argus_core::desired::{Accepted, Probe, ProbeHandler, Service};
 use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
 use argus_core::observed::{Container, ContainerState, Observed, Store};
@@ -47,15 +47,15 @@ pub(super) fn wanted(
         let service = desired.services.get(owner.service.as_ref()?)?;
         let mut probe = service.probe.clone()?;
         let port = match &mut probe.kind {
-            ProbeKind::Http { port, .. } | ProbeKind::Tcp { port } => Some(*port),
-            ProbeKind::Exec { command } => {
+            ProbeHandler::Http { port, .. } | ProbeHandler::Tcp { port } => Some(*port),
+            ProbeHandler::Exec { command } => {
                 let ports = ports
                     .entry(owner.environment.clone())
                     .or_insert_with_key(|env| published(store, env));
                 *command = port_references::rewrite_probe_command(command, desired, service, ports);
                 None
             }
-            ProbeKind::Docker => return None,
+            ProbeHandler::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
         // Without its network, the container cannot answer. Its probe starts again after the repair.

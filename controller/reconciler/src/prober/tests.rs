@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use argus_core::desired::{Probe, ProbeKind};
+use argus_core::desired::{Probe, ProbeHandler};
 use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{
@@ -103,18 +103,18 @@ async fn port_that_accepts_and_closes_is_a_failure() {
 
 #[test]
 fn request_of_a_probe_contains_no_secret() {
-    let command = |words: &[&str]| ProbeKind::Exec {
+    let command = |words: &[&str]| ProbeHandler::Exec {
         command: words.iter().map(ToString::to_string).collect(),
     };
     for (kind, expected) in [
         (
-            ProbeKind::Http {
+            ProbeHandler::Http {
                 path: "/healthz?token=x".to_owned(),
                 port: 8080,
             },
             "GET /healthz on :8080",
         ),
-        (ProbeKind::Tcp { port: 5432 }, "connect to :5432"),
+        (ProbeHandler::Tcp { port: 5432 }, "connect to :5432"),
         (command(&["pg_isready", "-U", "x"]), "exec pg_isready"),
         (command(&["curl -u x:y"]), "exec curl"),
     ] {
@@ -141,7 +141,7 @@ async fn silent_proxy_of_a_closed_port_is_a_refusal() {
         let (proxy, _server) = once(|stream| async move { drop(stream) }).await;
         let target = Target {
             probe: Probe {
-                kind: ProbeKind::Tcp { port: 80 },
+                kind: ProbeHandler::Tcp { port: 80 },
                 ..registry_probe()
             },
             started_at: None,
@@ -266,7 +266,7 @@ fn exec_probe_uses_the_actual_host_port() {
     let wanted = target::wanted(&registry.environments, &store, addresses);
     let kind = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
-    assert_eq!(*kind, ProbeKind::Exec { command });
+    assert_eq!(*kind, ProbeHandler::Exec { command });
 }
 
 #[test]

@@ -105,9 +105,9 @@ impl SpecLoader {
         &self.registry
     }
 
-    /// Reports whether no file waits for its second read.
-    pub fn is_debounced(&self) -> bool {
-        self.debounce.is_empty()
+    /// Reports whether a file waits for its second read.
+    pub fn has_unconfirmed_files(&self) -> bool {
+        !self.debounce.is_empty()
     }
 
     /// State to persist.

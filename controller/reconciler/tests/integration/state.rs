@@ -11,7 +11,7 @@ mod fixture;
 use argus_backend::sim::{Engine, FaultProfile};
 use argus_core::mode::Mode;
 use argus_core::outcome::ActionError;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 use argus_crds::incident::Incident;
 use argus_reconciler::{Command, CommandError};
 use fixture::{Fixture, SHOP, copied, env, incidents};
@@ -82,7 +82,7 @@ async fn lost_registry_and_a_broken_file_remove_nothing() {
         .until("the wait is reported", |snapshot| {
             let plan = snapshot.plans.get(&env("shop"));
             snapshot.is_complete()
-                && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::SpecPending))
+                && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitReason::SpecPending))
         })
         .await;
     assert!(!snapshot.specs.environments.contains_key(&env("shop")));
@@ -193,7 +193,7 @@ async fn unwritable_journal_stops_all_actions_and_is_reported() {
         plan.is_some_and(|plan| {
             plan.waits
                 .iter()
-                .any(|wait| matches!(wait.on, WaitingOn::Safe { .. }))
+                .any(|wait| matches!(wait.on, WaitReason::Safe { .. }))
         })
     })
     .await;

@@ -8,7 +8,7 @@ use argus_core::lease::{ControllerLease, Ownership};
 use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::ReconcileResult;
-use argus_core::wait::WaitingOn;
+use argus_core::wait::WaitReason;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::clock::{self};
@@ -121,7 +121,7 @@ fn remove_all(
         return Ok(Next::Done(()));
     }
     let mut waits = pass.plans.values().flat_map(|plan| &plan.waits);
-    let Some(failed) = waits.find(|wait| matches!(wait.on, WaitingOn::Failed { .. })) else {
+    let Some(failed) = waits.find(|wait| matches!(wait.on, WaitReason::Failed { .. })) else {
         return Ok(Next::Execute(Vec::new()));
     };
     let reason = argus_core::status::describe_wait(&failed.on).message;

@@ -6,7 +6,7 @@ use super::ServicePlanner;
 use crate::action::{Action, Cause};
 use crate::observed::{Container, Network};
 use crate::plan::{Decision, network};
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Detaches a running container from a network that Argus replaces. The engine removes a network only without such containers.
 pub(super) fn leave_defective_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
@@ -33,7 +33,7 @@ fn disconnect(network: &Network, container: &Container) -> Action {
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     let desired = &planner.accepted.desired;
     let Some(network) = network::find(planner.input, desired) else {
-        return Decision::Wait(WaitingOn::Network);
+        return Decision::Wait(WaitReason::Network);
     };
     let drift = |what: &str| {
         planner.input.cause(
@@ -45,7 +45,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
     };
     let detach = |what: &str| Decision::Do(disconnect(network, container), drift(what));
     if network::find_defect(planner.input, network, desired).is_some() {
-        return Decision::Wait(WaitingOn::Network);
+        return Decision::Wait(WaitReason::Network);
     }
     match container.networks.get(&network.name) {
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.

@@ -4,7 +4,7 @@ use super::{NAME_RETRY, ServicePlanner};
 use crate::labels;
 use crate::lease::Liveness;
 use crate::observed::Container;
-use crate::wait::{LeaseHolder, WaitingOn};
+use crate::wait::{LeaseHolder, WaitReason};
 
 impl ServicePlanner<'_> {
     /// True if this controller may replace the container. It adopts the container of a live controller, but never
@@ -15,13 +15,13 @@ impl ServicePlanner<'_> {
             || input.leases.can_take_over(input.env, controller, input.now)
     }
 
-    pub(super) fn wait_for_owner(&self, other: &Container) -> WaitingOn {
+    pub(super) fn wait_for_owner(&self, other: &Container) -> WaitReason {
         let controller = controller_of(other);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
             let (controller, until) = (LeaseHolder::of(lease, self.input.leases), None);
-            return WaitingOn::LeaseHeldByOther { controller, until };
+            return WaitReason::LeaseHeldByOther { controller, until };
         }
-        WaitingOn::NameTaken {
+        WaitReason::NameTaken {
             name: other.name.clone(),
             conflicting_object: format!("container {} of another controller ({controller})", other.name),
             until: self.input.now + NAME_RETRY,

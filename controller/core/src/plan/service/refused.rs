@@ -6,7 +6,7 @@ use crate::failed_run::FailedRun;
 use crate::observed::{Container, ContainerState};
 use crate::plan::Decision;
 use crate::state::RefusedCall;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Plans the evidence and then the removal of such a container; `None` without one.
 pub(super) fn replace_container(planner: &ServicePlanner<'_>) -> Option<Decision> {
@@ -27,8 +27,8 @@ pub(super) fn replace_container(planner: &ServicePlanner<'_>) -> Option<Decision
     }
     match planner.input.backoff_of(&planner.subject) {
         // The refused action itself is not repeated, so its delay does not matter.
-        Some(WaitingOn::Retry { failure, .. }) if failure.verb == call.verb => {}
-        Some(wait @ WaitingOn::Retry { .. }) => return Some(Decision::Wait(wait)),
+        Some(WaitReason::Retry { failure, .. }) if failure.verb == call.verb => {}
+        Some(wait @ WaitReason::Retry { .. }) => return Some(Decision::Wait(wait)),
         Some(_) | None => {}
     }
     let evidence = call.evidence_number.filter(|_| !call.has_evidence);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
 use crate::connectivity;
-use crate::desired::ProbeKind;
+use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::failed_run::FailureCause;
 use crate::observed::{Container, ContainerState};
@@ -14,7 +14,7 @@ use crate::probe::{self, ProbeStatus};
 use crate::state::ServiceHistory;
 use crate::state::restart::{self, RestartDecision as Restart};
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 /// Time for which an external stop or pause is left alone.
 const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
             // An unhealthy container is restarted before it receives its file.
             decision @ (Decision::Settled
-            | Decision::Wait(WaitingOn::Probe | WaitingOn::MinimumRunTime { .. })) => {
+            | Decision::Wait(WaitReason::Probe | WaitReason::MinimumRunTime { .. })) => {
                 let missing_file = missing_file(planner, container);
                 missing_file.map_or(decision, |action| Decision::Do(action, Cause::SpecChanged))
             }
@@ -50,7 +50,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
             ),
         },
         ContainerState::Exited => plan_ended(planner, container),
-        ContainerState::Removing | ContainerState::Dead => Decision::Wait(WaitingOn::Removal),
+        ContainerState::Removing | ContainerState::Dead => Decision::Wait(WaitReason::Removal),
     }
 }
 
@@ -68,9 +68,9 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     let last = service_history(planner)?.failures.last()?;
     let container = planner.input.observed.containers.get(&last.container)?;
     let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
-        Some(ProbeKind::Http { port, .. }) => (Some(*port), true),
-        Some(ProbeKind::Tcp { port }) => (Some(*port), false),
-        Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => (None, false),
+        Some(ProbeHandler::Http { port, .. }) => (Some(*port), true),
+        Some(ProbeHandler::Tcp { port }) => (Some(*port), false),
+        Some(ProbeHandler::Exec { .. } | ProbeHandler::Docker) | None => (None, false),
     };
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {
@@ -90,7 +90,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
 
 /// Applies the restart policy to the newest failure, if no run followed it. Returns the cause of the next run, or
 /// its wait reason.
-pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
+pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitReason> {
     let Some(history) = service_history(planner) else {
         return Ok(None);
     };
@@ -109,16 +109,16 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         .is_some_and(|last| last.seen() > planner.input.now);
     let start = |until: Timestamp, attempt| {
         if until > planner.input.now && !is_in_future {
-            return Err(WaitingOn::RestartDelay { until, attempt });
+            return Err(WaitReason::RestartDelay { until, attempt });
         }
         Ok(Some(Cause::Restart { attempt }))
     };
     match restart_decision(planner, history) {
         Restart::WhenDependenciesReady => Ok(Some(Cause::EngineRestart)),
-        Restart::Disabled => Err(WaitingOn::RestartsDisabled),
-        Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
-        Restart::Halted(budgets) => Err(WaitingOn::Halted { budgets }),
-        Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
+        Restart::Disabled => Err(WaitReason::RestartsDisabled),
+        Restart::GaveUp(restarts) => Err(WaitReason::GaveUp { restarts }),
+        Restart::Halted(budgets) => Err(WaitReason::Halted { budgets }),
+        Restart::NotRunnable(exit_code) => Err(WaitReason::NotRunnable { exit_code }),
         Restart::StartAt(until, attempt) => start(until, attempt),
         Restart::StartSlowly(failed_at, attempt) => {
             start(failed_at + planner.input.state.retries.slow_restart, attempt)
@@ -133,18 +133,18 @@ fn restart_decision(planner: &ServicePlanner<'_>, history: &ServiceHistory) -> R
 
 fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     if planner.service.one_shot {
-        return Decision::Wait(WaitingOn::Completion);
+        return Decision::Wait(WaitReason::Completion);
     }
     let (health, outages) = (planner.input.health, planner.input.outages);
     match probe::probe_status(planner.service.probe.as_ref(), container, health, outages) {
         None => min_run_time_end(planner, container).map_or(Decision::Settled, |until| {
-            Decision::Wait(WaitingOn::MinimumRunTime { until })
+            Decision::Wait(WaitReason::MinimumRunTime { until })
         }),
         Some(ProbeStatus::Healthy) => Decision::Settled,
         Some(ProbeStatus::Starting) if probe::is_never_probed(planner.service.probe.as_ref(), container) => {
-            Decision::Wait(WaitingOn::NoHealthcheck)
+            Decision::Wait(WaitReason::NoHealthcheck)
         }
-        Some(ProbeStatus::Starting) => Decision::Wait(WaitingOn::Probe),
+        Some(ProbeStatus::Starting) => Decision::Wait(WaitReason::Probe),
         Some(ProbeStatus::Unhealthy) => plan_unhealthy(planner, container),
     }
 }
@@ -178,11 +178,11 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
     let attempt = match next_run_cause(planner) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
         Ok(Some(_)) => 0,
-        Ok(None) | Err(WaitingOn::RestartsDisabled) => {
-            return Decision::Wait(WaitingOn::Unhealthy { until: None });
+        Ok(None) | Err(WaitReason::RestartsDisabled) => {
+            return Decision::Wait(WaitReason::Unhealthy { until: None });
         }
-        Err(WaitingOn::RestartDelay { until, .. }) => {
-            return Decision::Wait(WaitingOn::Unhealthy { until: Some(until) });
+        Err(WaitReason::RestartDelay { until, .. }) => {
+            return Decision::Wait(WaitReason::Unhealthy { until: Some(until) });
         }
         Err(wait) => return Decision::Wait(wait),
     };
@@ -195,7 +195,7 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
 
 fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     let Some(info) = &container.inspect else {
-        return Decision::Wait(WaitingOn::Inspection);
+        return Decision::Wait(WaitReason::Inspection);
     };
     if planner.service.one_shot && info.exit_code == 0 {
         return Decision::Settled;
@@ -242,7 +242,7 @@ fn is_image_retagged(planner: &ServicePlanner<'_>, container: &Container) -> boo
     last.is_some_and(|last| last.image_retagged && !last.followed_by_run && last.container == container.id)
 }
 
-fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {
     ready::check_start(planner.input, planner.service).and_then(|()| planner.check_binding())
 }
 
@@ -295,13 +295,13 @@ pub(super) fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a
     planner.input.history()?.services.get(&planner.service.name)
 }
 
-fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {
     let since = service_history(planner)
         .and_then(|history| history.stopped_externally_since)
         .unwrap_or(planner.input.now);
     let until = since + EXTERNAL_STOP_GRACE;
     if until > planner.input.now {
-        Err(WaitingOn::StoppedExternally { until })
+        Err(WaitReason::StoppedExternally { until })
     } else {
         Ok(())
     }

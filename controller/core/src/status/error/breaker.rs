@@ -11,7 +11,7 @@ use crate::state::BreakerRegistry;
 use crate::state::breaker::{Breaker, CircuitState, CountedFailure};
 use crate::status::StatusInput;
 use crate::time::Timestamp;
-use crate::wait::WaitingOn;
+use crate::wait::WaitReason;
 
 use super::{ErrorScope, call};
 
@@ -19,7 +19,7 @@ use super::{ErrorScope, call};
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let engine = waits.iter().find_map(|wait| match wait.on {
-        WaitingOn::Breaker { engine, .. } => Some(engine),
+        WaitReason::Breaker { engine, .. } => Some(engine),
         _ => None,
     })?;
     let breaker = if engine {
@@ -34,7 +34,7 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         .filter(|wait| {
             matches!(
                 wait.on,
-                WaitingOn::Breaker { .. } | WaitingOn::RelistPending { .. }
+                WaitReason::Breaker { .. } | WaitReason::RelistPending { .. }
             )
         })
         .map(|wait| wait.subject.to_string())
@@ -73,8 +73,8 @@ fn is_cleanup_pending(input: &StatusInput<'_>) -> bool {
         .values()
         .any(|container| created(container.state))
         || waits.iter().any(|wait| {
-            matches!(wait.on, WaitingOn::RelistPending { .. })
-                || (matches!(wait.on, WaitingOn::Breaker { .. })
+            matches!(wait.on, WaitReason::RelistPending { .. })
+                || (matches!(wait.on, WaitReason::Breaker { .. })
                     && matches!(
                         wait.subject,
                         Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. }

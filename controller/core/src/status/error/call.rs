@@ -4,7 +4,7 @@ use argus_crds::error::Call;
 use serde_json::{Map, json};
 
 use super::failed_run;
-use crate::desired::{Probe, ProbeKind, Service};
+use crate::desired::{Probe, ProbeHandler, Service};
 use crate::failed_run::FailedRun;
 use crate::state::breaker::Breaker;
 
@@ -29,19 +29,19 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
 /// A failed probe: the last one of its retries.
 pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
     let arguments = match &probe.kind {
-        ProbeKind::Http { path, port } => {
+        ProbeHandler::Http { path, port } => {
             // A query may contain secrets.
             json!({ "kind": "http", "path": path.split('?').next(), "port": port })
         }
-        ProbeKind::Tcp { port } => json!({ "kind": "tcp", "port": port }),
+        ProbeHandler::Tcp { port } => json!({ "kind": "tcp", "port": port }),
         // Arguments may contain secrets, and some specs write command and arguments as one text.
-        ProbeKind::Exec { command } => {
+        ProbeHandler::Exec { command } => {
             let program = command
                 .first()
                 .filter(|program| !program.contains(char::is_whitespace));
             json!({ "kind": "exec", "program": program })
         }
-        ProbeKind::Docker => json!({ "kind": "docker" }),
+        ProbeHandler::Docker => json!({ "kind": "docker" }),
     };
     Call::new("probe", Call::arguments(arguments))
         .within(Some(probe.timeout))

@@ -3,7 +3,7 @@
 use argus_crds::error::{Code, StructuredError};
 
 use crate::status::StatusInput;
-use crate::wait::{Wait, WaitingOn};
+use crate::wait::{Wait, WaitReason};
 
 /// Reported errors of removals that are tried again now. They stay until the attempt ends.
 pub(super) fn retried_errors(input: &StatusInput<'_>, errors: &[StructuredError]) -> Vec<StructuredError> {
@@ -12,9 +12,9 @@ pub(super) fn retried_errors(input: &StatusInput<'_>, errors: &[StructuredError]
         wait.subject.orphan_id().is_some()
             && matches!(
                 wait.on,
-                WaitingOn::InFlight { .. }
-                    | WaitingOn::EffectPending { .. }
-                    | WaitingOn::RelistPending { .. }
+                WaitReason::InFlight { .. }
+                    | WaitReason::EffectPending { .. }
+                    | WaitReason::RelistPending { .. }
             )
     };
     let Some(previous) = input.previous.filter(|_| waits.iter().any(is_tried)) else {

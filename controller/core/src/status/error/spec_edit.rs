@@ -9,7 +9,7 @@ use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::misspelled_hosts;
-use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, ProbeKind, Service};
+use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, ProbeHandler, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::ident::{Protocol, ResourceName, ServiceName};
 use crate::observed::Volume;
@@ -164,9 +164,9 @@ impl EditContext<'_> {
         }
         let evidence = failed_run.evidence.as_ref()?;
         let (path, port) = match &probe.kind {
-            ProbeKind::Http { path, port } => (Some(path.as_str()), *port),
-            ProbeKind::Tcp { port } => (None, *port),
-            ProbeKind::Exec { .. } | ProbeKind::Docker => return None,
+            ProbeHandler::Http { path, port } => (Some(path.as_str()), *port),
+            ProbeHandler::Tcp { port } => (None, *port),
+            ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
             Some([]) => {

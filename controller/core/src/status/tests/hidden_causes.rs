@@ -71,7 +71,7 @@ fn missing_program_is_named_in_the_command() {
     };
     first(&error_of_wait(
         failing_in(&text, not_runnable),
-        WaitingOn::NotRunnable { exit_code: 127 },
+        WaitReason::NotRunnable { exit_code: 127 },
     ));
     let reason = "exec: \"htpd\": executable file not found in $PATH: unknown";
     let failure = Shop::failure(
@@ -80,7 +80,7 @@ fn missing_program_is_named_in_the_command() {
     );
     first(&error_of_wait(
         failing_in(&text, |_| {}),
-        WaitingOn::Failed { failure },
+        WaitReason::Failed { failure },
     ));
     // The program of the image itself is not in the file.
     let error = error_of(failing(wrapped("sh: other: not found")));
@@ -230,7 +230,7 @@ fn interrupted_build_is_first_waited_for() {
     let until = NOW + Duration::from_secs(5);
     let error = error_of_wait(
         failing(|_| {}),
-        WaitingOn::Retry {
+        WaitReason::Retry {
             failure: interrupted,
             until,
         },
@@ -240,7 +240,7 @@ fn interrupted_build_is_first_waited_for() {
         message: "returned a non-zero code: 1".to_owned(),
         log: String::new(),
     });
-    let error = error_of_wait(failing(|_| {}), WaitingOn::Failed { failure: failed });
+    let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure: failed });
     assert_eq!(error.suggested_actions[0], ActionId::FixBuild, "{error:#?}");
 }
 
@@ -249,7 +249,7 @@ fn open_breaker_of_a_live_engine_restarts_no_engine() {
     let first = |reachable: bool| {
         let mut shop = Shop::ready();
         shop.reachable = reachable;
-        let on = WaitingOn::Breaker {
+        let on = WaitReason::Breaker {
             until: Some(NOW),
             engine: true,
             why: "refused".to_owned(),

@@ -180,7 +180,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
     accepted.desired.notes = lines.to_vec();
     let text = lines[..9].join("; ");
     let failure = Shop::failure(ActionKind::CreateContainer, ActionError::Rejected(text.clone()));
-    shop.add_wait("db", WaitingOn::Failed { failure });
+    shop.add_wait("db", WaitReason::Failed { failure });
     let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
     failed_run.evidence = Some(crate::outcome::Evidence {
@@ -191,7 +191,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
     });
     let web = shop.history.services.entry(name("web")).or_default();
     web.failures.push(failed_run);
-    shop.add_wait("web", WaitingOn::GaveUp { restarts: 1 });
+    shop.add_wait("web", WaitReason::GaveUp { restarts: 1 });
     let image = desired.services["web"].image.key();
     shop.progress
         .insert(Subject::Image { key: image.clone() }, text.clone().into());

@@ -57,10 +57,10 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
 /// Error of `web` after its last run.
 pub(super) fn error_of(shop: Shop) -> StructuredError {
     let until = NOW + Duration::from_secs(60);
-    error_of_wait(shop, WaitingOn::RestartDelay { until, attempt: 1 })
+    error_of_wait(shop, WaitReason::RestartDelay { until, attempt: 1 })
 }
 
-pub(super) fn error_of_wait(mut shop: Shop, on: WaitingOn) -> StructuredError {
+pub(super) fn error_of_wait(mut shop: Shop, on: WaitReason) -> StructuredError {
     shop.add_wait("web", on);
     let status = shop.status();
     let row = status.services.iter().find(|row| row.name == "web").unwrap();
@@ -281,7 +281,7 @@ fn foreign_holder_of_a_name_suggests_another_name() {
         at: NOW - Duration::from_secs(seconds),
         error: "name is held by c9".to_owned(),
     };
-    let on = WaitingOn::NameTaken {
+    let on = WaitReason::NameTaken {
         name: "shop-web".to_owned(),
         conflicting_object: "container `shop-web` (nginx)".to_owned(),
         until: NOW,
@@ -309,7 +309,7 @@ fn foreign_holder_of_a_name_suggests_another_name() {
 #[test]
 fn holder_of_a_strict_port_suggests_the_strategy_auto() {
     let text = format!("resilience: {{ network: {{ portConflictStrategy: fail }} }}\n{SPEC}");
-    let on = WaitingOn::PortTaken {
+    let on = WaitReason::PortTaken {
         port: tcp(8080),
         owner: PortOwner::Process {
             pid: 7,
@@ -342,7 +342,7 @@ fn error_of_a_hold_names_its_holder_first() {
         command: Some("COMMAND".to_owned()),
     });
     let why = "debugging".to_owned();
-    let error = error_of_wait(shop, WaitingOn::Held { until, why });
+    let error = error_of_wait(shop, WaitReason::Held { until, why });
     assert_eq!(error.correlation_id.as_deref(), Some("COMMAND"), "{error:#?}");
     assert_eq!(error.suggested_actions[0], ActionId::ContactHolder, "{error:#?}");
     assert!(error.message.contains("by `ann` until 2026"), "{error:#?}");
@@ -427,7 +427,7 @@ fn similar_image_of_the_engine_is_suggested() {
         ActionError::AuthRequired("denied".to_owned()),
     ] {
         let failure = Shop::failure(ActionKind::PullImage, error.with_similar("web:1.0"));
-        let error = error_of_wait(failing(|_| {}), WaitingOn::Failed { failure });
+        let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure });
         assert_first(&error, "services.web.image", 8, Some("web:1"), Some("web:1.0"));
     }
 }
@@ -460,7 +460,7 @@ fn missing_file_of_a_mount_suggests_the_similar_one() {
         ActionKind::CreateContainer,
         missing("/p/conf/ap.yaml").with_similar("app.yaml"),
     );
-    let error = error_of_wait(shop, WaitingOn::Failed { failure });
+    let error = error_of_wait(shop, WaitReason::Failed { failure });
     assert_first(
         &error,
         "services.web.container.volumes[1]",
@@ -501,7 +501,7 @@ fn error_names_the_action_and_the_place_that_caused_it() {
         ActionKind::CreateContainer,
         ActionError::StartFailed("no".to_owned()),
     );
-    shop.add_wait("web", WaitingOn::Failed { failure });
+    shop.add_wait("web", WaitReason::Failed { failure });
     let error = shop.status().errors[0].clone();
     assert_eq!(
         (
