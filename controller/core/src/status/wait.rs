@@ -150,19 +150,15 @@ fn message(on: &WaitReason) -> String {
             format!("the retry of `{}`, which failed: {error}", failure.verb)
         }
         WaitReason::Failed { failure } => {
-            format!(
-                "a new revision or `argus retry`, because {}",
-                failed_action(failure)
-            )
+            let cause = failed_action(failure);
+            format!("a new revision or `argus retry`, because {cause}")
         }
         WaitReason::GaveUp { restarts } => {
             format!("a new revision or `argus retry`, because Argus gave up after {restarts} restarts")
         }
         WaitReason::Halted { budgets } => {
-            format!(
-                "a new revision or `argus retry`, because it failed in the same way in {}",
-                in_budgets(*budgets)
-            )
+            let budgets = in_budgets(*budgets);
+            format!("a new revision or `argus retry`, because it failed in the same way in {budgets}")
         }
         WaitReason::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitReason::NoHealthcheck => {
