@@ -360,6 +360,8 @@ macro_rules! words {
     )+};
 }
 
+use words;
+
 words! {
     #[doc = "State of an environment in one word."]
     Phase "PascalCase" { Pending, Progressing, Ready, Degraded, Failed, Held, Terminating }

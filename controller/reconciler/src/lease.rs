@@ -256,14 +256,7 @@ impl<B: Backend> LeaseTask<B> {
         let Some((_, claimed)) = &self.last_renewal else {
             return true;
         };
-        let store = self.inputs.stores.borrow();
-        let owned = store
-            .environments()
-            .iter()
-            .filter(|(_, seen)| self.has_objects_in(seen));
-        let desired = self.inputs.desired.borrow();
-        let mut all = desired.keys().chain(owned.map(|(env, _)| env));
-        all.any(|env| !claimed.contains(env))
+        self.wanted().iter().any(|env| !claimed.contains(env))
     }
 
     /// Volumes do not count: they remain after their environment.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::words;
 use crate::error::Code;
 
 /// Version of the format of the report.
@@ -79,28 +80,13 @@ pub struct PreflightCheck {
     pub details: Option<Value>,
 }
 
-macro_rules! words {
-    ($(#[doc = $doc:literal] $name:ident { $first:ident $(, $rest:ident)* })+) => {$(
-        #[doc = $doc]
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "camelCase")]
-        #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
-        pub enum $name { #[default] $first $(, $rest)* }
-
-        impl $name {
-            /// All values in their order.
-            pub const ALL: &[Self] = &[Self::$first $(, Self::$rest)*];
-        }
-    )+};
-}
-
 words! {
     #[doc = "Name of a preflight check."]
-    CheckName { Engine, Api, Disk, Orphans, Ports, Networks, Images, Journal, Clock }
+    CheckName "camelCase" { Engine, Api, Disk, Orphans, Ports, Networks, Images, Journal, Clock }
     #[doc = "Worst result of a preflight report."]
-    PreflightOverall { Healthy, Degraded, Unhealthy }
+    PreflightOverall "camelCase" { Healthy, Degraded, Unhealthy }
     #[doc = "Result of a preflight check. A check that could not run is `skipped`, never `pass`."]
-    CheckResult { Skipped, Pass, Warn, Fail }
+    CheckResult "camelCase" { Skipped, Pass, Warn, Fail }
 }
 
 impl CheckName {
