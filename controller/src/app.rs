@@ -11,7 +11,7 @@ use argus_reconciler::clock::{self};
 use argus_reconciler::lock::LOCK_TASK;
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
-use argus_reconciler::{Controller, Snapshot, TaskDied};
+use argus_reconciler::{Controller, Running, Snapshot, TaskDied};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,25 +21,75 @@ use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
 use crate::exit::state_failure;
 use crate::exit::{Exit, Failure, format_chain};
 use crate::http::{self, Guard};
-use crate::live::{self, screen::LiveBlock};
+use crate::live::{self, View, screen::LiveBlock};
 use crate::metrics::Metrics;
 use crate::output;
 use crate::service_manager;
 use crate::settings::Settings;
 use crate::view::{About, StatusBuilder, Statuses};
 
+/// A controller in this process with its interfaces.
+pub(crate) struct App {
+    client: ControllerClient,
+    statuses: watch::Receiver<Arc<Statuses>>,
+    running: Running,
+    endpoint: String,
+}
+
+impl App {
+    /// Returns a client of the controller.
+    pub(crate) fn client(&self) -> ControllerClient {
+        self.client.clone()
+    }
+
+    /// Returns the token that stops the controller.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.running.stop_token()
+    }
+
+    /// Waits until the controller has stopped.
+    pub(crate) async fn ended(self) -> Result<(), Failure> {
+        // A client keeps the command channel open.
+        drop(self.client);
+        let ended = self.running.ended().await;
+        ended.map_err(|task_died| controller_failure(&task_died))
+    }
+}
+
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
     let mut signals = Signals::subscribe()
         .map_err(|error| Failure::operation_failed("cannot subscribe to signals", &error))?;
-    let endpoint = find_endpoint(&settings)?;
-    let opened = open(&settings, &endpoint);
-    let controller = tokio::select! {
+    let place = settings.specs.display().to_string();
+    let app = tokio::select! {
         biased;
-        opened = opened => opened?,
+        started = start(settings) => started?,
         // A disk that does not answer blocks the start, and nothing is in flight yet.
         () = signals.received() => return Ok(Exit::Done),
     };
+    let note = format!(
+        "watching `{place}`, engine {}; ctrl-c stops, containers keep running",
+        app.endpoint
+    );
+    if screen.is_none() {
+        output::print_note(&note);
+    }
+    let view = View::new(screen, note);
+    let show = live::show(app.statuses.clone(), view);
+    app.running
+        .supervisor()
+        .spawn_once("show", Importance::Useful, show);
+    let stop = app.stop_token();
+    tokio::select! {
+        ended = app.ended() => ended.map(|()| Exit::Done),
+        () = signals.wait_for_second(stop) => Ok(Exit::Interrupted),
+    }
+}
+
+/// Starts a controller and its interfaces.
+pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
+    let endpoint = find_endpoint(&settings)?;
+    let controller = open(&settings, &endpoint).await?;
     let docker = connect_endpoint(&settings, endpoint);
     let endpoint = docker.endpoint();
     let state = controller.state().clone();
@@ -101,20 +151,13 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
         Importance::Useful,
         service_manager::report(handle.snapshots(), statuses.clone(), stop.clone()),
     );
-    let place = settings.specs.display();
-    let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
-    if screen.is_none() {
-        output::print_note(&note);
-    }
-    supervisor.spawn_once("show", Importance::Useful, live::show(statuses, screen, note));
     drop(handle);
-    tokio::select! {
-        ended = running.ended() => match ended {
-            Ok(()) => Ok(Exit::Done),
-            Err(task_died) => Err(controller_failure(&task_died)),
-        },
-        () = signals.wait_for_second(stop) => Ok(Exit::Interrupted),
-    }
+    Ok(App {
+        client,
+        statuses,
+        running,
+        endpoint,
+    })
 }
 
 /// Opens the state directory on another thread, because a read can hang.

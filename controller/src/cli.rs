@@ -54,6 +54,7 @@ pub(crate) mod target;
 pub(crate) mod test;
 mod test_run;
 mod top;
+mod up;
 mod usage;
 pub(crate) mod validate;
 pub(crate) mod wait;
@@ -96,6 +97,8 @@ macro_rules! commands {
 commands! {
     /// Run a controller that creates, repairs and updates environments
     Run(run::Run),
+    /// Create the environment of one file, and remove it at the end
+    Up(up::Up),
     /// Write a first spec file from a compose file or a Dockerfile
     Init(init::Init),
     /// Check spec files and report all errors

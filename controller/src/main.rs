@@ -3,7 +3,7 @@
 //! - [`api`] defines each operation once. HTTP, `OpenAPI` and MCP derive from it, and commands print its outputs. To add one, start there.
 //! - [`cli`] defines the subcommands: arguments and rendering. [`output`], [`table`] and [`status_text`] format what they print.
 //! - [`app`] runs a controller: it composes the engine client, the reconciler, HTTP (which also serves MCP) and output.
-//!   [`controller_start`] starts one for a single command. [`engine`] connects to the engine, [`service_manager`] notifies systemd.
+//!   [`session`] runs one for the environment of a command, [`controller_start`] one for the selftest. [`engine`] connects to the engine, [`service_manager`] notifies systemd.
 //! - [`client`] lets operations and commands use a controller in this process or over its socket. Commands return a
 //!   [`command_reply`]; [`breaker_reset`] waits for the effect of a reset.
 //! - [`http`] and [`mcp`] serve the operations. [`metrics`] feeds Prometheus.
@@ -50,6 +50,7 @@ mod run_summary;
 mod runtime;
 mod selftest;
 mod service_manager;
+mod session;
 mod settings;
 mod spec_files;
 mod status;

@@ -25,7 +25,7 @@ use report::{Outcome, Report, SuiteResult};
 use runner::{Ended, Runner};
 use selection::Selection;
 
-pub(crate) use runner::AttemptSettings;
+pub(crate) use runner::{AttemptSettings, Confirm};
 pub(crate) use suite_output::{OutputSettings, Progress};
 
 /// Reason of suites and cases that a signal prevented.

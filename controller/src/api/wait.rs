@@ -1,6 +1,7 @@
 //! Waits until environments or services are ready or gone, with progress.
 
 pub(crate) mod goal;
+pub(crate) mod removal;
 pub(crate) mod target_status;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ pub(crate) struct Run {
     /// Spec file or folder to watch [default: the specs folder]
     path: Option<PathBuf>,
     #[command(flatten)]
-    specs: SpecOptions,
+    pub(super) specs: SpecOptions,
     #[command(flatten)]
     times: TimeOptions,
     /// HTTP address, or a port on loopback, or `off` [default: 127.0.0.1:9470]

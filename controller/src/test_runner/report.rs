@@ -1,5 +1,6 @@
 //! Results of test suites: suites, their attempts, and the origins of failures.
 
+mod command;
 mod final_case;
 mod folder;
 mod junit;

@@ -29,6 +29,8 @@ pub(crate) enum Progress {
     Cases,
     /// One line per suite, and the complete output of failed suites.
     Suites,
+    /// Nothing but the output of a command.
+    Silent,
 }
 
 impl Progress {
@@ -111,6 +113,9 @@ impl<'a> SuiteOutput<'a> {
 /// Prints the result of a suite.
 pub(super) fn print_outcome(outcome: &Outcome, settings: &OutputSettings) {
     let text = format_outcome(outcome);
+    if settings.progress == Progress::Silent {
+        return;
+    }
     if settings.is_for_programs {
         output::print_note(text.trim_end());
     } else {

@@ -15,4 +15,5 @@ mod retry_settings;
 mod selftest;
 mod status_files;
 mod suites;
+mod up;
 mod yaml_suites;

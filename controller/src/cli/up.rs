@@ -1,0 +1,134 @@
+//! `argus up`: creates the environment of one file, and removes it at the end.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use argus_reconciler::shutdown::Signals;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::{Exit, Failure};
+use crate::live::View;
+use crate::live::screen::LiveBlock;
+use crate::output;
+use crate::runtime;
+use crate::session::{Session, SpecChoice, start_in_background};
+use crate::settings::{Options, Settings, SpecOptions};
+use crate::telemetry;
+use crate::test_runner::selection::Selection;
+use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
+
+mod arguments;
+
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Spec file, or a folder with one [default: e2e.yaml, else the specs folder]
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    specs: SpecOptions,
+    /// Return when the environment is ready; its controller runs in the background
+    #[arg(short, long, conflicts_with = "command")]
+    detach: bool,
+    /// Keep the environment at the end
+    #[arg(long)]
+    keep: bool,
+    /// Maximum time until the environment is ready
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
+    timeout: Duration,
+    /// Maximum duration of COMMAND
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::settings::parse_duration)]
+    ttl: Duration,
+    /// Name of the holder of the test lease, shown to other users
+    #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
+    holder: Option<String>,
+    /// Command to run as a test, with the addresses of the services as variables
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Up {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let mut settings = Settings::resolve(options, &self.specs)?;
+        let spec = SpecChoice::read(&settings, self.path.clone())?;
+        settings.specs.clone_from(&spec.file);
+        let screen = LiveBlock::for_terminal();
+        // The table and the lines show progress already.
+        telemetry::start(settings.log_format, "warn", screen.as_ref());
+        runtime::block_on(async {
+            let signals = Signals::subscribe()
+                .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
+            let stop = CancellationToken::new();
+            if self.detach {
+                let arguments = arguments::controller_arguments(options, &self.specs, &spec.file);
+                start_in_background(&settings, &spec.file, arguments).await?;
+            }
+            let end = match (self.detach, self.keep) {
+                (true, _) => "ctrl-c ends the wait",
+                (false, true) => "ctrl-c stops, containers keep running",
+                (false, false) => "ctrl-c removes the environment",
+            };
+            let mut view = View::new(screen, format!("`{}`; {end}", spec.file.display()));
+            let keep = self.keep || self.detach;
+            let work = Session::run(&settings, &spec, keep, &stop, async |session: &Session| {
+                self.work(session, &mut view, &stop).await
+            });
+            let ended = tokio::select! {
+                ended = work => ended,
+                () = signals.wait_for_second(stop.clone()) => Ok(None),
+            };
+            Ok(ended?.unwrap_or(Exit::Interrupted))
+        })
+    }
+
+    async fn work(
+        &self,
+        session: &Session,
+        view: &mut View,
+        stop: &CancellationToken,
+    ) -> Result<Exit, Failure> {
+        let converged = session.converge(self.timeout, view, stop).await;
+        if self.detach || !self.command.is_empty() || converged.is_err() {
+            view.clear();
+        }
+        let Some(ready) = converged? else {
+            return Ok(Exit::Interrupted);
+        };
+        if self.detach {
+            output::print(&format!(
+                "{} {}\n",
+                ready.environment,
+                output::format_phase(ready.phase)
+            ))?;
+            return Ok(Exit::Done);
+        }
+        if !self.command.is_empty() {
+            return self.run_command(session, stop).await;
+        }
+        tokio::select! {
+            shown = session.show_until_gone(view) => shown?,
+            () = stop.cancelled() => {}
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn run_command(&self, session: &Session, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let selection = Selection {
+            command: self.command.clone(),
+            ..Selection::default()
+        };
+        let settings = AttemptSettings {
+            timeout: self.timeout,
+            ttl: self.ttl,
+            holder: self.holder.clone(),
+            confirm: Confirm::Off,
+        };
+        let output = OutputSettings {
+            progress: Progress::Silent,
+            is_for_programs: false,
+            folder: None,
+        };
+        let env = &session.environment;
+        let ran = run_suites(&session.client, env, &selection, &settings, &output, stop);
+        ran.await?.command_exit()
+    }
+}

@@ -1,0 +1,286 @@
+//! The environment of one file for the duration of a command: with the running controller, else with a controller in this
+//! process.
+
+mod background;
+mod hand_over;
+
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use argus_crds::diagnostic::{self, Diagnostic};
+use argus_crds::error::{Code, Reason, StructuredError};
+use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_reconciler::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Context;
+use crate::api::target::Target;
+use crate::api::validate::report::{check_paths, is_rejected};
+use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::api::wait::removal::remove_environments;
+use crate::api::wait::target_status::TargetStatus;
+use crate::app;
+use crate::blocking_io;
+use crate::client::ControllerClient;
+use crate::exit::{Exit, Failure};
+use crate::live::View;
+use crate::output;
+use crate::settings::Settings;
+use crate::status;
+use crate::view::Statuses;
+
+pub(crate) use background::start_in_background;
+
+/// Maximum time of the removal at the end.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Spec file of a folder without a setting.
+const DEFAULT_FILE: &str = "./e2e.yaml";
+
+/// An accepted spec file and its environment.
+#[derive(Debug, Clone)]
+pub(crate) struct SpecChoice {
+    pub(crate) file: PathBuf,
+    pub(crate) environment: String,
+}
+
+impl SpecChoice {
+    /// Reads the file of a command: `path`, else the one of the settings, else `e2e.yaml`. A folder must contain exactly one.
+    pub(crate) fn read(settings: &Settings, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let is_default = !settings.specs_given && Path::new(DEFAULT_FILE).exists();
+        let default = || {
+            if is_default {
+                DEFAULT_FILE.into()
+            } else {
+                settings.specs.clone()
+            }
+        };
+        let path = path.unwrap_or_else(default);
+        let mut notes = Vec::new();
+        let mut files = if path.exists() {
+            check_paths(settings, std::slice::from_ref(&path), &mut notes)?
+        } else {
+            Vec::new()
+        };
+        for note in notes {
+            output::print_note(&format!("note: {note}"));
+        }
+        let Some(file) = files.pop() else {
+            let message = format!("`{}` is not a spec file and contains none", path.display());
+            return Err(Failure::with_reason(Reason::NotFound, message)
+                .with_exit(Exit::Usage)
+                .with_hint("pass an existing spec file, or write a first one with `argus init`"));
+        };
+        if !files.is_empty() {
+            let all = files
+                .iter()
+                .chain([&file])
+                .map(|file| file.path.display().to_string());
+            let message = format!("`{}` contains {} spec files", path.display(), files.len() + 1);
+            let hint = format!("pass one of them: {}", all.collect::<Vec<_>>().join(", "));
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+        let name = file.path.display().to_string();
+        if !file.diagnostics.is_empty() {
+            output::print_note(&diagnostic::render(&name, &file.text, &file.diagnostics));
+        }
+        match &file.desired {
+            Some(desired) if !is_rejected(&file) => Ok(Self {
+                environment: desired.env.to_string(),
+                file: file.path,
+            }),
+            _ => {
+                let mistakes = file.diagnostics.iter().filter(|it| it.is_error()).collect();
+                Err(rejection(&name, &mistakes))
+            }
+        }
+    }
+}
+
+fn rejection(name: &str, mistakes: &Vec<&Diagnostic>) -> Failure {
+    let count = output::format_count(mistakes.len(), "error");
+    let line = mistakes
+        .iter()
+        .filter_map(|it| it.location)
+        .map(|at| at.line)
+        .min();
+    let error = StructuredError::new(Code::SpecInvalid, format!("`{name}` is rejected: {count}"))
+        .details(serde_json::json!({ "diagnostics": mistakes }))
+        .spec(name.to_owned(), line);
+    // The diagnostics are printed already.
+    Failure::new(error.suggest(&[]))
+}
+
+/// An environment with a controller.
+pub(crate) struct Session {
+    pub(crate) client: ControllerClient,
+    pub(crate) environment: String,
+    /// Link in the specs folder of a running controller, which this session uses.
+    link: Option<PathBuf>,
+}
+
+impl Session {
+    /// Runs `work` with a controller that knows the file. Then removes the environment unless `keep`, and stops the controller
+    /// that it started. `None` if stopped before the controller runs.
+    pub(crate) async fn run<T>(
+        settings: &Settings,
+        spec: &SpecChoice,
+        keep: bool,
+        stop: &CancellationToken,
+        work: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let remote = ControllerClient::remote(settings.clone());
+        let environment = spec.environment.clone();
+        if remote.missing_controller().await?.is_none() {
+            let link = remote.run_blocking({
+                let spec = spec.clone();
+                move |client| hand_over::hand_over(client, &spec)
+            });
+            let session = Self {
+                link: link.await?,
+                client: remote,
+                environment,
+            };
+            let result = work(&session).await;
+            return session.end(keep, result).await.map(Some);
+        }
+        let (state, env) = (remote.state().clone(), environment.clone());
+        blocking_io::read(move || refuse_other_environments(&state, &env)).await?;
+        let own = Settings {
+            specs: spec.file.clone(),
+            listen: None,
+            ..settings.clone()
+        };
+        let app = tokio::select! {
+            biased;
+            started = app::start(own) => started?,
+            () = stop.cancelled() => return Ok(None),
+        };
+        let session = Self {
+            client: app.client(),
+            environment,
+            link: None,
+        };
+        let stop_controller = app.stop_token();
+        let mut ended = pin!(app.ended());
+        let work = async {
+            let result = work(&session).await;
+            session.end(keep, result).await
+        };
+        let result = tokio::select! {
+            result = work => result,
+            ended = &mut ended => {
+                ended?;
+                let message = "the controller of this command stopped";
+                return Err(Failure::with_reason(Reason::NotRunning, message).with_exit(Exit::Unexpected));
+            }
+        };
+        drop(session);
+        stop_controller.cancel();
+        let stopped = ended.await;
+        result.and_then(|value| stopped.map(|()| Some(value)))
+    }
+
+    /// Waits until the environment is Ready with the content of the file. `None` if stopped.
+    pub(crate) async fn converge(
+        &self,
+        timeout: Duration,
+        view: &mut View,
+        stop: &CancellationToken,
+    ) -> Result<Option<EnvironmentStatus>, Failure> {
+        let converged = async {
+            // The sync makes earlier edits effective.
+            self.client.send(Command::Sync).await?;
+            let names = [self.environment.clone()];
+            let known = self.client.select_statuses(Some(&names)).await?.pop();
+            if known.is_none_or(|(_, status)| status.is_none_or(|it| it.phase != Phase::Ready)) {
+                let environment = status::parse_environment(&self.environment)?;
+                // Restores a removed environment. A rejected file is reported by the wait.
+                drop(
+                    self.client
+                        .send(Command::Retry {
+                            environment,
+                            service: None,
+                        })
+                        .await,
+                );
+            }
+            let reached = self.wait(WaitGoal::Ready, timeout, view).await?;
+            Ok(reached.into_iter().find_map(|seen| seen.status))
+        };
+        tokio::select! {
+            converged = converged => converged,
+            () = stop.cancelled() => Ok(None),
+        }
+    }
+
+    /// Shows the environment until it is removed.
+    pub(crate) async fn show_until_gone(&self, view: &mut View) -> Result<(), Failure> {
+        const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3_600);
+        self.wait(WaitGoal::Gone, NO_LIMIT, view).await.map(drop)
+    }
+
+    async fn wait(
+        &self,
+        goal: WaitGoal,
+        timeout: Duration,
+        view: &mut View,
+    ) -> Result<Vec<TargetStatus>, Failure> {
+        let targets = [Target::environment(&self.environment)];
+        let show = |seen: &[TargetStatus]| {
+            let found = seen.iter().filter_map(|seen| seen.status.clone());
+            let statuses = Statuses {
+                environments: found.map(|status| (status.environment.clone(), status)).collect(),
+                ..Statuses::default()
+            };
+            for line in view.update(&statuses) {
+                output::print_note(&line);
+            }
+        };
+        wait_until(&self.client, Some(&targets), goal, timeout, show).await
+    }
+
+    /// Removes the environment unless `keep`. Returns the first failure, and prints a second one.
+    async fn end<T>(&self, keep: bool, result: Result<T, Failure>) -> Result<T, Failure> {
+        if keep {
+            return result;
+        }
+        output::print_note(&format!("removing `{}`", self.environment));
+        let context = Context::new(self.client.clone());
+        let names = [self.environment.clone()];
+        let removed = remove_environments(&context, &names, REMOVAL_TIMEOUT).await;
+        if let Some(link) = &self.link
+            && removed.is_ok()
+        {
+            // A link that remains defines an environment that is taken down.
+            drop(std::fs::remove_file(link));
+        }
+        match (result, removed) {
+            (result, Ok(())) => result,
+            (Ok(_), Err(failure)) => Err(failure),
+            (Err(failure), Err(second)) => {
+                output::print_failure(second, false);
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Fails if the state directory has other environments, which a controller for one file would remove.
+fn refuse_other_environments(
+    state: &argus_reconciler::state_dir::StateDir,
+    environment: &str,
+) -> Result<(), Failure> {
+    let others = status::list_names(state)?
+        .into_iter()
+        .filter(|name| name != environment);
+    let others: Vec<String> = others.map(|name| format!("`{name}`")).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let root = state.root().display();
+    let message = format!("the state directory `{root}` also has {}", others.join(", "));
+    Err(Failure::with_reason(Reason::NotPossible, message)
+        .with_exit(Exit::Usage)
+        .with_hint("start their controller with `argus run`, or choose another folder with `--state`"))
+}

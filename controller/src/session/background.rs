@@ -1,0 +1,77 @@
+//! Start of a controller in the background, which outlives this command.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use argus_crds::error::{Code, Reason};
+use argus_reconciler::state_dir::StateDir;
+use tokio::process::Command;
+
+use crate::client::ControllerClient;
+use crate::exit::{Exit, Failure, state_failure};
+use crate::output;
+use crate::settings::Settings;
+
+/// Maximum time until the controller accepts commands.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Starts a controller of `file` with these arguments in the background, unless one runs. Returns when it accepts commands.
+pub(crate) async fn start_in_background(
+    settings: &Settings,
+    file: &Path,
+    arguments: Vec<OsString>,
+) -> Result<(), Failure> {
+    let client = ControllerClient::remote(settings.clone());
+    if client.missing_controller().await?.is_none() {
+        return Ok(());
+    }
+    let state = StateDir::prepare(&settings.state, file).map_err(|error| state_failure(&error))?;
+    let fault = |error: io::Error| Failure::operation_failed("cannot start a controller", &error);
+    let log = state.private().join("controller.log");
+    let (out, err) = open_log(&log).map_err(fault)?;
+    let mut child = Command::new(std::env::current_exe().map_err(fault)?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        // Ctrl-C in this terminal does not reach it.
+        .process_group(0)
+        .spawn()
+        .map_err(fault)?;
+    let pid = child.id().unwrap_or_default();
+    let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
+    let failed = |end: String| {
+        let message = format!("cannot start a controller: {end}; its log is `{}`", log.display());
+        Failure::with_reason(Reason::NotRunning, message).with_exit(Exit::Unexpected)
+    };
+    tokio::select! {
+        started = is_alive => {
+            if started?.is_none() {
+                let waited = humantime::format_duration(START_TIMEOUT);
+                let message = format!("the controller (pid {pid}) accepts no commands after {waited}");
+                return Err(Failure::with_code(Code::Timeout, message).with_exit(Exit::TimedOut));
+            }
+        }
+        ended = child.wait() => return Err(failed(ended.map_err(fault)?.to_string())),
+    }
+    output::print_note(&format!(
+        "the controller runs in the background; stop it with `kill {pid}`, its log is `{}`",
+        log.display()
+    ));
+    Ok(())
+}
+
+/// Opens the log for appending. Only the user may read it.
+fn open_log(path: &Path) -> io::Result<(File, File)> {
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)?;
+    Ok((log.try_clone()?, log))
+}

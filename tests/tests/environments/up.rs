@@ -1,0 +1,171 @@
+//! `argus up` on a real engine: an environment for the duration of a command, with and without a running controller.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a failed step ends the test"
+)]
+
+use std::process::{Child, Output, Stdio};
+
+use argus_tests::fixture::{IMAGE, LIMIT, engine, running};
+use argus_tests::{Controller, RunOptions, wait};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+fn spec(project: &str, port: u16) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+service:
+  name: web
+  image: {IMAGE}
+  stopGrace: 1s
+  container:
+    name: {project}-web
+    ports: ["{port}:8080"]
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+"#
+    )
+}
+
+/// Directories with one spec file, and no controller.
+fn prepared(project: &str, port: u16) -> Controller<'static> {
+    let argus = Controller::prepare(engine(), RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec(project, port));
+    argus
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+fn start(argus: &Controller<'_>, words: &[&str]) -> Child {
+    let mut command = argus.command();
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.spawn().expect("argus runs")
+}
+
+fn is_gone(argus: &Controller<'_>, project: &str) -> bool {
+    !running(engine(), &format!("{project}-web")) && argus.status(project).is_null()
+}
+
+/// Waits until a process ends, and returns its exit code.
+fn exit_code(child: &mut Child) -> Option<i32> {
+    let ended = wait::poll(LIMIT, || child.try_wait().expect("our own child"));
+    ended.expect("argus ends").code()
+}
+
+/// Process of the controller that last used the state directory.
+fn controller_pid(argus: &Controller<'_>) -> Pid {
+    let pid = argus.controller_status()["pid"]
+        .as_i64()
+        .and_then(|pid| i32::try_from(pid).ok());
+    pid.and_then(Pid::from_raw).expect("a pid")
+}
+
+#[test]
+fn up_runs_a_command_and_removes_the_environment() {
+    let argus = prepared("upcommand", 19400);
+    let script = "busybox wget -q -O - \"$ARGUS_WEB_URL/\" && exit 7";
+    let ran = argus.cli(&["up", "--", "sh", "-c", script]);
+    assert_eq!(ran.status.code(), Some(7), "{}", text(&ran));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "hello", "{}", text(&ran));
+    let progress = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(progress.contains("upcommand Ready\n"), "{progress}");
+    assert!(progress.ends_with("removing `upcommand`\n"), "{progress}");
+    assert!(is_gone(&argus, "upcommand"));
+    // The same file again, although it was taken down.
+    let kept = argus.cli(&["up", "--keep", "--", "true"]);
+    assert!(kept.status.success(), "{}", text(&kept));
+    assert!(running(engine(), "upcommand-web"));
+    let held = argus
+        .command()
+        .args(["up", "--keep", "--ttl", "1s", "--", "sleep", "600"])
+        .output()
+        .unwrap();
+    assert_eq!(held.status.code(), Some(5), "{}", text(&held));
+    let down = argus.cli(&["down", "upcommand"]);
+    assert!(down.status.success(), "{}", text(&down));
+    assert!(is_gone(&argus, "upcommand"));
+}
+
+#[test]
+fn signal_ends_up_and_removes_the_environment() {
+    let argus = prepared("upsignal", 19410);
+    let mut up = start(&argus, &["up"]);
+    argus.wait_ready("upsignal", LIMIT);
+    // It stays while the command runs.
+    assert!(up.try_wait().unwrap().is_none());
+    kill_process(Pid::from_child(&up), Signal::INT).unwrap();
+    assert_eq!(exit_code(&mut up), Some(0));
+    assert!(is_gone(&argus, "upsignal"));
+}
+
+#[test]
+fn blocked_environment_ends_up_with_its_error() {
+    let argus = prepared("upblocked", 19420);
+    let image = format!("image: {IMAGE}");
+    let without_program = format!("{image}\n  command: [\"/missing\"]");
+    argus.write_spec(
+        "e2e.yaml",
+        &spec("upblocked", 19420).replace(&image, &without_program),
+    );
+    let ended = argus.cli(&["up", "--", "true"]);
+    assert_eq!(ended.status.code(), Some(6), "{}", text(&ended));
+    assert!(
+        text(&ended).contains("environment `upblocked` is blocked"),
+        "{}",
+        text(&ended)
+    );
+    assert!(is_gone(&argus, "upblocked"));
+    argus.write_spec("e2e.yaml", "version: \"1\"\nproject: { name: [] }\n");
+    let rejected = argus.cli(&["up"]);
+    assert_eq!(rejected.status.code(), Some(3), "{}", text(&rejected));
+    assert!(text(&rejected).contains("e2e.yaml:2:"), "{}", text(&rejected));
+}
+
+#[test]
+fn running_controller_takes_the_file_of_up() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    argus.write_spec("other.e2e.yaml", &spec("upother", 19430));
+    argus.wait_ready("upother", LIMIT);
+    let file = argus.state.parent().unwrap().join("handed.yaml");
+    std::fs::write(&file, spec("uphanded", 19431)).unwrap();
+    let file = file.to_str().unwrap();
+    let seen = "test \"$ARGUS_ENVIRONMENT\" = uphanded && test -h \"$0/uphanded.e2e.yaml\"";
+    let specs = argus.specs.to_str().unwrap();
+    let ran = argus.cli(&["up", file, "--", "sh", "-c", seen, specs]);
+    assert!(ran.status.success(), "{}", text(&ran));
+    assert!(is_gone(&argus, "uphanded"));
+    assert!(!argus.specs.join("uphanded.e2e.yaml").exists());
+    argus.wait_ready("upother", LIMIT);
+    // A controller for one file would remove the other environment.
+    argus.stop();
+    let refused = argus.cli(&["up", file]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(running(engine(), "upother-web"));
+}
+
+#[test]
+fn detached_up_leaves_a_controller_running() {
+    let argus = prepared("updetached", 19440);
+    let up = argus.cli(&["up", "-d"]);
+    assert!(up.status.success(), "{}", text(&up));
+    assert_eq!(String::from_utf8_lossy(&up.stdout), "updetached Ready\n");
+    let pid = controller_pid(&argus);
+    test_kill_process(pid).expect("the controller runs");
+    // A second call uses the same controller.
+    let again = argus.cli(&["up", "-d"]);
+    assert!(again.status.success(), "{}", text(&again));
+    assert_eq!(controller_pid(&argus), pid);
+    assert!(argus.cli(&["down", "updetached"]).status.success());
+    assert!(is_gone(&argus, "updetached"));
+    kill_process(pid, Signal::TERM).unwrap();
+    argus.wait_until(LIMIT, "the controller ends", || {
+        argus.controller_status()["stoppedAt"].is_string().then_some(())
+    });
+}
