@@ -16,6 +16,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 pub(crate) mod breaker;
 mod call;
+mod ci;
 mod completions;
 mod demo;
 mod describe;
@@ -99,6 +100,8 @@ commands! {
     Run(run::Run),
     /// Create the environment of one file, and remove it at the end
     Up(up::Up),
+    /// Check one file, run its suites, and write the reports for a CI system
+    Ci(ci::Ci),
     /// Write a first spec file from a compose file or a Dockerfile
     Init(init::Init),
     /// Check spec files and report all errors

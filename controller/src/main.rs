@@ -13,6 +13,7 @@
 //!   and [`correlation`] the request.
 //! - [`init`] writes a first spec file, [`selftest`] injects faults, [`test_runner`] runs suites, [`mock`] serves mocks inside their
 //!   containers.
+//! - [`ci_system`] formats texts for CI systems, and [`ci_files`] adds logs and evidence to the report of a CI run.
 //! - [`foreign_text`] marks and escapes text that containers wrote.
 //! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes. [`runtime`] and [`blocking_io`] run
 //!   futures and blocking reads. [`own_image`] builds the image of this program for helpers. [`telemetry`] starts the log.
@@ -27,6 +28,8 @@ mod app;
 mod blocking_io;
 mod breaker_reset;
 mod call_trace;
+mod ci_files;
+mod ci_system;
 mod cli;
 mod client;
 mod command_reply;

@@ -56,6 +56,14 @@ fn failed_checks(checks: &[PreflightCheck]) -> impl Iterator<Item = &PreflightCh
     checks.iter().filter(|check| check.result == CheckResult::Fail)
 }
 
+/// Failure of an unhealthy report: its first failed check.
+pub(super) fn failure_of_report(found: &PreflightReport) -> Failure {
+    let failed = failed_checks(&found.checks).next();
+    let message = failed.map_or("the host is not healthy", |check| &check.message);
+    let code = failed.and_then(|check| check.code).unwrap_or(Code::Internal);
+    Failure::with_code(code, message).with_exit(exit_for_report(found))
+}
+
 /// Healthy and degraded reports are a success. An unhealthy report ends with the exit code of its first failed check.
 fn exit_for_report(found: &PreflightReport) -> Exit {
     match failed_checks(&found.checks).next() {
@@ -64,7 +72,7 @@ fn exit_for_report(found: &PreflightReport) -> Exit {
     }
 }
 
-fn format_report(found: &PreflightReport) -> String {
+pub(super) fn format_report(found: &PreflightReport) -> String {
     let table = |checks| table::format_columns(CHECKS, checks, output::terminal_width());
     let mut text = String::new();
     if let Some(before) = &found.before {

@@ -47,11 +47,28 @@ impl Validate {
 
 /// Prints the diagnostics of a file as notes, and its result.
 fn print_file(file: &File) -> Result<(), Failure> {
-    let name = &file.spec_path;
+    print_diagnostics(file);
+    output::print(&table::format_prose(
+        &format_result(file),
+        output::terminal_width(),
+    ))
+}
+
+/// Prints the diagnostics of a file as notes.
+pub(super) fn print_diagnostics(file: &File) {
     if !file.diagnostics.is_empty() {
-        output::print_note(&diagnostic::render(name, &file.text, &file.diagnostics));
+        output::print_note(&diagnostic::render(
+            &file.spec_path,
+            &file.text,
+            &file.diagnostics,
+        ));
     }
-    let line = if let (true, Some(cases)) = (file.accepted, file.cases) {
+}
+
+/// Result of a file in one line.
+pub(super) fn format_result(file: &File) -> String {
+    let name = &file.spec_path;
+    if let (true, Some(cases)) = (file.accepted, file.cases) {
         format!(
             "{name}: {} suite `{}`, {}\n",
             output::green("ok"),
@@ -73,6 +90,5 @@ fn print_file(file: &File) -> Result<(), Failure> {
             output::red("rejected"),
             output::format_count(errors, "error")
         )
-    };
-    output::print(&table::format_prose(&line, output::terminal_width()))
+    }
 }

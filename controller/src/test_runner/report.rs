@@ -4,6 +4,7 @@ mod command;
 mod final_case;
 mod folder;
 mod junit;
+mod place;
 mod summary;
 mod text;
 mod verdict;
@@ -21,6 +22,8 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::output;
 
+pub(crate) use place::FailedPlace;
+pub(crate) use summary::cell;
 pub(super) use text::format_outcome;
 
 /// Result of a test run.
@@ -170,7 +173,7 @@ impl Attempt {
         Self { during, ..self }
     }
 
-    pub(super) fn has_passed(&self) -> bool {
+    pub(crate) fn has_passed(&self) -> bool {
         let has_passed = match &self.suite {
             Some(suite) => suite.count(Verdict::Failed) == 0,
             None => self.exit_code == Some(0),
@@ -226,7 +229,7 @@ impl Outcome {
     }
 
     /// Result of a suite that cannot run.
-    pub(super) fn rejected(name: &str, reason: String) -> Self {
+    pub(crate) fn rejected(name: &str, reason: String) -> Self {
         Self {
             result: SuiteResult::Failed,
             ..Self::skipped(name, reason)

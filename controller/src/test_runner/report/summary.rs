@@ -98,7 +98,7 @@ fn failures(suite: &Outcome) -> String {
 }
 
 /// Text in one line that does not end a cell of a table.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let text = text
         .replace('\\', "\\\\")
         .replace('|', "\\|")

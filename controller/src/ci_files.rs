@@ -1,0 +1,244 @@
+//! Files that `argus ci` adds to the report: logs and evidence of failures, addresses, and the services in the summary.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use argus_backend::LogQuery;
+use argus_core::time::Timestamp;
+use argus_crds::status::{EnvironmentStatus, ServiceStatus};
+use argus_reconciler::executor::evidence_store::FACTS_FILE;
+
+use crate::api::logs::sources::read_lines;
+use crate::client::ControllerClient;
+use crate::evidence_store;
+use crate::exit::Failure;
+use crate::output;
+use crate::status_text::format_ports;
+use crate::test_runner::report::{Report, cell};
+
+/// Maximum number of stored lines per container.
+const MAX_LINES: u32 = 10_000;
+/// Folders of the report that a run replaces.
+const EVIDENCE: &str = "evidence";
+const LOGS: &str = "logs";
+
+/// Folder of a report.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportFolder {
+    root: PathBuf,
+}
+
+impl ReportFolder {
+    /// Creates the folder, without logs and evidence of earlier runs.
+    pub(crate) fn create(root: &Path) -> Result<Self, Failure> {
+        std::fs::create_dir_all(root).map_err(|error| unwritten(root, &error))?;
+        for name in [EVIDENCE, LOGS] {
+            let path = root.join(name);
+            match std::fs::remove_dir_all(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unwritten(&path, &error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(Self {
+            root: root.to_owned(),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Writes one file, and creates its folder.
+    pub(crate) fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
+        let path = self.root.join(name);
+        let folder = path.parent().unwrap_or(&self.root);
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| unwritten(&path, &error))
+    }
+
+    /// Stores the logs of all services, and the evidence of the runs that failed since `started`. Parts that cannot be read
+    /// are notes.
+    pub(crate) async fn add_failures(&self, client: &ControllerClient, env: &str, started: Timestamp) {
+        let query = LogQuery {
+            tail: Some(MAX_LINES),
+            ..LogQuery::default()
+        };
+        let logs = match Box::pin(read_lines(client.settings(), env, None, query)).await {
+            Ok(logs) => logs.items,
+            Err(failure) => return note("logs", &failure),
+        };
+        let mut by_service: BTreeMap<String, String> = BTreeMap::new();
+        for line in logs {
+            let text = by_service.entry(line.service).or_default();
+            text.push_str(&line.text);
+            text.push('\n');
+        }
+        let (folder, env) = (self.clone(), env.to_owned());
+        let stored = client.run_blocking(move |client| {
+            for (service, text) in by_service {
+                folder.write(log_path(&service), &text)?;
+            }
+            folder.copy_evidence(client, &env, started)
+        });
+        if let Err(failure) = stored.await {
+            note("logs", &failure);
+        }
+    }
+
+    /// Stores the end of the output of each failed command.
+    pub(crate) fn add_suite_logs(&self, report: &Report) -> Result<(), Failure> {
+        for suite in &report.suites {
+            let failed = suite.attempts.iter().filter(|attempt| !attempt.has_passed());
+            let texts = failed.map(|attempt| [attempt.tails.0.as_str(), &attempt.tails.1].concat());
+            let text = texts.collect::<String>();
+            if !text.is_empty() {
+                self.write(log_path(&format!("suite-{}", suite.name)), &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_evidence(&self, client: &ControllerClient, env: &str, started: Timestamp) -> Result<(), Failure> {
+        let state = client.state();
+        for service in evidence_store::list_services(state, env)? {
+            for number in evidence_store::list_run_numbers(state, env, &service)? {
+                let from = state.evidence_run(env, &service, number);
+                let to = self.root.join(EVIDENCE).join(&service).join(number.to_string());
+                if is_newer(&from.join(FACTS_FILE), started) {
+                    copy_files(&from, &to).map_err(|error| unwritten(&to, &error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Path of a log. Names of suites can contain any characters.
+fn log_path(name: &str) -> PathBuf {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    Path::new(LOGS).join(format!("{}.log", name.chars().map(plain).collect::<String>()))
+}
+
+fn is_newer(path: &Path, than: Timestamp) -> bool {
+    let modified = std::fs::metadata(path).and_then(|meta| meta.modified());
+    let since = Duration::from_millis(u64::try_from(than.0).unwrap_or(0));
+    modified.is_ok_and(|modified| modified >= SystemTime::UNIX_EPOCH + since)
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn note(what: &str, failure: &Failure) {
+    output::print_note(&format!(
+        "note: the report has not all {what}: {}",
+        failure.message()
+    ));
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
+}
+
+/// Table of the services in Markdown.
+pub(crate) fn format_services(status: &EnvironmentStatus) -> String {
+    let mut text = format!(
+        "## Services of `{}`\n\n| service | state | reason | restarts | address |\n|---|---|---|---|---|\n",
+        status.environment
+    );
+    for row in &status.services {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {:?} | {} | {} | {} |",
+            cell(&row.name),
+            row.state,
+            cell(&reason(row)),
+            row.restarts,
+            cell(&format_ports(&row.ports)),
+        );
+    }
+    text
+}
+
+/// Reason of a state: the error, else the wait.
+fn reason(row: &ServiceStatus) -> String {
+    match (&row.last_error, &row.waiting_on) {
+        (Some(error), _) => format!("{}: {}", error.code, error.message),
+        (None, Some(on)) => on.message.clone(),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::{Code, StructuredError};
+    use argus_crds::status::{ServiceState, WaitingOn};
+
+    use super::*;
+
+    #[test]
+    fn services_are_a_table_with_their_reasons() {
+        let row = |name: &str, state, restarts| ServiceStatus {
+            name: name.to_owned(),
+            state,
+            restarts,
+            ..ServiceStatus::default()
+        };
+        let crashed = ServiceStatus {
+            last_error: Some(StructuredError::new(Code::ContainerCrash, "exit code 1 | done")),
+            ..row("db", ServiceState::Failed, 3)
+        };
+        let waiting = ServiceStatus {
+            waiting_on: Some(WaitingOn {
+                message: "`db` is not ready".to_owned(),
+                ..WaitingOn::default()
+            }),
+            ..row("web", ServiceState::Waiting, 0)
+        };
+        let status = EnvironmentStatus {
+            environment: "shop".to_owned(),
+            services: vec![crashed, waiting],
+            ..EnvironmentStatus::default()
+        };
+        let text = format_services(&status);
+        assert!(
+            text.contains("| db | Failed | CONTAINER_CRASH: exit code 1 \\| done | 3 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| web | Waiting | `db` is not ready | 0 |"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn new_report_has_no_logs_of_an_earlier_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("report");
+        let folder = ReportFolder::create(&root).unwrap();
+        folder.write(log_path("suite-a/b"), "x").unwrap();
+        assert!(root.join("logs/suite-a_b.log").exists());
+        std::fs::write(root.join("own.txt"), "").unwrap();
+        ReportFolder::create(&root).unwrap();
+        assert!(!root.join("logs").exists() && root.join("own.txt").exists());
+    }
+}

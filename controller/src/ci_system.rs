@@ -1,0 +1,243 @@
+//! The CI system that runs this process, and the texts that it understands: sections, annotations, variables and results.
+//!
+//! Everything here is pure: the variables of the process, the time and random text are arguments.
+
+mod github;
+mod gitlab;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use argus_core::time::Timestamp;
+
+/// CI system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CiSystem {
+    /// GitHub Actions, or a system with the same workflow commands.
+    GitHub(github::Workflow),
+    GitLab,
+    /// Another system, or none. Its output is plain text.
+    Other,
+}
+
+/// Part of the output that a CI system can fold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// Identifier of letters and `_`.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+}
+
+/// Severity of an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Error,
+    Warning,
+}
+
+/// Message about a line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Annotation {
+    pub(crate) level: Level,
+    /// Path of the file, absolute or relative to the current folder.
+    pub(crate) file: Option<PathBuf>,
+    /// Line, from 1.
+    pub(crate) line: Option<usize>,
+    /// Column, from 1.
+    pub(crate) column: Option<usize>,
+    pub(crate) title: String,
+    pub(crate) message: String,
+}
+
+/// Text for the end of a file that the CI system reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+impl CiSystem {
+    /// Finds the CI system in the variables of the process.
+    pub(crate) fn detect(variables: &BTreeMap<String, String>) -> Self {
+        let is_true = |name| variables.get(name).is_some_and(|value| value == "true");
+        if is_true("GITHUB_ACTIONS") {
+            Self::GitHub(github::Workflow::new(variables))
+        } else if is_true("GITLAB_CI") {
+            Self::GitLab
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Text that begins a section.
+    pub(crate) fn begin(&self, section: Section, now: Timestamp) -> String {
+        match self {
+            Self::GitHub(_) => github::begin(section.title),
+            Self::GitLab => gitlab::begin(section, now),
+            Self::Other => format!("--- {}\n", section.title),
+        }
+    }
+
+    /// Text that ends a section.
+    pub(crate) fn end(&self, section: Section, now: Timestamp) -> String {
+        match self {
+            Self::GitHub(_) => github::end(),
+            Self::GitLab => gitlab::end(section, now),
+            Self::Other => String::new(),
+        }
+    }
+
+    /// Text of an annotation; empty where the system has none. `current` is the current folder.
+    pub(crate) fn annotate(&self, annotation: &Annotation, current: &Path) -> String {
+        match self {
+            Self::GitHub(workflow) => workflow.annotate(annotation, current),
+            // Both show the messages that every command prints.
+            Self::GitLab | Self::Other => String::new(),
+        }
+    }
+
+    /// Texts that give the addresses of an environment to later steps. `delimiter` is in none of the values.
+    pub(crate) fn publish_variables(
+        &self,
+        variables: &BTreeMap<String, String>,
+        delimiter: &str,
+    ) -> Option<Appended> {
+        match self {
+            Self::GitHub(workflow) => workflow.publish_variables(variables, delimiter),
+            // The file of the report is an artifact.
+            Self::GitLab | Self::Other => None,
+        }
+    }
+
+    /// Texts that give the results of this step to the workflow, and show the summary.
+    pub(crate) fn publish_results(
+        &self,
+        results: &BTreeMap<String, String>,
+        summary: &str,
+        delimiter: &str,
+    ) -> Vec<Appended> {
+        match self {
+            Self::GitHub(workflow) => workflow.publish_results(results, summary, delimiter),
+            Self::GitLab | Self::Other => Vec::new(),
+        }
+    }
+}
+
+/// File of variables, one `NAME=value` per line, as GitLab reads it. Values have one line.
+pub(crate) fn format_dotenv(variables: &BTreeMap<String, String>) -> String {
+    let one = |(name, value): (&String, &String)| format!("{name}={}\n", value.replace(['\n', '\r'], " "));
+    variables.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    const TESTS: Section = Section {
+        id: "tests",
+        title: "Run the suites",
+    };
+
+    #[test]
+    fn variables_of_the_process_name_the_system() {
+        let name = |variables: &[(&str, &str)]| match CiSystem::detect(&map(variables)) {
+            CiSystem::GitHub(_) => "GitHub",
+            CiSystem::GitLab => "GitLab",
+            CiSystem::Other => "other",
+        };
+        assert_eq!(name(&[("GITHUB_ACTIONS", "true")]), "GitHub");
+        assert_eq!(name(&[("GITLAB_CI", "true")]), "GitLab");
+        assert_eq!(name(&[("CI", "true"), ("GITHUB_ACTIONS", "false")]), "other");
+        assert_eq!(name(&[]), "other");
+    }
+
+    #[test]
+    fn sections_have_the_form_of_their_system() {
+        let both = |system: &CiSystem| {
+            let now = Timestamp(1_700_000_000_500);
+            system.begin(TESTS, now) + &system.end(TESTS, now)
+        };
+        let github = CiSystem::detect(&map(&[("GITHUB_ACTIONS", "true")]));
+        assert_eq!(both(&github), "::group::Run the suites\n::endgroup::\n");
+        assert_eq!(
+            both(&CiSystem::GitLab),
+            "\u{1b}[0Ksection_start:1700000000:argus_tests[collapsed=true]\r\u{1b}[0KRun the suites\n\
+             \u{1b}[0Ksection_end:1700000000:argus_tests\r\u{1b}[0K\n"
+        );
+        assert_eq!(both(&CiSystem::Other), "--- Run the suites\n");
+    }
+
+    #[test]
+    fn annotation_names_the_line_and_is_escaped() {
+        let system = CiSystem::detect(&map(&[
+            ("GITHUB_ACTIONS", "true"),
+            ("GITHUB_WORKSPACE", "/src/shop"),
+        ]));
+        let annotation = Annotation {
+            level: Level::Error,
+            file: Some("api/e2e.yaml".into()),
+            line: Some(7),
+            column: Some(3),
+            title: "web: crash, 100%".to_owned(),
+            message: "first: 100%\nsecond\r::warning::x".to_owned(),
+        };
+        assert_eq!(
+            system.annotate(&annotation, Path::new("/src/shop/team")),
+            "::error file=team/api/e2e.yaml,line=7,col=3,title=web%3A crash%2C 100%25::first: 100%25%0Asecond%0D::warning::x\n"
+        );
+        let whole = Annotation {
+            level: Level::Warning,
+            file: Some("/elsewhere/e2e.yaml".into()),
+            line: None,
+            column: None,
+            title: String::new(),
+            message: "a".to_owned(),
+        };
+        assert_eq!(
+            system.annotate(&whole, Path::new("/src/shop")),
+            "::warning file=/elsewhere/e2e.yaml::a\n"
+        );
+        let nowhere = Annotation { file: None, ..whole };
+        assert_eq!(system.annotate(&nowhere, Path::new("/")), "::warning::a\n");
+        assert_eq!(CiSystem::GitLab.annotate(&nowhere, Path::new("/")), "");
+    }
+
+    #[test]
+    fn values_of_any_content_stay_values() {
+        let system = CiSystem::detect(&map(&[
+            ("GITHUB_ACTIONS", "true"),
+            ("GITHUB_ENV", "/run/env"),
+            ("GITHUB_OUTPUT", "/run/output"),
+            ("GITHUB_STEP_SUMMARY", "/run/summary"),
+        ]));
+        let variables = map(&[("ARGUS_WEB_8080", "127.0.0.1:80"), ("X", "a\nB=c")]);
+        let appended = system.publish_variables(&variables, "end1").unwrap();
+        assert_eq!(appended.path, Path::new("/run/env"));
+        assert_eq!(
+            appended.text,
+            "ARGUS_WEB_8080<<end1\n127.0.0.1:80\nend1\nX<<end1\na\nB=c\nend1\n"
+        );
+        let results = system.publish_results(&map(&[("result", "passed")]), "## Tests", "end1");
+        let texts: Vec<_> = results
+            .iter()
+            .map(|it| format!("{} {}", it.path.display(), it.text))
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "/run/output result<<end1\npassed\nend1\n",
+                "/run/summary ## Tests\n"
+            ]
+        );
+        assert_eq!(
+            format_dotenv(&variables),
+            "ARGUS_WEB_8080=127.0.0.1:80\nX=a B=c\n"
+        );
+        assert_eq!(CiSystem::Other.publish_variables(&variables, "end1"), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! `argus ci`: checks one file, creates its environment, runs its suites, writes the reports, and removes the environment.
+
+mod console;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use argus_crds::error::Code;
+use argus_crds::status::{EnvironmentStatus, PreflightOverall};
+use argus_reconciler::clock;
+use argus_reconciler::shutdown::Signals;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::preflight::Preflight;
+use crate::api::validate::Validate;
+use crate::api::{Context, Operation as _};
+use crate::ci_files::{ReportFolder, format_services};
+use crate::ci_system::{CiSystem, Section, format_dotenv};
+use crate::cli::{preflight, validate};
+use crate::client::ControllerClient;
+use crate::exit::{Exit, Failure};
+use crate::live::View;
+use crate::live::screen::LiveBlock;
+use crate::output;
+use crate::runtime;
+use crate::session::{Session, SpecChoice};
+use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_files::read_process_env;
+use crate::status;
+use crate::telemetry;
+use crate::test_runner::report::{Outcome, Report};
+use crate::test_runner::selection::Selection;
+use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
+use console::Console;
+
+const VALIDATE: Section = Section {
+    id: "validate",
+    title: "Check the file",
+};
+const PREFLIGHT: Section = Section {
+    id: "preflight",
+    title: "Check the engine",
+};
+const START: Section = Section {
+    id: "start",
+    title: "Start the environment",
+};
+const TESTS: Section = Section {
+    id: "tests",
+    title: "Run the suites",
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Ci {
+    /// Spec file, or a folder with one [default: e2e.yaml, else the specs folder]
+    path: Option<PathBuf>,
+    #[command(flatten)]
+    specs: SpecOptions,
+    /// Folder for the reports, logs and evidence
+    #[arg(long, value_name = "DIR", default_value = "argus-report")]
+    out: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
+    /// Maximum time until the environment is ready
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
+    timeout: Duration,
+    /// Maximum duration of an attempt of a suite
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
+    ttl: Duration,
+    /// Repetition of cases that failed during a disruption
+    #[arg(long, value_enum, value_name = "MODE", default_value = "on")]
+    confirm: Confirm,
+    /// Exit with 0 even if suites or cases are skipped
+    #[arg(long)]
+    allow_skipped: bool,
+    /// Keep the environment at the end
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Everything that a run found out, for its reports.
+#[derive(Default)]
+struct Findings {
+    spec: Option<SpecChoice>,
+    /// Last status before the removal.
+    status: Option<EnvironmentStatus>,
+    report: Option<Report>,
+}
+
+impl Ci {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &self.specs)?;
+        let system = CiSystem::detect(&read_process_env());
+        let screen = LiveBlock::for_terminal().filter(|_| system == CiSystem::Other);
+        // The lines show progress already.
+        telemetry::start(settings.log_format, "warn", screen.as_ref());
+        let console = Console::new(system)?;
+        let folder = ReportFolder::create(&self.out)?;
+        runtime::block_on(async {
+            let signals = Signals::subscribe()
+                .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
+            let stop = CancellationToken::new();
+            let mut view = View::new(screen, "ctrl-c removes the environment".to_owned());
+            let work = async {
+                let mut findings = Findings::default();
+                let ended = self
+                    .run(settings, &folder, &console, &mut view, &stop, &mut findings)
+                    .await;
+                self.finish(ended, findings, &folder, &console).await
+            };
+            tokio::select! {
+                ended = work => ended,
+                () = signals.wait_for_second(stop.clone()) => Ok(Exit::Interrupted),
+            }
+        })
+    }
+
+    /// Performs all steps. `Ok` means that the steps ended as planned: the report has the verdict.
+    async fn run(
+        &self,
+        mut settings: Settings,
+        folder: &ReportFolder,
+        console: &Console,
+        view: &mut View,
+        stop: &CancellationToken,
+        findings: &mut Findings,
+    ) -> Result<(), Failure> {
+        let started = clock::now();
+        let spec = console
+            .within(VALIDATE, check_file(&settings, self.path.clone(), console))
+            .await?;
+        settings.specs.clone_from(&spec.file);
+        settings.specs_given = true;
+        findings.spec = Some(spec.clone());
+        console.within(PREFLIGHT, check_engine(&settings)).await?;
+        let work = async |session: &Session| {
+            let converged = session.converge(self.timeout, view, stop);
+            let converged = console.within(START, converged).await;
+            view.clear();
+            let tested = match converged {
+                Ok(None) => Ok(()),
+                Err(failure) => Err(failure),
+                Ok(Some(ready)) => self.test(session, &ready, folder, console, stop, findings).await,
+            };
+            let env = &session.environment;
+            findings.status = session.client.find_environment(env).await.ok();
+            if tested.is_err() || findings.report.as_ref().is_some_and(Report::has_failed) {
+                folder.add_failures(&session.client, env, started).await;
+            }
+            tested
+        };
+        Session::run(&settings, &spec, self.keep, stop, work)
+            .await
+            .map(drop)
+    }
+
+    /// Runs the suites on a Ready environment.
+    async fn test(
+        &self,
+        session: &Session,
+        ready: &EnvironmentStatus,
+        folder: &ReportFolder,
+        console: &Console,
+        stop: &CancellationToken,
+        findings: &mut Findings,
+    ) -> Result<(), Failure> {
+        let variables = status::list_variables(ready);
+        folder.write("argus.env", &format_dotenv(&variables))?;
+        console.publish_variables(&variables)?;
+        let settings = AttemptSettings {
+            timeout: self.timeout,
+            ttl: self.ttl,
+            holder: Some("argus ci".to_owned()),
+            confirm: self.confirm,
+        };
+        let output = OutputSettings {
+            progress: Progress::detect(),
+            is_for_programs: true,
+            folder: None,
+        };
+        let env = &session.environment;
+        let ran = run_suites(&session.client, env, &self.selection, &settings, &output, stop);
+        findings.report = Some(console.within(TESTS, Box::pin(ran)).await?);
+        Ok(())
+    }
+
+    /// Writes the reports, and returns the verdict.
+    async fn finish(
+        &self,
+        ended: Result<(), Failure>,
+        findings: Findings,
+        folder: &ReportFolder,
+        console: &Console,
+    ) -> Result<Exit, Failure> {
+        let (spec, status) = (findings.spec, findings.status);
+        let name = spec.as_ref().map_or("unknown", |spec| spec.environment.as_str());
+        let has_tested = findings.report.is_some();
+        let mut report = findings.report.unwrap_or_else(|| Report::interrupted(name));
+        if let (Err(failure), false) = (&ended, has_tested) {
+            report.interrupted = false;
+            report
+                .suites
+                .push(Outcome::rejected("environment", failure.message().to_owned()));
+        }
+        report.write(folder.path()).await?;
+        folder.add_suite_logs(&report)?;
+        let mut summary = report.to_summary();
+        if let Some(status) = &status {
+            let images: BTreeSet<&String> = status
+                .services
+                .iter()
+                .filter_map(|row| row.image.as_ref())
+                .collect();
+            folder.write("images.txt", &output::join_lines(images))?;
+            summary.push('\n');
+            summary.push_str(&format_services(status));
+        }
+        folder.write("summary.md", &summary)?;
+        if has_tested {
+            console.annotate_report(&report, spec.as_ref());
+        }
+        let verdict = match ended {
+            Ok(()) => report.verdict(self.allow_skipped),
+            Err(failure) => {
+                console.annotate_failure(&failure, spec.as_ref());
+                let exit = exit_of_failure(&failure, has_tested);
+                Err(failure.with_exit(exit))
+            }
+        };
+        let exit = match &verdict {
+            Ok(exit) | Err(Failure::Error { exit, .. }) => *exit,
+            Err(Failure::BrokenPipe) => Exit::Done,
+        };
+        let results = BTreeMap::from([
+            ("result".to_owned(), describe_exit(exit).to_owned()),
+            ("exit-code".to_owned(), exit.number().to_string()),
+            ("environment".to_owned(), name.to_owned()),
+            ("report".to_owned(), folder.path().display().to_string()),
+        ]);
+        console.publish_results(&results, &summary)?;
+        let line = format!(
+            "{name}: {}; reports in `{}`\n",
+            describe_exit(exit),
+            folder.path().display()
+        );
+        output::print(&line)?;
+        verdict
+    }
+}
+
+/// Reads and checks the file and its suites.
+async fn check_file(
+    settings: &Settings,
+    path: Option<PathBuf>,
+    console: &Console,
+) -> Result<SpecChoice, Failure> {
+    let spec = SpecChoice::read(settings, path)?;
+    let context = Context::new(ControllerClient::for_command(settings.clone()));
+    let report = Validate::of_paths(vec![spec.file.clone()]).run(&context).await?;
+    for file in &report.files {
+        // The choice of the file has printed its diagnostics.
+        if file.suite.is_some() || !file.accepted {
+            validate::print_diagnostics(file);
+        }
+        output::print_note(validate::format_result(file).trim_end());
+        console.annotate_file(file);
+    }
+    if report.accepted {
+        return Ok(spec);
+    }
+    let message = format!("a suite file of `{}` is rejected", spec.file.display());
+    Err(Failure::with_code(Code::SpecInvalid, message).without_suggestions())
+}
+
+/// Runs the preflight checks.
+async fn check_engine(settings: &Settings) -> Result<(), Failure> {
+    let context = Context::new(ControllerClient::for_command(settings.clone()));
+    let found = Box::pin(Preflight::new(Vec::new(), false).run(&context)).await?;
+    output::print_note(preflight::format_report(&found).trim_end());
+    if found.overall == PreflightOverall::Unhealthy {
+        return Err(preflight::failure_of_report(&found));
+    }
+    Ok(())
+}
+
+/// Exit code of a run that ended without a verdict of its suites, or that could not remove the environment.
+fn exit_of_failure(failure: &Failure, has_tested: bool) -> Exit {
+    let Failure::Error { error, exit, .. } = failure else {
+        return Exit::Done;
+    };
+    match (exit, error.code) {
+        (Exit::Usage | Exit::SpecRejected | Exit::LeaseHeld | Exit::Interrupted, _) => *exit,
+        (Exit::Unreachable, _) | (_, Code::DiskSpaceLow | Code::CleanupFailed) => Exit::Infrastructure,
+        // The suites have run, so the environment was ready.
+        _ if has_tested => Exit::Infrastructure,
+        (_, Code::TestsFailed) => Exit::Unexpected,
+        _ => Exit::GaveUp,
+    }
+}
+
+/// Result in one word.
+fn describe_exit(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Done => "passed",
+        Exit::Unexpected => "failed",
+        Exit::SpecRejected | Exit::Usage => "rejected",
+        Exit::GaveUp | Exit::TimedOut => "not-ready",
+        Exit::Infrastructure | Exit::Unreachable | Exit::LeaseHeld => "infrastructure",
+        Exit::Interrupted => "interrupted",
+        Exit::Code(_) => "error",
+    }
+}

@@ -1,0 +1,73 @@
+//! Places of failed cases, for annotations of CI systems.
+
+use std::time::Duration;
+
+use argus_reconciler::clock;
+use argus_suite::Verdict;
+
+use super::text::describe_origin;
+use super::{Report, SuiteResult};
+
+/// Place of a failed case.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FailedPlace<'a> {
+    pub(crate) suite: &'a str,
+    pub(crate) case: &'a str,
+    /// Suite file, as in the spec file. `None` for a command.
+    pub(crate) file: Option<&'a str>,
+    /// Line in the suite file.
+    pub(crate) line: Option<usize>,
+    /// Failure and its attribution.
+    pub(crate) message: String,
+}
+
+impl Report {
+    /// Creates the report of a run that ended before its suites.
+    pub(crate) fn interrupted(environment: &str) -> Self {
+        Self {
+            environment: environment.to_owned(),
+            revision: None,
+            started: clock::now(),
+            duration: Duration::ZERO,
+            port_mappings: Vec::new(),
+            interrupted: true,
+            suites: Vec::new(),
+            ended_by: None,
+        }
+    }
+
+    /// Returns true if a suite failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.suites
+            .iter()
+            .any(|suite| suite.result == SuiteResult::Failed)
+    }
+
+    /// Returns the failed cases. A suite that cannot run is one case.
+    pub(crate) fn failed_places(&self) -> Vec<FailedPlace<'_>> {
+        let mut places = Vec::new();
+        for suite in &self.suites {
+            for case in suite.final_cases() {
+                if case.result != Verdict::Failed {
+                    continue;
+                }
+                let last = case.failures.last();
+                let mut message = last.map_or_else(String::new, |failure| failure.message.clone());
+                if let Some(reason) = case.reason.filter(|_| message.is_empty()) {
+                    reason.clone_into(&mut message);
+                }
+                if let Some(found) = last.and_then(|failure| failure.attribution) {
+                    message = format!("{message}\nattribution: {}", describe_origin(found));
+                }
+                places.push(FailedPlace {
+                    suite: &suite.name,
+                    case: case.name,
+                    file: suite.file.as_deref(),
+                    line: case.line,
+                    message,
+                });
+            }
+        }
+        places
+    }
+}
