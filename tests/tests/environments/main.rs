@@ -1,5 +1,6 @@
 //! Environments on a real engine, as a user runs them: journeys, drift, ports, leases, mocks, suites and the self-test.
 
+mod ci;
 mod dead_runs;
 mod drift_and_lifecycle;
 mod first_hour;

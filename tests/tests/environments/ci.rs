@@ -1,0 +1,263 @@
+//! `argus ci` on a real engine, as the steps of the GitHub action run it: green, red by a test, red by a service, and blocked.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a failed step ends the test"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use argus_tests::fixture::{IMAGE, engine, running};
+use argus_tests::{Controller, RunOptions, binary};
+use quick_junit::Report;
+use serde_json::Value;
+
+/// Action of the project.
+const ACTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../action.yml");
+
+/// Job of a workflow: its checkout, its files, and the results of its steps.
+struct Job {
+    argus: Controller<'static>,
+    workspace: PathBuf,
+    project: String,
+}
+
+/// Results of all steps.
+struct Ran {
+    exit: Option<i32>,
+    log: String,
+    env: String,
+    outputs: String,
+    summary: String,
+}
+
+fn spec(project: &str, port: u16, extra: &str) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+service:
+  name: web
+  image: {IMAGE}
+  stopGrace: 1s{extra}
+  container:
+    name: {project}-web
+    ports: ["{port}:8080"]
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+tests:
+  suites:
+    - {{ name: Checks, id: checks, file: checks.yaml }}
+"#
+    )
+}
+
+impl Job {
+    fn new(project: &str, spec: &str, suite: &str) -> Self {
+        let argus = Controller::prepare(engine(), RunOptions::default());
+        let workspace = argus.specs.clone();
+        fs::write(workspace.join("e2e.yaml"), spec).unwrap();
+        fs::write(workspace.join("checks.yaml"), suite).unwrap();
+        Self {
+            argus,
+            workspace,
+            project: project.to_owned(),
+        }
+    }
+
+    /// Runs the steps of the action that are scripts, like a runner.
+    fn run(&self) -> Ran {
+        let action = argus_crds::yaml::document("action.yml", &fs::read(ACTION).unwrap()).unwrap();
+        let temporary = self.workspace.join(".runner");
+        fs::create_dir_all(&temporary).unwrap();
+        let files = ["ENV", "OUTPUT", "STEP_SUMMARY", "PATH"].map(|name| (name, temporary.join(name)));
+        let (mut log, mut exit) = (String::new(), Some(0));
+        for step in action.value["runs"]["steps"].as_array().unwrap() {
+            let Some(script) = step["run"].as_str() else {
+                continue;
+            };
+            // After a failed step, only those with `always()` run.
+            let condition = step["if"].as_str().unwrap_or_default();
+            if exit != Some(0) && !condition.contains("always()") {
+                continue;
+            }
+            let ended = self.run_step(script, &step["env"], &action.value["inputs"], &files);
+            log.push_str(&text(&ended));
+            if exit == Some(0) {
+                exit = ended.status.code();
+            }
+        }
+        let read = |index: usize| fs::read_to_string(&files[index].1).unwrap_or_default();
+        Ran {
+            exit,
+            log,
+            env: read(0),
+            outputs: read(1),
+            summary: read(2),
+        }
+    }
+
+    fn run_step(&self, script: &str, env: &Value, inputs: &Value, files: &[(&str, PathBuf)]) -> Output {
+        let temporary = self.workspace.join(".runner");
+        let program = binary::argus();
+        let path = std::env::var("PATH").unwrap();
+        let mut command = engine().command_in_netns("bash");
+        command
+            .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script])
+            .current_dir(&self.workspace)
+            .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+            .env("DOCKER_HOST", engine().host())
+            .env("NO_COLOR", "1")
+            .env("CI", "true")
+            .env("ARGUS_NO_HELPERS", "1")
+            .env("ARGUS_STATE", &self.argus.state)
+            .env("RUNNER_TEMP", &temporary)
+            .env("GITHUB_ACTIONS", "true")
+            .env("GITHUB_WORKSPACE", &self.workspace);
+        for (name, path) in files {
+            command.env(format!("GITHUB_{name}"), path);
+        }
+        for (name, value) in env.as_object().into_iter().flatten() {
+            let value = value
+                .as_str()
+                .unwrap()
+                .replace("${{ runner.temp }}", temporary.to_str().unwrap());
+            let input = value
+                .strip_prefix("${{ inputs.")
+                .and_then(|rest| rest.strip_suffix(" }}"));
+            let value = input.map_or(value.clone(), |input| {
+                inputs[input]["default"].as_str().unwrap().to_owned()
+            });
+            command.env(name, value);
+        }
+        command.output().expect("bash runs")
+    }
+
+    fn report(&self, name: &str) -> PathBuf {
+        self.workspace.join("argus-report").join(name)
+    }
+
+    fn junit(&self) -> Report {
+        let text = fs::read_to_string(self.report("junit.xml")).unwrap();
+        Report::deserialize_from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn is_gone(&self) -> bool {
+        !running(engine(), &format!("{}-web", self.project)) && self.argus.status(&self.project).is_null()
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+/// Variables of a file with delimiters.
+fn variables(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut lines = text.lines();
+    while let Some(first) = lines.next() {
+        let (name, delimiter) = first.split_once("<<").expect("a name and a delimiter");
+        let value: Vec<&str> = lines.by_ref().take_while(|line| *line != delimiter).collect();
+        found.insert(name.to_owned(), value.join("\n"));
+    }
+    found
+}
+
+fn exists(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
+}
+
+const GREEN: &str = "name: Checks
+cases:
+  - name: page
+    request: { method: GET, path: / }
+    expect: { status: 200 }
+";
+
+#[test]
+fn green_run_reports_ports_and_results() {
+    let job = Job::new("cigreen", &spec("cigreen", 19450, ""), GREEN);
+    let ran = job.run();
+    assert_eq!(ran.exit, Some(0), "{}", ran.log);
+    assert_eq!(variables(&ran.outputs)["result"], "passed", "{}", ran.outputs);
+    assert_eq!(variables(&ran.env)["ARGUS_WEB_8080"], "127.0.0.1:19450");
+    assert!(ran.summary.contains("| web | Ready |"), "{}", ran.summary);
+    assert!(ran.log.contains("::group::Run the suites"), "{}", ran.log);
+    assert!(!ran.log.contains("::error"), "{}", ran.log);
+    let junit = job.junit();
+    assert_eq!(
+        (junit.tests, junit.failures, junit.errors),
+        (1, 0, 0),
+        "{junit:?}"
+    );
+    assert!(exists(&job.report("report.json")) && exists(&job.report("argus.env")));
+    assert!(!job.report("logs").exists());
+    assert!(exists(&job.workspace.join(".runner/argus-images/images.tar")));
+    assert!(job.is_gone());
+    // The image of the cache is loaded before the next run.
+    let again = job.run();
+    assert_eq!(again.exit, Some(0), "{}", again.log);
+    assert!(again.log.contains("Loaded image"), "{}", again.log);
+}
+
+#[test]
+fn failed_test_annotates_its_line_and_keeps_logs() {
+    let suite = GREEN.replace("200", "404");
+    let job = Job::new("cired", &spec("cired", 19460, ""), &suite);
+    let ran = job.run();
+    assert_eq!(ran.exit, Some(1), "{}", ran.log);
+    assert_eq!(variables(&ran.outputs)["result"], "failed");
+    assert!(
+        ran.log
+            .contains("::error file=checks.yaml,line=3,title=checks%3A page::"),
+        "{}",
+        ran.log
+    );
+    assert!(ran.summary.contains("attribution: test"), "{}", ran.summary);
+    assert_eq!(job.junit().failures, 1);
+    assert!(exists(&job.report("logs/web.log")));
+    assert!(job.is_gone());
+}
+
+#[test]
+fn failed_service_is_attributed_with_its_evidence() {
+    let suite = "name: Checks
+cases:
+  - name: crash
+    exec: { command: kill 1; sleep 60 }
+";
+    let job = Job::new("ciservice", &spec("ciservice", 19470, ""), suite);
+    let ran = job.run();
+    assert_eq!(ran.exit, Some(1), "{}", ran.log);
+    assert!(ran.summary.contains("attribution: service"), "{}", ran.summary);
+    assert!(exists(&job.report("evidence/web/1/evidence.json")), "{}", ran.log);
+    assert!(job.is_gone());
+}
+
+#[test]
+fn blocked_environment_ends_early_with_its_reason() {
+    let extra = "\n  command: [\"/missing\"]";
+    let job = Job::new("ciblocked", &spec("ciblocked", 19480, extra), GREEN);
+    let ran = job.run();
+    assert_eq!(ran.exit, Some(6), "{}", ran.log);
+    assert_eq!(variables(&ran.outputs)["result"], "not-ready");
+    assert!(ran.log.contains("::error file=e2e.yaml,line="), "{}", ran.log);
+    assert!(ran.summary.contains("ENTRYPOINT_NOT_FOUND"), "{}", ran.summary);
+    let junit = job.junit();
+    assert_eq!((junit.tests, junit.errors), (1, 1), "{junit:?}");
+    assert!(job.is_gone());
+    fs::write(
+        job.workspace.join("checks.yaml"),
+        "name: Checks\ncases:\n  - nme: page\n",
+    )
+    .unwrap();
+    let rejected = job.run();
+    assert_eq!(rejected.exit, Some(3), "{}", rejected.log);
+    assert!(
+        rejected.log.contains("::error file=checks.yaml,line=3"),
+        "{}",
+        rejected.log
+    );
+}
