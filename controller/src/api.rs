@@ -37,6 +37,7 @@ mod summary;
 mod sync;
 pub(crate) mod target;
 pub(crate) mod test;
+pub(crate) mod test_results;
 pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;

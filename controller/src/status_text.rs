@@ -1,7 +1,8 @@
 //! Texts of a status: waits, ports, holds, and running tests.
 
 use argus_crds::status::{
-    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus, Truth,
+    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus, SuiteStatus,
+    Truth,
 };
 
 use crate::output;
@@ -22,6 +23,15 @@ pub(crate) fn format_running_test(test: &RunningTest) -> String {
         test.until,
         purpose.unwrap_or_default()
     )
+}
+
+/// Last result of a suite, with its failed cases.
+pub(crate) fn format_suite(suite: &SuiteStatus) -> String {
+    let failed = match suite.failed_cases.as_slice() {
+        [] => String::new(),
+        cases => format!(": {}", cases.join(", ")),
+    };
+    format!("{} {} at {}{failed}", suite.result, suite.suite, suite.at)
 }
 
 /// Description of a hold.

@@ -71,7 +71,7 @@ pub(crate) async fn run_suites(
                 Ok(job) => ready.push(job),
                 Err(decided) => {
                     suite_output::print_outcome(&decided, output);
-                    report.suites.push(decided);
+                    report.suites.push(*decided);
                 }
             }
         }
@@ -84,6 +84,9 @@ pub(crate) async fn run_suites(
             &mut report,
         )
         .await;
+        if let Some(limits) = jobs.history {
+            runner.record(&report, limits).await;
+        }
     }
     report.interrupted = stop.is_cancelled();
     report.duration = clock::now().since(report.started);

@@ -48,7 +48,7 @@ pub struct E2eSpec {
     /// Checks, restarts and reactions to failures.
     #[serde(default)]
     pub resilience: Resilience,
-    /// Test history of the Node tool; ignored by Argus.
+    /// History of test results. Argus keeps at most 50 runs in its state directory.
     #[serde(default)]
     pub history: History,
     /// Dashboard settings of the Node tool; ignored by Argus.

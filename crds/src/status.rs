@@ -20,7 +20,7 @@ pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
     PreflightOverall, PreflightReport,
 };
-pub use users::{ActiveHold, RunningTest};
+pub use users::{ActiveHold, EarlierRun, RunningTest, SuiteStatus};
 pub use waiting_on::{Amount, ImageAction, ImageProgress, WaitingOn};
 
 /// Version of the format of the status files.
@@ -77,6 +77,9 @@ pub struct EnvironmentStatus {
     /// Running tests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<RunningTest>,
+    /// Last results of the test suites, sorted by suite.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub test_results: Vec<SuiteStatus>,
     /// Current holds of the environment or its services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<ActiveHold>,

@@ -1,4 +1,4 @@
-//! Test suites of an environment, their retries, and the test history of the Node tool.
+//! Test suites of an environment, their retries, and the history of their results.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -185,15 +185,15 @@ impl JsonSchema for Parallel {
     }
 }
 
-/// Test history of the Node tool; ignored by Argus.
+/// History of test results. Argus keeps at most 50 runs in its state directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// True to store test results.
+    /// True to store earlier results, not only the last ones.
     pub enabled: bool,
-    /// Storage of the results: a file (`local`), or `memory`.
+    /// Storage of the results; ignored by Argus.
     pub storage: HistoryStorage,
-    /// Path of the file with the results.
+    /// Path of the file with the results; ignored by Argus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Retention of the results: a maximum age, or a map with age and number of runs.

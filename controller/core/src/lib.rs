@@ -48,6 +48,7 @@ pub mod socket_access;
 pub mod spec_diff;
 pub mod state;
 pub mod status;
+pub mod test_results;
 pub mod time;
 pub mod user_requests;
 pub mod wait;

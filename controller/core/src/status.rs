@@ -207,6 +207,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .map(|accepted| accepted.desired.notes.clone())
             .unwrap_or_default(),
         tests: users::tests(input),
+        test_results: users::test_results(input),
         holds: users::holds(input),
         test_restart_count: test_restart_count(input),
         mode: input.mode,

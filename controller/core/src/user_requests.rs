@@ -1,4 +1,4 @@
-//! Requests of people and agents, in addition to the spec files: holds, test leases and orphan removal.
+//! Requests and reports of people and agents, in addition to the spec files: holds, tests and orphan removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,10 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ident::{EnvName, ServiceName};
+use crate::test_results::{TestHistory, TestRun};
 use crate::time::Timestamp;
 
 /// Time that an expired test lease is kept, so that the end of its test can still return the report.
 const EXPIRED_LIMIT: Duration = Duration::from_secs(3_600);
+/// Maximum number of environments with test results.
+const MAX_RESULTS: usize = 100;
 
 /// Requests that have not ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +23,9 @@ pub struct UserRequests {
     /// Leases of running tests.
     #[serde(rename = "leases")]
     pub test_leases: Vec<TestLease>,
+    /// Results of the last test runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub test_results: BTreeMap<EnvName, TestHistory>,
     /// Projects whose orphans are removed regardless of the settings, each with the end of that permission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub orphan_removal_until: BTreeMap<String, Timestamp>,
@@ -130,6 +136,20 @@ impl UserRequests {
             .iter()
             .position(|lease| lease.environment == *env && lease.case == case)?;
         Some(self.test_leases.remove(at))
+    }
+
+    /// Adds the results of a test run. Without space, the environment with the oldest run loses its results.
+    pub fn record_tests(&mut self, env: &EnvName, run: TestRun) {
+        self.test_results.entry(env.clone()).or_default().record(run);
+        if self.test_results.len() > MAX_RESULTS {
+            let oldest = self
+                .test_results
+                .iter()
+                .min_by_key(|(_, history)| history.last_at());
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                self.test_results.remove(&oldest);
+            }
+        }
     }
 
     /// Adds a hold, which replaces an earlier hold on the same subject.

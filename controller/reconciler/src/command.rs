@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::state::{Disruption, TestRestart};
+use argus_core::test_results::TestRun;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 use argus_crds::error::StructuredError;
@@ -93,6 +94,13 @@ pub enum Command {
         /// Name of the test case.
         case: String,
     },
+    /// Record the results of a test run.
+    RecordTests {
+        /// Tested environment.
+        environment: EnvName,
+        /// Results of the run.
+        run: TestRun,
+    },
     /// Leave mode `Safe`.
     ResumeController,
     /// Scan the specs folder, and reply once the status files show its current content.
@@ -136,6 +144,7 @@ impl Command {
             | Self::Cancel { environment }
             | Self::BeginTest { environment, .. }
             | Self::EndTest { environment, .. }
+            | Self::RecordTests { environment, .. }
             | Self::Rollback { environment }
             | Self::Fork { environment, .. } => environment,
             Self::CleanOrphans { .. } | Self::ResumeController | Self::Sync => return None,
@@ -153,6 +162,7 @@ impl Command {
             Self::Cancel { .. } => "cancel",
             Self::BeginTest { .. } => "beginTest",
             Self::EndTest { .. } => "endTest",
+            Self::RecordTests { .. } => "recordTests",
             Self::Rollback { .. } => "rollback",
             Self::Fork { .. } => "fork",
             Self::CleanOrphans { .. } => "cleanOrphans",

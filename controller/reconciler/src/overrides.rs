@@ -154,7 +154,11 @@ impl Overrides {
 
     /// Requests the removal of the projects' orphans for a limited time, whatever the specs say. Without a project, the
     /// request is for all projects of the specs.
-    pub(crate) fn request_orphan_removal(&mut self, projects: &[String], inputs: OverrideInputs<'_>) {
+    pub(crate) fn request_orphan_removal(
+        &mut self,
+        projects: &[String],
+        inputs: OverrideInputs<'_>,
+    ) -> Reply {
         let known = inputs
             .specs
             .environments
@@ -169,6 +173,7 @@ impl Overrides {
                 .orphan_removal_until
                 .insert(project, inputs.now + CLEANUP_SPAN);
         }
+        Reply::Done
     }
 
     /// Accepted spec of an environment that exists.

@@ -89,6 +89,8 @@ fn format_environment(status: &EnvironmentStatus) -> String {
     let claims = status.tests.iter().map(status_text::format_running_test);
     let claims = claims.chain(status.holds.iter().map(status_text::format_hold));
     add_section(&mut text, "Used by", &output::join_lines(claims));
+    let results = status.test_results.iter().map(status_text::format_suite);
+    add_section(&mut text, "Tests", &output::join_lines(results));
     add_section(
         &mut text,
         "Conditions",

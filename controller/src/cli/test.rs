@@ -1,7 +1,8 @@
-//! `argus test begin` and `end`: a test lease defers restarts and edits of an environment while a test runs.
+//! `argus test`: results of suites, and test leases. A lease defers restarts and edits of an environment while a test runs.
 
 use std::time::Duration;
 
+use argus_crds::status::SuiteStatus;
 use clap::{Args, Subcommand};
 
 use super::call;
@@ -9,10 +10,14 @@ use super::test_run::RunTests;
 use crate::api::test;
 use crate::api::test::TestAction;
 use crate::api::test::report::format_report;
+use crate::api::test_results::TestResults;
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::output::OutputArgs;
-use crate::settings::Options;
+use crate::settings::{Options, SpecOptions};
+use crate::table;
+use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -26,6 +31,8 @@ enum TestCommand {
     Begin(Begin),
     /// End a test and show the restarts and failures of services during it
     End(End),
+    /// Show the last results of the suites
+    Results(Results),
     /// Run the suites of the spec file, or a command, once the environment is ready
     Run(RunTests),
 }
@@ -66,9 +73,18 @@ impl Test {
         match self.command {
             TestCommand::Begin(begin) => begin.execute(options),
             TestCommand::End(end) => end.execute(options),
+            TestCommand::Results(results) => results.execute(options),
             TestCommand::Run(run) => run.execute(options),
         }
     }
+}
+
+#[derive(Debug, Args)]
+struct Results {
+    /// Environment name
+    environment: String,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Begin {
@@ -105,5 +121,35 @@ impl End {
             CommandResult::Test(report) => format_report(report),
             _ => String::new(),
         })
+    }
+}
+
+const RESULTS: &[Column<SuiteStatus>] = &[
+    ("SUITE", |suite| suite.suite.clone()),
+    ("RESULT", |suite| suite.result.clone()),
+    ("AT", |suite| suite.at.clone()),
+    ("EARLIER", |suite| {
+        let earlier = suite.earlier.iter().map(|run| run.result.as_str());
+        earlier.collect::<Vec<_>>().join(", ")
+    }),
+    ("FAILED CASES", |suite| suite.failed_cases.join(", ")),
+];
+
+impl Results {
+    fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let context = call::create_context(options, &SpecOptions::default())?;
+        let operation = TestResults {
+            environment: self.environment,
+        };
+        let results = call::run(&context, &operation)?;
+        let names = results.suites.iter().map(|suite| &suite.suite);
+        self.output.print(&results, names, || {
+            if results.suites.is_empty() {
+                output::print_note("no suite has run");
+                return String::new();
+            }
+            table::format_columns(RESULTS, &results.suites, output::terminal_width())
+        })?;
+        Ok(Exit::Done)
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
 use argus_suite::Step;
+use sha2::{Digest as _, Sha256};
 
 use super::yaml::YamlSuite;
 
@@ -16,6 +17,8 @@ pub(super) struct Job {
     pub(super) retry: TestRetry,
     /// True if it may run in parallel with others.
     pub(super) is_parallel: bool,
+    /// Digest of the suite file or the command. Another digest explains another result.
+    pub(super) digest: String,
     /// True if it is the command of the user, whose output is always written immediately.
     pub(super) is_wrapped: bool,
 }
@@ -59,6 +62,17 @@ pub(super) struct LocalCommand {
     pub(super) folder: PathBuf,
 }
 
+/// Digest of a suite file or a command.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in &Sha256::digest(bytes)[..8] {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 /// Id of a suite on the command line.
 pub(super) fn suite_id(suite: &Suite) -> &str {
     suite.id.as_deref().unwrap_or(&suite.name)
@@ -96,6 +110,7 @@ pub(super) fn create_job(suite: &Suite, tests: &Tests, folder: &Path) -> Result<
         (Runner::Pytest, None) => tool(&["pytest"], "-c"),
         (Runner::Playwright, None) => tool(&["npx", "playwright", "test"], "--config"),
     };
+    let digest = digest(words.join("\0").as_bytes());
     Ok(Job {
         name: suite_id(suite).to_owned(),
         work: Work::Command(LocalCommand {
@@ -103,6 +118,7 @@ pub(super) fn create_job(suite: &Suite, tests: &Tests, folder: &Path) -> Result<
             folder: folder.to_owned(),
         }),
         retry: retry.or(tests.retry).unwrap_or_default(),
+        digest,
         is_parallel: parallel
             .or(tests.parallel)
             .is_some_and(|parallel| parallel.enabled),
@@ -130,6 +146,7 @@ pub(super) mod tests {
             }),
             retry: TestRetry::default(),
             is_parallel: false,
+            digest: String::new(),
             is_wrapped: false,
         }
     }

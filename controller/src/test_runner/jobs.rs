@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::Code;
 use argus_crds::status::EnvironmentStatus;
-use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
+use argus_crds::suite::{History, Runner, Suite, TestRetry, Tests};
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
 
-use super::job::{Job, LocalCommand, Work, create_job, suite_id};
+use super::job::{Job, LocalCommand, Work, create_job, digest, suite_id};
 use super::report::Outcome;
 use super::selection::{Entry, Selection};
 use super::yaml::context::find_service;
@@ -29,6 +30,8 @@ pub(super) struct Jobs {
     /// Suites in the order of the file.
     pub(super) entries: Vec<Entry>,
     pub(super) concurrency: usize,
+    /// Bounds of the history of results. `None` for a command, whose result is not recorded.
+    pub(super) history: Option<HistoryLimits>,
 }
 
 /// Maximum number of parallel suites without `concurrency`.
@@ -44,19 +47,20 @@ pub(super) async fn read_jobs(
         return Ok(Jobs {
             entries: vec![Ok(create_command(selection)?)],
             concurrency: 1,
+            history: None,
         });
     }
     let (there, named) = (client.state().clone(), status.spec_path.clone());
-    let (env, selection) = (status.environment.clone(), selection.clone());
+    let (status, selection) = (status.clone(), selection.clone());
     blocking_io::read(move || {
         let specs = status::read_controller(&there)?.map(|controller| controller.specs);
         let file = PathBuf::from(specs.unwrap_or_default()).join(named);
         let owner = SuiteOwner {
             spec: read_spec(&file)?,
             file,
-            secrets: sources::read_secrets(&there, Some(&env)),
+            secrets: sources::read_secrets(&there, Some(&status.environment)),
         };
-        read_suites(&env, &selection, &Arc::new(owner))
+        read_suites(&status, &selection, &Arc::new(owner))
     })
     .await
 }
@@ -83,12 +87,18 @@ fn create_command(selection: &Selection) -> Result<Job, Failure> {
         work: Work::Command(LocalCommand { words, folder }),
         retry: TestRetry::default(),
         is_parallel: false,
+        digest: String::new(),
         is_wrapped: true,
     })
 }
 
 /// Reads the suites of the spec file, and applies the selection.
-fn read_suites(env: &str, selection: &Selection, owner: &Arc<SuiteOwner>) -> Result<Jobs, Failure> {
+fn read_suites(
+    status: &EnvironmentStatus,
+    selection: &Selection,
+    owner: &Arc<SuiteOwner>,
+) -> Result<Jobs, Failure> {
+    let env = &status.environment;
     let none = Tests::default();
     let tests = owner.spec.tests.as_ref().unwrap_or(&none);
     let folder = owner.file.parent().unwrap_or(Path::new("."));
@@ -105,12 +115,28 @@ fn read_suites(env: &str, selection: &Selection, owner: &Arc<SuiteOwner>) -> Res
         .filter(|suite| selection.has_suite(suite_id(suite)));
     let read = |suite: &Suite| match (&suite.file, suite.runner) {
         (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner),
-        _ => create_job(suite, tests, folder).map_err(|reason| Outcome::skipped(suite_id(suite), reason)),
+        _ => create_job(suite, tests, folder)
+            .map_err(|reason| Box::new(Outcome::skipped(suite_id(suite), reason))),
     };
     Ok(Jobs {
         concurrency: max_parallel(tests),
-        entries: selection.apply(env, chosen.map(read).collect())?,
+        history: Some(history_limits(&owner.spec.history)),
+        entries: selection.apply(env, &status.test_results, chosen.map(read).collect())?,
     })
+}
+
+/// Returns the bounds of the history. Without a history, only the last run is kept.
+fn history_limits(history: &History) -> HistoryLimits {
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    HistoryLimits {
+        max_runs: if history.enabled {
+            count(history.retention.max_runs)
+        } else {
+            1
+        },
+        max_age: history.retention.max_age.get(),
+        flaky_window: count(history.flaky_window),
+    }
 }
 
 /// Returns the maximum number of parallel suites: that of the file, or the largest one of its suites.
@@ -124,7 +150,7 @@ fn max_parallel(tests: &Tests) -> usize {
 /// Reads the file of a YAML suite. Prints its errors.
 fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>) -> Entry {
     let folder = owner.file.parent().unwrap_or(Path::new("."));
-    let rejected = |reason: String| Outcome::rejected(suite_id(suite), reason);
+    let rejected = |reason: String| Box::new(Outcome::rejected(suite_id(suite), reason));
     let bytes = match read_bounded(&find_suite_file(folder, path), MAX_FILE_BYTES) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
@@ -166,6 +192,7 @@ fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>)
     };
     Ok(Job {
         name: suite_id(suite).to_owned(),
+        digest: digest(&bytes),
         work: Work::Yaml(Box::new(yaml)),
         retry: TestRetry::default(),
         is_parallel: suite

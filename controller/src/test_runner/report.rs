@@ -5,6 +5,7 @@ mod final_case;
 mod folder;
 mod junit;
 mod place;
+mod results;
 mod summary;
 mod text;
 mod verdict;
@@ -54,6 +55,9 @@ pub(crate) struct Report {
 pub(crate) struct Outcome {
     /// Id of the suite.
     pub(crate) name: String,
+    /// Digest of the suite file or the command.
+    #[serde(skip)]
+    pub(crate) digest: String,
     /// Suite file of the runner `yaml`, as in the spec file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<String>,
@@ -219,6 +223,7 @@ impl Outcome {
     pub(super) fn skipped(name: &str, reason: String) -> Self {
         Self {
             name: name.to_owned(),
+            digest: String::new(),
             file: None,
             result: SuiteResult::Skipped,
             flaky: false,
@@ -258,6 +263,7 @@ impl Outcome {
         });
         Self {
             name: name.to_owned(),
+            digest: String::new(),
             file: None,
             result: match (passed, &reason) {
                 (false, _) => SuiteResult::Failed,

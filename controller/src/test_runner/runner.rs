@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use argus_core::ident::EnvName;
 use argus_core::secrets::Secrets;
+use argus_core::test_results::HistoryLimits;
 use argus_crds::error::Code;
 use argus_crds::status::EnvironmentStatus;
-use argus_reconciler::{Command, TestReport};
+use argus_reconciler::{Command, TestReport, clock};
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use super::child;
 use super::job::{Job, LocalCommand, Work};
-use super::report::{Attempt, Outcome};
+use super::report::{Attempt, Outcome, Report};
 use super::retry::{Next, next_attempt};
 use super::suite_output::{OutputSettings, Progress, SuiteOutput};
 use super::yaml::SuiteEnvironment;
@@ -26,10 +27,18 @@ use crate::command_reply::CommandResult;
 use crate::exit::Failure;
 use crate::output;
 use crate::status;
+use crate::status_text::is_good;
 
 /// Extra time of a test lease beyond the time limit of its suite, so that the lease does not expire before the suite ends. A
 /// teardown takes up to 30 s of it.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
+
+/// Maximum time from the end of a failed attempt until the status shows a disruption. Argus learns of one by an event.
+const OBSERVATION: Duration = Duration::from_secs(2);
+/// Pause between two reads of the status.
+const OBSERVATION_PAUSE: Duration = Duration::from_millis(100);
+/// Maximum time that a failed attempt waits for the recovery of a disrupted service, which is a part of its report.
+const RECOVERY: Duration = Duration::from_secs(30);
 
 /// Settings of the attempts.
 #[derive(Debug, Clone, Args)]
@@ -99,27 +108,11 @@ impl Runner<'_> {
                 () = self.stop.cancelled() => break,
             }
         }
-        let mut ended = self.end_job(job, attempts, failure);
+        let mut ended = end_job(job, attempts, failure);
         ended.outcome.file = job.file().map(str::to_owned);
+        ended.outcome.digest.clone_from(&job.digest);
         printed.finish(&ended.outcome, &self.read_secrets().await);
         ended
-    }
-
-    /// Decides the result of a job. After a failure caused by infrastructure, the environment may not become ready again.
-    fn end_job(&self, job: &Job, attempts: Vec<Attempt>, failure: Option<Failure>) -> Ended {
-        let has_excuse = attempts.last().is_some_and(Attempt::is_excused);
-        let outcome = match &failure {
-            Some(failure) if attempts.is_empty() => {
-                Outcome::rejected(&job.name, failure.message().to_owned())
-            }
-            None if attempts.is_empty() => Outcome::skipped(&job.name, super::INTERRUPTED.to_owned()),
-            Some(failure) if has_excuse => Outcome {
-                unconfirmed: Some(format!("cannot confirm the failure: {}", failure.message())),
-                ..Outcome::from_attempts(&job.name, attempts)
-            },
-            Some(_) | None => Outcome::from_attempts(&job.name, attempts),
-        };
-        Ended { outcome, failure }
     }
 
     /// Waits until the environment is ready, and runs the next attempt. After a signal, it does nothing.
@@ -164,6 +157,7 @@ impl Runner<'_> {
             output::print_note(&format_unverified(reason));
         }
         let status = self.client.find_environment(self.environment.as_str()).await?;
+        let before = count_restarts(&status);
         let ran = match &job.work {
             Work::Command(command) => {
                 let variables = status::list_variables(&status);
@@ -180,8 +174,33 @@ impl Runner<'_> {
                 Ok(environment.run(suite, self.settings.ttl).await)
             }
         };
+        if ran.as_ref().is_ok_and(|attempt| !attempt.has_passed()) && !self.stop.is_cancelled() {
+            self.observe_disruption(before).await;
+        }
         let during = self.end_test(&job.name).await;
         Ok(ran?.complete(&job.name, during, &self.read_secrets().await))
+    }
+
+    /// Waits until the status shows a disruption of the failed attempt, and then until its end.
+    async fn observe_disruption(&self, restarts_before: u32) {
+        let disrupted = async {
+            loop {
+                let status = self.client.find_environment(self.environment.as_str()).await;
+                if status.is_ok_and(|status| is_disrupted(&status, restarts_before)) {
+                    return;
+                }
+                tokio::time::sleep(OBSERVATION_PAUSE).await;
+            }
+        };
+        let targets = [Target::environment(self.environment.as_str())];
+        if tokio::time::timeout(OBSERVATION, disrupted).await.is_ok() {
+            let recovered = wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {});
+            tokio::select! {
+                // The next attempt reports an environment that does not recover.
+                _ended = recovered => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
     }
 
     /// Ends the test lease of a job. `None` if the controller is unreachable.
@@ -219,12 +238,55 @@ impl Runner<'_> {
         }
     }
 
+    /// Records the results at the controller, for the status and for later runs.
+    pub(super) async fn record(&self, report: &Report, limits: HistoryLimits) {
+        let run = report.to_run(clock::now(), limits);
+        if run.suites.is_empty() {
+            return;
+        }
+        let record = Command::RecordTests {
+            environment: self.environment.clone(),
+            run,
+        };
+        if let Err(error) = self.client.send(record).await {
+            output::print_note(&format!(
+                "note: the results are not recorded: {}",
+                error.message()
+            ));
+        }
+    }
+
     /// Secrets of the environment, which no output contains.
     async fn read_secrets(&self) -> Secrets {
         let (there, env) = (self.client.state().clone(), self.environment.to_string());
         let read = blocking_io::read(move || Ok(sources::read_secrets(&there, Some(&env)))).await;
         read.unwrap_or_default()
     }
+}
+
+/// Decides the result of a job. After a failure caused by infrastructure, the environment may not become ready again.
+fn end_job(job: &Job, attempts: Vec<Attempt>, failure: Option<Failure>) -> Ended {
+    let has_excuse = attempts.last().is_some_and(Attempt::is_excused);
+    let outcome = match &failure {
+        Some(failure) if attempts.is_empty() => Outcome::rejected(&job.name, failure.message().to_owned()),
+        None if attempts.is_empty() => Outcome::skipped(&job.name, super::INTERRUPTED.to_owned()),
+        Some(failure) if has_excuse => Outcome {
+            unconfirmed: Some(format!("cannot confirm the failure: {}", failure.message())),
+            ..Outcome::from_attempts(&job.name, attempts)
+        },
+        Some(_) | None => Outcome::from_attempts(&job.name, attempts),
+    };
+    Ended { outcome, failure }
+}
+
+/// Restarts of all services since their creation.
+fn count_restarts(status: &EnvironmentStatus) -> u32 {
+    status.services.iter().map(|service| service.restarts).sum()
+}
+
+/// Returns true if a service is not ready or has restarted, or if the state is not known.
+fn is_disrupted(status: &EnvironmentStatus, restarts_before: u32) -> bool {
+    status.stale || !status.services.iter().all(is_good) || count_restarts(status) != restarts_before
 }
 
 /// Failure of a command that cannot be started.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use argus_core::test_results::TestVerdict;
+use argus_crds::status::SuiteStatus;
 use argus_crds::suggestion::nearest;
 use clap::Args;
 use regex::Regex;
@@ -29,6 +31,9 @@ pub(crate) struct Selection {
     /// Only part I of N equal parts of the suites [default: all]
     #[arg(long, value_name = "I/N", conflicts_with = "command")]
     pub(crate) shard: Option<Shard>,
+    /// Only suites and cases that failed in their last run [default: all]
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) rerun_failed: bool,
     /// Skip all further cases and suites after the first failed case
     #[arg(long, conflicts_with = "command")]
     pub(crate) fail_fast: bool,
@@ -62,7 +67,7 @@ impl FromStr for Shard {
 }
 
 /// A suite to run, or the result of a suite that does not run.
-pub(super) type Entry = Result<Job, Outcome>;
+pub(super) type Entry = Result<Job, Box<Outcome>>;
 
 fn name(entry: &Entry) -> &str {
     match entry {
@@ -84,7 +89,15 @@ impl Selection {
     ///
     /// # Errors
     /// The selection matches nothing, or the name of a case does not exist.
-    pub(super) fn apply(&self, env: &str, mut chosen: Vec<Entry>) -> Result<Vec<Entry>, Failure> {
+    pub(super) fn apply(
+        &self,
+        env: &str,
+        last: &[SuiteStatus],
+        mut chosen: Vec<Entry>,
+    ) -> Result<Vec<Entry>, Failure> {
+        if self.rerun_failed {
+            select_failed(env, last, &mut chosen)?;
+        }
         if !self.cases.is_empty() || self.grep.is_some() {
             self.select_cases(env, &mut chosen)?;
         }
@@ -181,6 +194,27 @@ impl Shard {
     }
 }
 
+/// Keeps the suites and cases that failed in their last run.
+fn select_failed(env: &str, last: &[SuiteStatus], chosen: &mut Vec<Entry>) -> Result<(), Failure> {
+    let find = |id: &str| {
+        let mut last = last.iter();
+        last.find(|suite| suite.suite == id && suite.result == TestVerdict::Failed.name())
+    };
+    chosen.retain(|entry| find(name(entry)).is_some());
+    for job in chosen.iter_mut().flatten() {
+        if let Some(failed) = find(&job.name) {
+            // Without a known case, such as after an edit, the complete suite runs.
+            *job = job.select(|case| failed.failed_cases.contains(&case.name));
+        }
+    }
+    if chosen.is_empty() {
+        let message = format!("no selected suite of `{env}` failed in its last run");
+        let hint = format!("run all suites with `argus test run {env}`");
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
+}
+
 /// Error for a name that does not exist, with the most similar name or all names.
 fn unknown_name<'a>(
     message: &str,
@@ -212,10 +246,30 @@ mod tests {
     fn entries() -> Vec<Entry> {
         vec![
             Ok(yaml("orders", &["create", "list", "delete"])),
-            Err(Outcome::skipped("old", "it has no `command`".to_owned())),
+            Err(Box::new(Outcome::skipped(
+                "old",
+                "it has no `command`".to_owned(),
+            ))),
             Ok(command("unit")),
             Ok(yaml("users", &["create", "rename"])),
-            Err(Outcome::rejected("bad", "cannot read `bad.yaml`".to_owned())),
+            Err(Box::new(Outcome::rejected(
+                "bad",
+                "cannot read `bad.yaml`".to_owned(),
+            ))),
+        ]
+    }
+
+    fn last() -> Vec<SuiteStatus> {
+        let suite = |suite: &str, result: &str, failed: &[&str]| SuiteStatus {
+            suite: suite.to_owned(),
+            result: result.to_owned(),
+            failed_cases: names(failed),
+            ..SuiteStatus::default()
+        };
+        vec![
+            suite("orders", "failed", &["list", "renamed"]),
+            suite("unit", "failed", &["unit"]),
+            suite("users", "passed", &[]),
         ]
     }
 
@@ -231,7 +285,7 @@ mod tests {
         let chosen = entries()
             .into_iter()
             .filter(|entry| selection.has_suite(name(entry)));
-        match checked.and_then(|()| selection.apply("shop", chosen.collect())) {
+        match checked.and_then(|()| selection.apply("shop", &last(), chosen.collect())) {
             Ok(chosen) => chosen.iter().map(text).collect::<Vec<_>>().join("; "),
             Err(failure) => {
                 let message = failure.message().to_owned();
@@ -301,6 +355,23 @@ mod tests {
     }
 
     #[test]
+    fn failed_cases_of_the_last_run_are_selected() {
+        let rerun = Selection {
+            rerun_failed: true,
+            ..Selection::default()
+        };
+        assert_eq!(select(&rerun), "orders: list; unit: unit");
+        let users = Selection {
+            suites: names(&["users"]),
+            ..rerun
+        };
+        assert_eq!(
+            select(&users),
+            r#"no selected suite of `shop` failed in its last run; "run all suites with `argus test run shop`""#
+        );
+    }
+
+    #[test]
     fn every_suite_belongs_to_exactly_one_shard() {
         let part = |index, of| {
             select(&Selection {
@@ -326,7 +397,7 @@ mod tests {
             fail_fast: true,
             ..Selection::default()
         };
-        let chosen = selection.apply("shop", entries()).unwrap();
+        let chosen = selection.apply("shop", &[], entries()).unwrap();
         let is_sequential = |job: &Job| match &job.work {
             Work::Yaml(yaml) => yaml.suite.sequential,
             Work::Command(_) => true,

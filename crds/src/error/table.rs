@@ -283,8 +283,8 @@ impl Code {
                 category: Category::Container,
                 severity: Severity::Warning,
                 class: Class::Permanent,
-                summary: "a health check is flapping",
-                explanation: "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts.",
+                summary: "a health check is flapping, or a test is flaky",
+                explanation: "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts. For a test: a case passed and failed in the last runs of `argus test run`, without a change of the revision and of the suite file.",
                 actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {

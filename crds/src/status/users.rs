@@ -1,4 +1,4 @@
-//! Users of an environment: running tests and holds.
+//! Users of an environment: running tests with their results, and holds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,37 @@ pub struct RunningTest {
     pub since: String,
     /// End of its lease (RFC 3339). After it, the test counts as ended, even without an explicit end.
     pub until: String,
+}
+
+/// Last result of a test suite.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuiteStatus {
+    /// Id of the suite.
+    pub suite: String,
+    /// `passed`, `failed` or `skipped`.
+    pub result: String,
+    /// End of the run (RFC 3339).
+    pub at: String,
+    /// Tested revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Names of the failed cases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_cases: Vec<String>,
+    /// Results of earlier runs, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierRun>,
+}
+
+/// Result of a suite in an earlier run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EarlierRun {
+    /// `passed`, `failed` or `skipped`.
+    pub result: String,
+    /// End of the run (RFC 3339).
+    pub at: String,
 }
 
 /// Hold: a request to leave an environment or a service unchanged.

@@ -329,3 +329,73 @@ fn kill_without_a_confirmation_gives_no_verdict() {
     let summary = read("summary.md");
     assert!(summary.contains("| kill | no verdict |"), "{summary}");
 }
+
+#[test]
+fn results_of_runs_are_kept_and_flips_are_reported() {
+    let suites = r"    - { name: good, runner: shell, command: 'true' }
+    - { name: moody, runner: shell, command: 'test ! -e broken' }
+";
+    let argus = started("remembered", 18960, suites);
+    let broken = argus.specs.join("broken");
+    std::fs::write(&broken, "").unwrap();
+    let failed = argus.cli(&["test", "run", "remembered"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", output(&failed));
+    argus.wait_status("remembered", LIMIT, "the results", |status| {
+        status["testResults"][1]["result"] == "failed"
+    });
+    // The results survive a restart, and only the failed suite runs again.
+    argus.kill9();
+    argus.start_again();
+    std::fs::remove_file(&broken).unwrap();
+    argus.wait_ready("remembered", LIMIT);
+    let again = argus.cli(&["test", "run", "remembered", "--rerun-failed", "-o", "name"]);
+    assert_eq!(
+        String::from_utf8_lossy(&again.stdout),
+        "moody\n",
+        "{}",
+        output(&again)
+    );
+    let status = argus.wait_status("remembered", LIMIT, "the flip", |status| {
+        let errors = status["errors"].as_array();
+        errors.is_some_and(|errors| errors.iter().any(|error| error["code"] == "FLAKY_SUSPECTED"))
+    });
+    let moody = &status["testResults"][1];
+    assert_eq!(moody["result"], "passed", "{moody:#}");
+    assert_eq!(moody["earlier"][0]["result"], "failed", "{moody:#}");
+    let none = argus.cli(&["test", "run", "remembered", "--rerun-failed"]);
+    assert_eq!(none.status.code(), Some(2), "{}", output(&none));
+    let results = argus.cli(&["test", "results", "remembered"]);
+    assert!(output(&results).contains("moody"), "{}", output(&results));
+    let described = argus.cli(&["describe", "remembered"]);
+    assert!(
+        output(&described).contains("passed moody at "),
+        "{}",
+        output(&described)
+    );
+}
+
+#[test]
+fn parallel_suites_run_together_after_the_others() {
+    // Each parallel suite ends only while the other one runs.
+    let suites = r"    - { name: left, runner: shell, parallel: true, command: 'touch left; until test -e right; do sleep 0.1; done; echo LEFT; exit 1' }
+    - { name: right, runner: shell, parallel: true, command: 'touch right; until test -e left; do sleep 0.1; done; test -e alone' }
+    - { name: alone, runner: shell, command: 'test ! -e left && touch alone' }
+";
+    let argus = started("together", 18970, suites);
+    let ran = argus.cli(&["test", "run", "together", "-o", "json"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let suites = report["suites"].as_array().unwrap();
+    let results: Vec<_> = suites
+        .iter()
+        .map(|suite| format!("{} {}", suite["name"], suite["result"]))
+        .collect();
+    assert_eq!(
+        results,
+        [r#""alone" "passed""#, r#""left" "failed""#, r#""right" "passed""#],
+        "{report:#}"
+    );
+    // The output of a suite is in front of its result.
+    let written = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(written.contains("LEFT\nfailed left: exit code 1"), "{written}");
+}

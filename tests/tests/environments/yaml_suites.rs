@@ -342,6 +342,47 @@ cases:
 }
 
 #[test]
+fn case_without_memory_is_confirmed_and_attributed() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    // The first run of the case lets the service exceed its memory limit.
+    let suite = r"name: Memory
+cases:
+  - { name: calm, exec: { command: 'true' } }
+  - { name: large, exec: { command: 'test -e /tmp/seen || { touch /tmp/seen /tmp/grow; sleep 600; }' } }
+";
+    argus.write_spec("memory.yaml", suite);
+    let spec = format!(
+        r#"project: {{ name: memory }}
+service:
+  name: web
+  image: {IMAGE}
+  command: ["sh", "-c", "rm -f /tmp/grow; until test -e /tmp/grow; do sleep 0.1; done; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done"]
+  container: {{ name: memory-web }}
+  memory: 32m
+tests: {{ suites: [{{ name: memory, file: memory.yaml }}] }}
+"#
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    argus.wait_ready("memory", LIMIT);
+    let ran = argus.cli(&["test", "run", "memory", "-o", "json"]);
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+    assert!(ran.status.success(), "{}", output(&ran));
+    let suite = &report["suites"][0];
+    assert_eq!(suite["flaky"], true, "{report:#}");
+    let found = &suite["attempts"][0]["attributions"][0];
+    assert_eq!(
+        (&found["case"], &found["attribution"]),
+        (&"large".into(), &"resource".into()),
+        "{report:#}"
+    );
+    assert_eq!(found["evidence"][0]["code"], "CONTAINER_OOM", "{report:#}");
+    // The confirmation repeats only the failed case.
+    let again = &suite["attempts"][1];
+    assert_eq!(again["confirmation"], true, "{report:#}");
+    assert_eq!(again["cases"].as_array().map(Vec::len), Some(1), "{report:#}");
+}
+
+#[test]
 fn validate_reports_mistakes_in_suite_files() {
     let argus = Controller::start(engine(), RunOptions::default());
     let folder = argus.state.join("checked");

@@ -111,6 +111,11 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
         test.holder = test.holder.as_deref().map(|holder| secrets.redacted(holder));
         test.purpose = test.purpose.as_deref().map(|purpose| secrets.redacted(purpose));
     }
+    for suite in &mut status.test_results {
+        for case in &mut suite.failed_cases {
+            *case = secrets.redacted(case);
+        }
+    }
     for hold in &mut status.holds {
         hold.holder = hold.holder.as_deref().map(|holder| secrets.redacted(holder));
         hold.reason = secrets.redacted(&hold.reason);

@@ -42,6 +42,7 @@ use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id}
 mod hidden_causes;
 mod secret_properties;
 mod spec_edits;
+mod test_results;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 

@@ -1,9 +1,10 @@
-//! Current users of an environment: tests and holds.
+//! Users of an environment: running tests, results of tests, and holds.
 
-use argus_crds::status::{ActiveHold, RunningTest};
+use argus_crds::status::{ActiveHold, EarlierRun, RunningTest, SuiteStatus};
 
 use super::StatusInput;
 use crate::outcome::one_line;
+use crate::test_results::{SuiteRun, TestRun};
 
 /// Running tests, the earliest end first.
 pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {
@@ -20,6 +21,35 @@ pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {
         until: lease.until.to_string(),
     });
     reported.collect()
+}
+
+/// Maximum number of earlier runs and of failed cases per suite.
+const MAX_SHOWN: usize = 20;
+
+/// Last results of all suites.
+pub(super) fn test_results(input: &StatusInput<'_>) -> Vec<SuiteStatus> {
+    let Some(history) = input.requests.test_results.get(input.env) else {
+        return Vec::new();
+    };
+    let suite = |(name, runs): (&str, Vec<(&TestRun, &SuiteRun)>)| {
+        let ((run, last), earlier) = runs.split_first()?;
+        Some(SuiteStatus {
+            suite: one_line(name),
+            result: last.result.name().to_owned(),
+            at: run.at.to_string(),
+            revision: run.revision.clone(),
+            failed_cases: last.failed_cases().take(MAX_SHOWN).map(one_line).collect(),
+            earlier: earlier
+                .iter()
+                .take(MAX_SHOWN)
+                .map(|(run, suite)| EarlierRun {
+                    result: suite.result.name().to_owned(),
+                    at: run.at.to_string(),
+                })
+                .collect(),
+        })
+    };
+    history.suites().into_iter().filter_map(suite).collect()
 }
 
 /// Active holds of the environment.

@@ -1,9 +1,10 @@
-//! Begin and end of tests, with their reports.
+//! Begin, end and results of tests.
 
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
 use argus_core::state::{Disruption, TestRestart};
+use argus_core::test_results::TestRun;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 
@@ -24,6 +25,18 @@ impl Overrides {
         lease.until = lease.until.min(lease.since + MAX_TEST_LEASE);
         self.requests.begin(lease.clone());
         Ok(Reply::TestLease(lease))
+    }
+
+    /// Records the results of a test run.
+    pub(crate) fn record_tests(
+        &mut self,
+        env: &EnvName,
+        run: TestRun,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        self.find(env, inputs)?;
+        self.requests.record_tests(env, run);
+        Ok(Reply::Done)
     }
 
     /// Ends a test, and reports the restarts and disruptions during it.

@@ -117,10 +117,8 @@ impl<B: Backend> Reconciler<B> {
                 overrides.begin_test(lease, inputs)
             }
             Command::EndTest { environment, case } => overrides.end_test(&environment, &case, inputs),
-            Command::CleanOrphans { projects } => {
-                overrides.request_orphan_removal(&projects, inputs);
-                Ok(Reply::Done)
-            }
+            Command::RecordTests { environment, run } => overrides.record_tests(&environment, run, inputs),
+            Command::CleanOrphans { projects } => Ok(overrides.request_orphan_removal(&projects, inputs)),
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
             // The handle has done what these commands ask for.
             Command::ResumeController | Command::Sync => Ok(Reply::Done),

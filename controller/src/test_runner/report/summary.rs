@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use argus_core::state::FailureOrigin;
 use argus_suite::Verdict;
 
 use super::text::describe_origin;
@@ -52,7 +53,7 @@ fn row(suite: &Outcome) -> String {
         .collect();
     origins.sort_unstable();
     origins.dedup();
-    let origins: Vec<_> = origins.into_iter().map(|origin| origin.name()).collect();
+    let origins: Vec<_> = origins.into_iter().map(FailureOrigin::name).collect();
     format!(
         "| {} | {result} | {passed} of {} passed | {} | {} | {:.1} s |\n",
         cell(&suite.name),

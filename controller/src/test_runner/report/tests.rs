@@ -2,6 +2,7 @@
 
 use argus_core::ident::{EnvName, ServiceName};
 use argus_core::state::{Disruption, FailureOrigin, Interruption, Originator};
+use argus_core::test_results::HistoryLimits;
 use argus_crds::error::Code;
 use argus_suite::{CaseResult, Failure as CaseFailure};
 
@@ -328,5 +329,33 @@ fn summary_has_a_table_and_the_failures() {
 - **a\|b**: exit code 3; attribution: infrastructure (db: another client of the engine stopped or killed it)
 - **bad**: cannot read `bad.yaml`
 "
+    );
+}
+
+#[test]
+fn recorded_results_contain_only_verdicts() {
+    let disrupted = Outcome::from_attempts("smoke", vec![attempt(3, true)]);
+    let skipped = Outcome::skipped("old", "it has no `command`".to_owned());
+    let limits = HistoryLimits {
+        max_runs: 1,
+        max_age: Duration::from_secs(1),
+        flaky_window: 1,
+    };
+    let run = report(vec![orders(), disrupted, skipped]).to_run(Timestamp(7), limits);
+    let text = |suite: &argus_core::test_results::SuiteRun| {
+        let cases = suite
+            .cases
+            .iter()
+            .map(|(name, verdict)| format!("{name} {}", verdict.name()));
+        let cases: Vec<_> = cases.collect();
+        format!("{} {}: {}", suite.name, suite.result.name(), cases.join(", "))
+    };
+    let suites: Vec<_> = run.suites.iter().map(text).collect();
+    assert_eq!(
+        suites,
+        [
+            "orders failed: create passed, list passed, pay failed",
+            "smoke skipped: smoke skipped",
+        ]
     );
 }

@@ -142,6 +142,9 @@ fn shown() -> Vec<Thing> {
         thing("network same")
             .get("/api/v1/environments/same/network")
             .mcp("argus_network", env.clone()),
+        thing("test results same")
+            .get("/api/v1/environments/same/tests")
+            .mcp("argus_test_results", env.clone()),
         thing("network same/web")
             .get("/api/v1/environments/same/services/web/network")
             .mcp("argus_network", web(json!({}))),
@@ -316,6 +319,9 @@ fn missing() -> Vec<Thing> {
         thing("diff missing")
             .get("/api/v1/environments/missing/diff")
             .mcp("argus_diff", no_one.clone()),
+        thing("test results missing")
+            .get("/api/v1/environments/missing/tests")
+            .mcp("argus_test_results", no_one.clone()),
         thing("network missing")
             .get("/api/v1/environments/missing/network")
             .mcp("argus_network", no_one.clone()),

@@ -225,6 +225,9 @@ fn query_steps(name: &str) -> Vec<Step> {
             let output = good(answer);
             assert!(output["condition"]["reason"].is_string(), "{output:#}");
         }),
+        ("argus_test_results", env.clone(), |answer| {
+            assert_eq!(good(answer)["suites"], json!([]));
+        }),
         ("argus_incidents", json!({}), |answer| {
             assert_eq!(good(answer)["items"], json!([]));
         }),

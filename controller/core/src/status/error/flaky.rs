@@ -1,16 +1,55 @@
-//! Errors of flaky services: their probe results change too often.
+//! Errors of flaky services, whose probe results change too often, and of flaky tests.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::json;
 
 use crate::ident::ServiceName;
+use crate::outcome::one_line;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
+use crate::test_results::Flip;
 
 use super::ErrorScope;
 
-/// Services whose probe results are unreliable.
+/// Maximum number of reported cases.
+const MAX_CASES: usize = 10;
+
+/// Services whose probe results are unreliable, and tests whose results are.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
+    let mut errors = services(input);
+    errors.extend(tests(input));
+    errors
+}
+
+/// Tests that passed and failed without a change of the revision and of their suite.
+fn tests(input: &StatusInput<'_>) -> Option<StructuredError> {
+    let flips = input.requests.test_results.get(input.env)?.flips();
+    let first = flips.first()?;
+    let more = match flips.len() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let message = format!(
+        "the case `{}` of the suite `{}` failed in {} of {} runs without a change{more}",
+        one_line(first.case),
+        one_line(first.suite),
+        first.failures,
+        first.runs,
+    );
+    let case = |flip: &Flip<'_>| {
+        json!({
+            "suite": one_line(flip.suite), "case": one_line(flip.case), "runs": flip.runs, "failures": flip.failures,
+        })
+    };
+    let cases: Vec<_> = flips.iter().take(MAX_CASES).map(case).collect();
+    let error = StructuredError::new(Code::FlakySuspected, message)
+        .details(json!({ "cases": cases }))
+        .suggest(&[ActionId::InspectLogs]);
+    Some(ErrorScope::environment(input).finish(error, first.at))
+}
+
+/// Services whose probe results are unreliable.
+fn services(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.history.services.iter();
     let error = |(name, history): (&ServiceName, &ServiceHistory)| {
         let excess = restart::excess_transitions(&history.health_transitions, input.now);
