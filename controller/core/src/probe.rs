@@ -1,6 +1,7 @@
 //! Probe results of containers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct ProbedHealth {
     /// True if more than half of the last probes failed although the container was healthy in between.
     #[serde(rename = "unsteady")]
     pub flapping: bool,
+    /// Settings of the probe; a result with other settings does not count. `None` where they are unknown.
+    #[serde(skip)]
+    pub probe: Option<Arc<Probe>>,
 }
 
 /// Status that the probes determined.
@@ -74,6 +78,7 @@ pub(crate) fn probe_status(
         let seen = health
             .get(&container.id)
             .filter(|seen| seen.started_at == started_at || started_at.is_none())
+            .filter(|seen| seen.probe.is_none() || seen.probe.as_deref() == probe)
             .filter(|seen| {
                 seen.status != ProbeStatus::Unhealthy
                     || !outages.iter().any(|outage| outage.covers(seen.since))

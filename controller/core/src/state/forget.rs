@@ -102,8 +102,10 @@ impl ServiceHistory {
     pub(super) fn clear_failures(&mut self) {
         // An unhealthy run that continues has not ended: it fails again and is handled again.
         let last = self.failures.last();
-        let ended = last.filter(|failed_run| failed_run.cause == FailureCause::Exited);
-        self.ignored_run = ended.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
+        if let Some(ended) = last.filter(|failed_run| failed_run.cause == FailureCause::Exited) {
+            // Without a new failure, the run that the previous call ignored stays ignored.
+            self.ignored_run = Some((ended.container.clone(), ended.started_at));
+        }
         self.end_budget(0, true, &[]);
         self.failures.clear();
         self.late_recovery = None;

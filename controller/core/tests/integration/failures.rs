@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::{Accepted, Probe};
 use argus_core::failed_run;
 use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
-use argus_core::ident::{ContainerId, EnvName, ServiceName};
+use argus_core::ident::{ContainerId, EnvName, Revision, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
     Config, Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, WatchEvent,
@@ -372,6 +372,44 @@ fn unhealthy_run_fails_again_after_a_retry() {
     fixture.state.clear_failures(&env(), Some(&desired));
     fixture.observe();
     assert!(fixture.history().failures.is_empty());
+}
+
+#[test]
+fn ended_run_is_ignored_over_several_edits() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 3)));
+    assert_eq!(fixture.history().failures.len(), 1);
+    for revision in ["0123456789abcdef", "123456789abcdef0", "23456789abcdef01"] {
+        fixture.accepted.desired.revision = Revision::new(revision).unwrap();
+        fixture.observe();
+        assert_eq!(fixture.history().failures, [], "{revision}");
+    }
+}
+
+#[test]
+fn verdict_of_earlier_probe_settings_does_not_count() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.advance(60);
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    let web = ServiceName::new("web").unwrap();
+    let probe = fixture.accepted.desired.services[&web].probe.clone().unwrap();
+    let seen = fixture.health.values_mut().next().unwrap();
+    seen.probe = Some(Arc::new(probe.clone()));
+    fixture.observe();
+    assert_eq!(fixture.history().failures.len(), 1);
+    // The prober has no result with the new settings yet.
+    fixture.accepted.desired.revision = Revision::new("0123456789abcdef").unwrap();
+    let service = fixture.accepted.desired.services.get_mut(&web).unwrap();
+    service.probe = Some(Probe {
+        start_period: Duration::from_secs(600),
+        ..probe
+    });
+    fixture.observe();
+    assert_eq!(fixture.history().failures, []);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Probe history: a pure fold of probe replies into a health status.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::Probe;
@@ -215,6 +216,7 @@ impl ProbeHistory {
             recent: self.outputs.iter().cloned().collect(),
             unresponsive: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
             flapping,
+            probe: Some(Arc::new(probe.clone())),
         });
         true
     }
