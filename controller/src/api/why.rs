@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::evidence::Evidence;
 use super::target;
+use super::wait::Wait;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::foreign_text::MARK;
@@ -76,10 +77,6 @@ phase other than Ready.";
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));
         let text = output::join_lines(lines.map(mark_last_line));
-        let evidence = report.run().map(|(service, run)| {
-            let run = json!({ "environment": report.environment, "service": service, "run": run });
-            NextStep::new("evidence of this run", Evidence::NAME, run)
-        });
         let remedies: Vec<_> = report.remedies().collect();
         // Changes of the file come first.
         let (edits, others): (Vec<_>, Vec<_>) =
@@ -87,10 +84,27 @@ phase other than Ready.";
         let steps = |remedies: Vec<&Remedy>| -> Vec<NextStep> {
             remedies.into_iter().filter_map(NextStep::from_remedy).collect()
         };
+        let wait = (!edits.is_empty()).then(|| {
+            let environment = json!({ "environment": report.environment });
+            NextStep::new("after the edit, wait until it is Ready", Wait::NAME, environment)
+        });
+        let others = steps(others);
+        let shows_run = |step: &NextStep, service: &str| {
+            step.tool == Evidence::NAME && step.arguments.get("service").is_some_and(|of| of == service)
+        };
+        // A remedy with the same call also has its purpose.
+        let run = report
+            .run()
+            .filter(|(service, _)| !others.iter().any(|step| shows_run(step, service)));
+        let evidence = run.map(|(service, run)| {
+            let run = json!({ "environment": report.environment, "service": service, "run": run });
+            NextStep::new("evidence of this run", Evidence::NAME, run)
+        });
         let steps: Vec<NextStep> = steps(edits)
             .into_iter()
+            .chain(wait)
             .chain(evidence)
-            .chain(steps(others))
+            .chain(others)
             .collect();
         Summary::new(report, text).with_steps(steps)
     }

@@ -18,6 +18,13 @@ use serde::{Deserialize, Serialize};
 ///     edit.to_string(),
 ///     "change `port` from `80` to `8080` in shop.e2e.yaml:9 (no process listens on port 80)"
 /// );
+///
+/// let key = "services.web.container.environment.API_KEY";
+/// let edit = SpecEdit::new("shop.e2e.yaml", key, "the program needs it").line(8);
+/// assert_eq!(
+///     edit.to_string(),
+///     "add `API_KEY` to `container.environment` in shop.e2e.yaml:8 (the program needs it)"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -94,6 +101,10 @@ impl SpecEdit {
             (None, Some(value)) => format!("set `{name}: {value}` in "),
             (Some(now), None) => format!("change `{name}` (now `{now}`) in "),
             (None, None) if name.is_empty() => "fix ".to_owned(),
+            // A variable has a value, so this one is missing.
+            (None, None) if self.key.ends_with(&format!(".environment.{name}")) => {
+                format!("add `{name}` to `container.environment` in ")
+            }
             (None, None) => format!("change `{name}` in "),
         };
         match self.line {
