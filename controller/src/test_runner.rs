@@ -7,6 +7,7 @@ pub(crate) mod report;
 mod retry;
 mod runner;
 pub(crate) mod selection;
+mod shard;
 mod suite_output;
 mod yaml;
 

@@ -36,7 +36,7 @@ pub(super) const VERBS: [&str; 15] = [
     "disconnect-network",
 ];
 /// Verbs of the commands of people and agents.
-pub(super) const COMMANDS: [&str; 13] = [
+pub(super) const COMMANDS: [&str; 14] = [
     "down",
     "retry",
     "restart",
@@ -45,6 +45,7 @@ pub(super) const COMMANDS: [&str; 13] = [
     "cancel",
     "beginTest",
     "endTest",
+    "recordTests",
     "rollback",
     "fork",
     "cleanOrphans",

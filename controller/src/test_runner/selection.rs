@@ -1,8 +1,5 @@
 //! Choice of suites and cases on the command line.
 
-use std::collections::BTreeSet;
-use std::str::FromStr;
-
 use argus_core::test_results::TestVerdict;
 use argus_crds::status::SuiteStatus;
 use argus_crds::suggestion::nearest;
@@ -11,6 +8,7 @@ use regex::Regex;
 
 use super::job::{Job, Work};
 use super::report::Outcome;
+use super::shard::Shard;
 use crate::exit::Failure;
 
 /// Maximum number of names in a hint.
@@ -42,34 +40,10 @@ pub(crate) struct Selection {
     pub(crate) command: Vec<String>,
 }
 
-/// Part of the suites, for several runs that share the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shard {
-    /// Number of the part, from 1.
-    index: usize,
-    /// Number of parts.
-    of: usize,
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/');
-        let number = |part: &str| part.parse::<usize>().ok();
-        match parts.and_then(|(index, of)| Some((number(index)?, number(of)?))) {
-            Some((index, of)) if (1..=of).contains(&index) => Ok(Self { index, of }),
-            _ => Err(format!(
-                "`{text}` is not a valid part; write one from `1/N` to `N/N`, such as `1/4`"
-            )),
-        }
-    }
-}
-
 /// A suite to run, or the result of a suite that does not run.
 pub(super) type Entry = Result<Job, Box<Outcome>>;
 
-fn name(entry: &Entry) -> &str {
+pub(super) fn name(entry: &Entry) -> &str {
     match entry {
         Ok(job) => &job.name,
         Err(outcome) => &outcome.name,
@@ -171,26 +145,6 @@ impl Selection {
     fn matches(&self, case: &str) -> bool {
         let is_named = self.cases.is_empty() || self.cases.iter().any(|name| name == case);
         is_named && self.grep.as_ref().is_none_or(|pattern| pattern.is_match(case))
-    }
-}
-
-impl Shard {
-    /// Keeps the suites of this part. The names of the suites determine the parts.
-    fn apply(self, env: &str, chosen: &mut Vec<Entry>) -> Result<(), Failure> {
-        let mut names: Vec<String> = chosen.iter().map(|entry| name(entry).to_owned()).collect();
-        names.sort_unstable();
-        let own: BTreeSet<_> = names.iter().skip(self.index - 1).step_by(self.of).collect();
-        chosen.retain(|entry| own.contains(&name(entry).to_owned()));
-        if chosen.is_empty() {
-            let message = format!(
-                "part {} of {} of the suites of `{env}` is empty: only {} selected",
-                self.index,
-                self.of,
-                crate::output::format_count(names.len(), "suite")
-            );
-            return Err(Failure::usage(message).with_hint(format!("use at most {} parts", names.len())));
-        }
-        Ok(())
     }
 }
 
@@ -373,9 +327,9 @@ mod tests {
 
     #[test]
     fn every_suite_belongs_to_exactly_one_shard() {
-        let part = |index, of| {
+        let part = |index: usize, of: usize| {
             select(&Selection {
-                shard: Some(Shard { index, of }),
+                shard: Some(format!("{index}/{of}").parse().unwrap()),
                 ..Selection::default()
             })
         };
@@ -385,10 +339,6 @@ mod tests {
         );
         assert_eq!(part(2, 2), "old; unit: unit");
         assert!(part(6, 6).starts_with("part 6 of 6 of the suites of `shop` is empty: only 5 suites"));
-        assert_eq!("2/3".parse(), Ok(Shard { index: 2, of: 3 }));
-        for bad in ["0/3", "4/3", "1", "a/b", "1/0"] {
-            assert!(bad.parse::<Shard>().is_err(), "{bad}");
-        }
     }
 
     #[test]

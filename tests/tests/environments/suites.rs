@@ -346,6 +346,9 @@ fn results_of_runs_are_kept_and_flips_are_reported() {
     // The results survive a restart, and only the failed suite runs again.
     argus.kill9();
     argus.start_again();
+    argus.wait_until(LIMIT, "the controller accepts commands", || {
+        argus.cli(&["retry", "remembered"]).status.success().then_some(())
+    });
     std::fs::remove_file(&broken).unwrap();
     argus.wait_ready("remembered", LIMIT);
     let again = argus.cli(&["test", "run", "remembered", "--rerun-failed", "-o", "name"]);
