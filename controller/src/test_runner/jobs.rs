@@ -10,6 +10,7 @@ use argus_crds::error::Code;
 use argus_crds::status::EnvironmentStatus;
 use argus_crds::suite::{History, Runner, Suite, TestRetry, Tests};
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::source::SpecSource;
 
 use super::job::{Job, LocalCommand, Work, create_job, digest, suite_id};
 use super::report::Outcome;
@@ -54,7 +55,9 @@ pub(super) async fn read_jobs(
     let (status, selection) = (status.clone(), selection.clone());
     blocking_io::read(move || {
         let specs = status::read_controller(&there)?.map(|controller| controller.specs);
-        let file = PathBuf::from(specs.unwrap_or_default()).join(named);
+        // A controller can also watch one file.
+        let watched = PathBuf::from(specs.unwrap_or_default());
+        let file = SpecSource::new(&watched, there.root()).folder.join(named);
         let owner = SuiteOwner {
             spec: read_spec(&file)?,
             file,
