@@ -292,7 +292,9 @@ fn exit_of_failure(failure: &Failure, has_tested: bool) -> Exit {
     };
     match (exit, error.code) {
         (Exit::Usage | Exit::SpecRejected | Exit::LeaseHeld | Exit::Interrupted, _) => *exit,
-        (Exit::Unreachable, _) | (_, Code::DiskSpaceLow | Code::CleanupFailed) => Exit::Infrastructure,
+        (Exit::Unreachable, _) | (_, Code::DiskSpaceLow | Code::CleanupFailed | Code::Internal) => {
+            Exit::Infrastructure
+        }
         // The suites have run, so the environment was ready.
         _ if has_tested => Exit::Infrastructure,
         (_, Code::TestsFailed) => Exit::Unexpected,

@@ -248,15 +248,11 @@ fn blocked_environment_ends_early_with_its_reason() {
     let junit = job.junit();
     assert_eq!((junit.tests, junit.errors), (1, 1), "{junit:?}");
     assert!(job.is_gone());
-    fs::write(
-        job.workspace.join("checks.yaml"),
-        "name: Checks\ncases:\n  - nme: page\n",
-    )
-    .unwrap();
+    fs::write(job.workspace.join("checks.yaml"), "name: Checks\ncases: 5\n").unwrap();
     let rejected = job.run();
     assert_eq!(rejected.exit, Some(3), "{}", rejected.log);
     assert!(
-        rejected.log.contains("::error file=checks.yaml,line=3"),
+        rejected.log.contains("::error file=checks.yaml,line=2"),
         "{}",
         rejected.log
     );

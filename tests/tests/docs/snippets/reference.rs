@@ -49,6 +49,7 @@ const PAGES: &[Page] = &[
 const ELSEWHERE: &[&str] = &[
     "README.md",
     "docs/agents.md",
+    "docs/ci.md",
     "docs/cli.md",
     "docs/messages.md",
     "docs/operations.md",
