@@ -105,9 +105,8 @@ impl Ci {
             let mut view = View::new(screen, "ctrl-c removes the environment".to_owned());
             let work = async {
                 let mut findings = Findings::default();
-                let ended = self
-                    .run(settings, &folder, &console, &mut view, &stop, &mut findings)
-                    .await;
+                let run = self.run(settings, &folder, &console, &mut view, &stop, &mut findings);
+                let ended = Box::pin(run).await;
                 self.finish(ended, findings, &folder, &console).await
             };
             tokio::select! {

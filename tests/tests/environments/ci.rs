@@ -217,18 +217,17 @@ fn failed_test_annotates_its_line_and_keeps_logs() {
     );
     assert!(ran.summary.contains("attribution: test"), "{}", ran.summary);
     assert_eq!(job.junit().failures, 1);
-    assert!(exists(&job.report("logs/web.log")));
+    assert!(exists(&job.report("logs/suite-checks.log")));
     assert!(job.is_gone());
 }
 
 #[test]
 fn failed_service_is_attributed_with_its_evidence() {
-    let suite = "name: Checks
-cases:
-  - name: crash
-    exec: { command: kill 1; sleep 60 }
-";
-    let job = Job::new("ciservice", &spec("ciservice", 19470, ""), suite);
+    let crash = "docker exec ciservice-web kill 1; \
+                 for i in $(seq 60); do argus evidence ciservice/web && break; sleep 1; done; exit 1";
+    let spec = spec("ciservice", 19470, "")
+        .replace("file: checks.yaml", &format!("runner: shell, command: '{crash}'"));
+    let job = Job::new("ciservice", &spec, GREEN);
     let ran = job.run();
     assert_eq!(ran.exit, Some(1), "{}", ran.log);
     assert!(ran.summary.contains("attribution: service"), "{}", ran.summary);
@@ -246,6 +245,7 @@ fn blocked_environment_ends_early_with_its_reason() {
     assert!(ran.log.contains("::error file=e2e.yaml,line="), "{}", ran.log);
     assert!(ran.summary.contains("ENTRYPOINT_NOT_FOUND"), "{}", ran.summary);
     let junit = job.junit();
+    assert!(exists(&job.report("logs/web.log")), "{}", ran.log);
     assert_eq!((junit.tests, junit.errors), (1, 1), "{junit:?}");
     assert!(job.is_gone());
     fs::write(job.workspace.join("checks.yaml"), "name: Checks\ncases: 5\n").unwrap();
