@@ -223,7 +223,7 @@ impl<B: Backend> Executor<B> {
         let is_refused = self.diagnoses.len() >= MAX_DIAGNOSES;
         self.diagnoses.start(label, async move {
             let found = if is_refused {
-                diagnosis::missing(format!("{MAX_DIAGNOSES} other checks are running"))
+                diagnosis::missing(&format!("{MAX_DIAGNOSES} other checks are running"))
             } else {
                 diagnosis::run(&*backend, &run, &targets).await
             };

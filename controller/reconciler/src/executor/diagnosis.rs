@@ -15,19 +15,19 @@ pub(super) async fn run<B: Backend>(backend: &B, failed_run: &FailedRun, targets
     let checked = checked.unwrap_or_else(|_| Err(late()));
     // The network of a container is gone with its run, and the results then say nothing about it.
     if let Ok(false) = backend.is_run_intact(id, failed_run.started_at).await {
-        return missing("the run ended, or its network changed, before they were complete".to_owned());
+        return missing("the run ended, or its network changed, before they were complete");
     }
     match checked {
         Ok(results) => Diagnosis {
             results: describe_results(targets, &results),
             missing: None,
         },
-        Err(error) => missing(error.to_string()),
+        Err(error) => missing(&error.to_string()),
     }
 }
 
 /// Diagnosis without results.
-pub(super) fn missing(why: String) -> Diagnosis {
+pub(super) fn missing(why: &str) -> Diagnosis {
     Diagnosis {
         missing: Some(format!("network checks by a helper: {why}")),
         ..Diagnosis::default()
