@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 
 /// Time after the start of a new run in which its service may not be ready yet.
 const RECOVERY: Duration = Duration::from_secs(5);
+/// Maximum delay of the recorded end of a container after the end of its commands and connections.
+const RECORD_DELAY: Duration = Duration::from_secs(1);
 
 /// Origin of a failed case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -77,8 +79,9 @@ impl CaseAttribution {
             let next = later.find(|restart| restart.service == found.service);
             next.map(|restart| restart.at + RECOVERY)
         };
-        let is_during =
-            |found: &&Disruption| found.at <= until && last_effect(found).is_none_or(|ended| ended >= from);
+        let is_during = |found: &&Disruption| {
+            found.at <= until + RECORD_DELAY && last_effect(found).is_none_or(|ended| ended >= from)
+        };
         let during: Vec<_> = disruptions.iter().filter(is_during).collect();
         let origin = |found: &Disruption| match found.attribution {
             Attribution::Service => FailureOrigin::Service,
@@ -170,7 +173,12 @@ mod tests {
         let crash = |second| [disruption("db", second, Interruption::Exit)];
         assert_eq!(origin(&[], &[]), FailureOrigin::Test);
         assert_eq!(origin(&crash(25), &[]), FailureOrigin::Service);
-        assert_eq!(origin(&crash(31), &[]), FailureOrigin::Test);
+        assert_eq!(
+            origin(&crash(31), &[]),
+            FailureOrigin::Service,
+            "the engine recorded it late"
+        );
+        assert_eq!(origin(&crash(32), &[]), FailureOrigin::Test);
         assert_eq!(
             origin(&crash(10), &[]),
             FailureOrigin::Service,
