@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// Time after the start of a new run in which its service may not be ready yet.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// Maximum delay of the recorded end of a container after the end of its commands and connections.
-const RECORD_DELAY: Duration = Duration::from_secs(1);
+const RECORD_DELAY: Duration = Duration::from_millis(250);
 
 /// Origin of a failed case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -173,12 +173,14 @@ mod tests {
         let crash = |second| [disruption("db", second, Interruption::Exit)];
         assert_eq!(origin(&[], &[]), FailureOrigin::Test);
         assert_eq!(origin(&crash(25), &[]), FailureOrigin::Service);
+        assert_eq!(origin(&crash(31), &[]), FailureOrigin::Test);
+        let mut late = crash(30);
+        late[0].at = late[0].at + Duration::from_millis(200);
         assert_eq!(
-            origin(&crash(31), &[]),
+            origin(&late, &[]),
             FailureOrigin::Service,
             "the engine recorded it late"
         );
-        assert_eq!(origin(&crash(32), &[]), FailureOrigin::Test);
         assert_eq!(
             origin(&crash(10), &[]),
             FailureOrigin::Service,
