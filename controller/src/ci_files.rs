@@ -17,7 +17,7 @@ use crate::evidence_store;
 use crate::exit::Failure;
 use crate::output;
 use crate::status_text::format_ports;
-use crate::test_runner::report::{Report, cell};
+use crate::test_runner::report::{Report, ReportFolder, cannot_write, cell};
 
 /// Maximum number of stored lines per container.
 const MAX_LINES: u32 = 10_000;
@@ -25,40 +25,20 @@ const MAX_LINES: u32 = 10_000;
 const EVIDENCE: &str = "evidence";
 const LOGS: &str = "logs";
 
-/// Folder of a report.
-#[derive(Debug, Clone)]
-pub(crate) struct ReportFolder {
-    root: PathBuf,
-}
-
 impl ReportFolder {
     /// Creates the folder, without logs and evidence of earlier runs.
     pub(crate) fn create(root: &Path) -> Result<Self, Failure> {
-        std::fs::create_dir_all(root).map_err(|error| unwritten(root, &error))?;
+        std::fs::create_dir_all(root).map_err(|error| cannot_write(root, &error))?;
         for name in [EVIDENCE, LOGS] {
             let path = root.join(name);
             match std::fs::remove_dir_all(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(unwritten(&path, &error));
+                    return Err(cannot_write(&path, &error));
                 }
                 Ok(()) | Err(_) => {}
             }
         }
-        Ok(Self {
-            root: root.to_owned(),
-        })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.root
-    }
-
-    /// Writes one file, and creates its folder.
-    pub(crate) fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
-        let path = self.root.join(name);
-        let folder = path.parent().unwrap_or(&self.root);
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
-        written.map_err(|error| unwritten(&path, &error))
+        Ok(Self::at(root))
     }
 
     /// Stores the logs of all services, and the evidence of the runs that failed since `started`. Parts that cannot be read
@@ -108,9 +88,9 @@ impl ReportFolder {
         for service in evidence_store::list_services(state, env)? {
             for number in evidence_store::list_run_numbers(state, env, &service)? {
                 let from = state.evidence_run(env, &service, number);
-                let to = self.root.join(EVIDENCE).join(&service).join(number.to_string());
+                let to = self.path().join(EVIDENCE).join(&service).join(number.to_string());
                 if is_newer(&from.join(FACTS_FILE), started) {
-                    copy_files(&from, &to).map_err(|error| unwritten(&to, &error))?;
+                    copy_files(&from, &to).map_err(|error| cannot_write(&to, &error))?;
                 }
             }
         }
@@ -149,13 +129,9 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 
 fn note(what: &str, failure: &Failure) {
     output::print_note(&format!(
-        "note: the report has not all {what}: {}",
+        "note: the report does not contain all {what}: {}",
         failure.message()
     ));
-}
-
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
 }
 
 /// Table of the services in Markdown.

@@ -54,16 +54,7 @@ pub(crate) async fn run_suites(
         output,
         stop,
     };
-    let mut report = Report {
-        environment: environment.to_owned(),
-        revision: None,
-        started: clock::now(),
-        duration: std::time::Duration::ZERO,
-        port_mappings: Vec::new(),
-        interrupted: false,
-        suites: Vec::new(),
-        ended_by: None,
-    };
+    let mut report = Report::new(environment);
     if let Some(initial) = runner.wait_until_ready().await? {
         let jobs = jobs::read_jobs(client, selection, &initial).await?;
         let mut ready = Vec::new();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::preflight::Preflight;
 use crate::api::validate::Validate;
 use crate::api::{Context, Operation as _};
-use crate::ci_files::{ReportFolder, format_services};
+use crate::ci_files::format_services;
 use crate::ci_system::{CiSystem, Section, format_dotenv};
 use crate::cli::{preflight, validate};
 use crate::client::ControllerClient;
@@ -30,7 +30,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 use crate::spec_files::read_process_env;
 use crate::status;
 use crate::telemetry;
-use crate::test_runner::report::{Outcome, Report};
+use crate::test_runner::report::{Outcome, Report, ReportFolder};
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
 use console::Console;
@@ -196,9 +196,11 @@ impl Ci {
         let (spec, status) = (findings.spec, findings.status);
         let name = spec.as_ref().map_or("unknown", |spec| spec.environment.as_str());
         let has_tested = findings.report.is_some();
-        let mut report = findings.report.unwrap_or_else(|| Report::interrupted(name));
+        let mut report = findings.report.unwrap_or_else(|| Report {
+            interrupted: ended.is_ok(),
+            ..Report::new(name)
+        });
         if let (Err(failure), false) = (&ended, has_tested) {
-            report.interrupted = false;
             report
                 .suites
                 .push(Outcome::rejected("environment", failure.message().to_owned()));

@@ -16,13 +16,14 @@ use argus_core::secrets::Secrets;
 use argus_core::state::CaseAttribution;
 use argus_core::time::Timestamp;
 use argus_crds::status::PortMapping;
-use argus_reconciler::TestReport;
+use argus_reconciler::{TestReport, clock};
 use argus_suite::{RunReport, Verdict};
 use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output;
 
+pub(crate) use folder::{ReportFolder, cannot_write};
 pub(crate) use place::FailedPlace;
 pub(crate) use summary::cell;
 pub(super) use text::format_outcome;
@@ -47,6 +48,22 @@ pub(crate) struct Report {
     /// Failure that ended the run early.
     #[serde(skip)]
     pub(crate) ended_by: Option<Failure>,
+}
+
+impl Report {
+    /// Creates the report of a run that begins now.
+    pub(crate) fn new(environment: &str) -> Self {
+        Self {
+            environment: environment.to_owned(),
+            revision: None,
+            started: clock::now(),
+            duration: Duration::ZERO,
+            port_mappings: Vec::new(),
+            interrupted: false,
+            suites: Vec::new(),
+            ended_by: None,
+        }
+    }
 }
 
 /// Result of a suite.

@@ -35,8 +35,6 @@ const LEASE_MARGIN: Duration = Duration::from_secs(60);
 
 /// Maximum time from the end of a failed attempt until the status shows a disruption. Argus learns of one by an event.
 const OBSERVATION: Duration = Duration::from_secs(2);
-/// Pause between two reads of the status.
-const OBSERVATION_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time that a failed attempt waits for the recovery of a disrupted service, which is a part of its report.
 const RECOVERY: Duration = Duration::from_secs(30);
 
@@ -183,23 +181,20 @@ impl Runner<'_> {
 
     /// Waits until the status shows a disruption of the failed attempt, and then until its end.
     async fn observe_disruption(&self, restarts_before: u32) {
-        let disrupted = async {
-            loop {
-                let status = self.client.find_environment(self.environment.as_str()).await;
-                if status.is_ok_and(|status| is_disrupted(&status, restarts_before)) {
-                    return;
-                }
-                tokio::time::sleep(OBSERVATION_PAUSE).await;
-            }
-        };
-        let targets = [Target::environment(self.environment.as_str())];
-        if tokio::time::timeout(OBSERVATION, disrupted).await.is_ok() {
-            let recovered = wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {});
-            tokio::select! {
-                // The next attempt reports an environment that does not recover.
-                _ended = recovered => {}
-                () = self.stop.cancelled() => {}
-            }
+        let env = self.environment.as_str();
+        let disrupted = self.client.wait_for(OBSERVATION, |statuses| {
+            let status = statuses.environments.get(env)?;
+            is_disrupted(status, restarts_before).then_some(())
+        });
+        if !matches!(disrupted.await, Ok(Some(()))) {
+            return;
+        }
+        let targets = [Target::environment(env)];
+        let recovered = wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {});
+        tokio::select! {
+            // The next attempt reports an environment that does not recover.
+            _ended = recovered => {}
+            () = self.stop.cancelled() => {}
         }
     }
 

@@ -1,10 +1,41 @@
-//! Files of a report: `report.json`, `junit.xml` and `summary.md`.
+//! Folder of a report, with the files `report.json`, `junit.xml` and `summary.md`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Report;
 use crate::blocking_io;
 use crate::exit::Failure;
+
+/// Folder of a report.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportFolder {
+    root: PathBuf,
+}
+
+impl ReportFolder {
+    /// The folder at a path, which may not exist yet.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Writes one file, and creates its folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
+        let path = self.root.join(name);
+        let folder = path.parent().unwrap_or(&self.root);
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| cannot_write(&path, &error))
+    }
+}
 
 impl Report {
     /// Writes the files of the report into a folder, which it creates.
@@ -19,19 +50,13 @@ impl Report {
             ("junit.xml", self.to_junit()?),
             ("summary.md", self.to_summary()),
         ];
-        let folder = folder.to_owned();
-        blocking_io::read(move || {
-            std::fs::create_dir_all(&folder).map_err(|error| unwritten(&folder, &error))?;
-            for (name, text) in files {
-                let path: PathBuf = folder.join(name);
-                std::fs::write(&path, text).map_err(|error| unwritten(&path, &error))?;
-            }
-            Ok(())
-        })
-        .await
+        let folder = ReportFolder::at(folder);
+        let write = move || files.iter().try_for_each(|(name, text)| folder.write(name, text));
+        blocking_io::read(write).await
     }
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+/// Failure of a write in a report folder.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
 }

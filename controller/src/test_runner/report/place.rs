@@ -1,8 +1,5 @@
 //! Places of failed cases, for annotations of CI systems.
 
-use std::time::Duration;
-
-use argus_reconciler::clock;
 use argus_suite::Verdict;
 
 use super::text::describe_origin;
@@ -22,20 +19,6 @@ pub(crate) struct FailedPlace<'a> {
 }
 
 impl Report {
-    /// Creates the report of a run that ended before its suites.
-    pub(crate) fn interrupted(environment: &str) -> Self {
-        Self {
-            environment: environment.to_owned(),
-            revision: None,
-            started: clock::now(),
-            duration: Duration::ZERO,
-            port_mappings: Vec::new(),
-            interrupted: true,
-            suites: Vec::new(),
-            ended_by: None,
-        }
-    }
-
     /// Returns true if a suite failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.suites
