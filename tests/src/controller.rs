@@ -120,10 +120,7 @@ impl<'e> Controller<'e> {
         let mut command = self.engine.command_in_netns(&words[0]);
         command.args(&words[1..]);
         let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
-        command
-            .env("DOCKER_HOST", host)
-            .env_remove("DOCKER_CONTEXT")
-            .env("NO_COLOR", "1");
+        command.env("DOCKER_HOST", host).env("NO_COLOR", "1");
         command
             .env("ARGUS_STATE", &self.state)
             .env("ARGUS_SPECS", &self.specs)

@@ -211,7 +211,6 @@ impl PrivateEngine {
         command
             .args(args)
             .env("DOCKER_HOST", self.host())
-            .env_remove("DOCKER_CONTEXT")
             .stdin(Stdio::null());
         command
             .env("DOCKER_BUILDKIT", "0")
@@ -270,8 +269,17 @@ impl PrivateEngine {
     }
 
     /// A command that will run inside the engine's network namespace, where published ports are on 127.0.0.1.
+    /// It does not inherit variables that change the behaviour of `argus` or `docker`, so that tests pass on every terminal and CI system.
     pub fn command_in_netns(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        const PREFIXES: [&str; 5] = ["ARGUS_", "CLICOLOR", "DOCKER_", "GITHUB_", "GITLAB_"];
+        const NAMES: [&str; 5] = ["CI", "COLORTERM", "COLUMNS", "NO_COLOR", "RUST_LOG"];
         let mut command = Command::new("nsenter");
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if PREFIXES.iter().any(|prefix| text.starts_with(prefix)) || NAMES.contains(&&*text) {
+                command.env_remove(&name);
+            }
+        }
         command
             .arg(format!("--net=/run/netns/{}", self.netns()))
             .arg("--")

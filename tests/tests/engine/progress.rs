@@ -39,9 +39,7 @@ fn argus(engine: &PrivateEngine, home: &PathBuf, words: &[&str]) -> Command {
     command.args(words).current_dir(home);
     command
         .env("DOCKER_HOST", engine.host())
-        .env("ARGUS_LISTEN", "off")
-        .env_remove("DOCKER_CONTEXT")
-        .env_remove("NO_COLOR");
+        .env("ARGUS_LISTEN", "off");
     command
 }
 

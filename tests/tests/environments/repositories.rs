@@ -15,9 +15,6 @@ use serde_json::Value;
 pub(super) fn argus(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Command {
     let mut command = engine.command_in_netns(binary::argus());
     command.args(words).current_dir(directory).stdin(Stdio::null());
-    for name in ["DOCKER_CONTEXT", "ARGUS_STATE", "ARGUS_SPECS"] {
-        command.env_remove(name);
-    }
     command
         .env("DOCKER_HOST", engine.host())
         .env("ARGUS_LISTEN", "off")

@@ -40,7 +40,6 @@ impl<'e> Run<'e> {
             .arg("selftest")
             .args(args)
             .env("DOCKER_HOST", self.engine.host())
-            .env_remove("DOCKER_CONTEXT")
             .env("NO_COLOR", "1")
             .env("TMPDIR", &self.temporary)
             .current_dir(&self.temporary)

@@ -31,10 +31,7 @@ fn on_terminal(engine: &PrivateEngine, argus: &Controller<'_>, words: &[&str]) -
     let mut command = engine.command_in_netns("env");
     command.arg("--default-signal=INT").arg(binary::argus());
     command.args(words).env("ARGUS_STATE", &argus.state);
-    command
-        .env("DOCKER_HOST", engine.host())
-        .env_remove("DOCKER_CONTEXT")
-        .env("NO_COLOR", "1");
+    command.env("DOCKER_HOST", engine.host()).env("NO_COLOR", "1");
     Terminal::start(command, COLUMNS, 40)
 }
 

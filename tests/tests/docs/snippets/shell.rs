@@ -63,8 +63,7 @@ impl<'e> Shell<'e> {
             )
             .env("DOCKER_HOST", self.engine.host())
             .env("EDITOR", "./editor")
-            .env("NO_COLOR", "1")
-            .env_remove("DOCKER_CONTEXT");
+            .env("NO_COLOR", "1");
         command.envs(self.exported.iter().map(|(name, value)| (name, value)));
         command
     }

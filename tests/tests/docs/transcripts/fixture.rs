@@ -129,22 +129,6 @@ impl TranscriptFixture {
     /// `argus` with these arguments, in the project directory.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = self.engine.command_in_netns(binary::argus());
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy().into_owned();
-            if name.starts_with("ARGUS_") || name.starts_with("CLICOLOR") {
-                command.env_remove(name);
-            }
-        }
-        for name in [
-            "NO_COLOR",
-            "DOCKER_CONTEXT",
-            "COLORTERM",
-            "CI",
-            "COLUMNS",
-            "RUST_LOG",
-        ] {
-            command.env_remove(name);
-        }
         let host = format!("unix://{}", self.home.join("engine.sock").display());
         command
             .env("DOCKER_HOST", host)

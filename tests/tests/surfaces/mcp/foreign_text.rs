@@ -91,8 +91,7 @@ fn container_lines_are_marked_in_all_tools() {
     command
         .args(words)
         .env("ARGUS_STATE", &fixture.argus.state)
-        .env("DOCKER_HOST", fixture.engine.host())
-        .env_remove("DOCKER_CONTEXT");
+        .env("DOCKER_HOST", fixture.engine.host());
     let (shown, ended) = Terminal::start(command, 200, 40).end(LIMIT);
     assert!(ended.success(), "{shown}");
     assert!(

@@ -69,7 +69,6 @@ fn pasted(fixture: &McpFixture, command: &str) -> Output {
         .env("ARGUS_STATE", &fixture.argus.state)
         .env("ARGUS_SPECS", &fixture.argus.specs)
         .env("DOCKER_HOST", fixture.engine.host())
-        .env_remove("DOCKER_CONTEXT")
         .stdin(Stdio::null());
     shell.output().expect("a shell")
 }
