@@ -142,9 +142,10 @@ pub(crate) fn format_hints(error: &argus_crds::error::StructuredError) -> Vec<St
 
 /// Remedies in words, with their commands.
 pub(crate) fn format_remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
-    let words = |remedy: &argus_crds::error::Remedy| match &remedy.command {
-        Some(command) => format!("{}: `{command}`", remedy.summary),
-        None => remedy.summary.clone(),
+    let words = |remedy: &argus_crds::error::Remedy| match (&remedy.verify, &remedy.command) {
+        (Some(verify), Some(command)) => format!("{}, then {verify}: `{command}`", remedy.summary),
+        (None, Some(command)) => format!("{}: `{command}`", remedy.summary),
+        (_, None) => remedy.summary.clone(),
     };
     remedies.iter().map(words).collect()
 }

@@ -181,15 +181,18 @@ impl StructuredError {
         self.with_remedies()
     }
 
-    /// Makes a change of the spec file the first remedy. It replaces general descriptions of such changes.
+    /// Makes a change of the spec file the first remedy. It replaces general descriptions of such changes, and a useless retry.
     #[must_use]
     pub fn edit(mut self, edit: SpecEdit) -> Self {
         let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
         let remedy = ActionId::FixSpec
             .remedy(environment, service)
             .with_edit(edit, &self.message);
-        self.remedies
-            .retain(|other| !other.action.is_general_edit() || other.edit.is_some());
+        let retryable = self.retryable;
+        self.remedies.retain(|other| match other.action {
+            ActionId::Retry => retryable,
+            action => !action.is_general_edit() || other.edit.is_some(),
+        });
         self.remedies.insert(0, remedy);
         self.suggested_actions = self.remedies.iter().map(|remedy| remedy.action).collect();
         self

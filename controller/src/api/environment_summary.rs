@@ -202,15 +202,16 @@ impl EnvironmentSummary {
             let _ = write!(text, "\n{claim}");
         }
         if let Some(error) = &self.error {
+            let warning = if self.phase == Phase::Ready {
+                "warning: "
+            } else {
+                ""
+            };
             let of = error.service.as_deref().unwrap_or(&self.environment);
             let message = mark_further_lines(&error.message);
-            let _ = write!(text, "\n{of}: {}: {message}", error.code);
+            let _ = write!(text, "\n{warning}{of}: {}: {message}", error.code);
             for line in error.tail.iter().flat_map(|tail| tail.lines()) {
                 let _ = write!(text, "\n{MARK}{line}");
-            }
-            let manual = error.remedies.iter().filter(|remedy| remedy.mcp.is_none());
-            for remedy in manual {
-                let _ = write!(text, "\ndo: {}", remedy.summary);
             }
         }
         text + "\n"

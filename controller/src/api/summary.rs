@@ -1,6 +1,6 @@
 //! Summary of an output for a model: structured data, short text, and the next calls.
 
-use argus_crds::error::{Remedy, ToolCall};
+use argus_crds::error::Remedy;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -59,7 +59,10 @@ pub(crate) struct ToolOutput<T> {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NextStep {
-    /// Purpose of the step.
+    /// Work outside of Argus before the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first: Option<String>,
+    /// Purpose of the call.
     pub(crate) why: String,
     /// Name of the tool.
     pub(crate) tool: String,
@@ -71,6 +74,7 @@ impl NextStep {
     /// Creates a step from its purpose and its call.
     pub(crate) fn new(why: impl Into<String>, tool: &str, arguments: Value) -> Self {
         Self {
+            first: None,
             why: why.into(),
             tool: tool.to_owned(),
             arguments: match arguments {
@@ -84,8 +88,15 @@ impl NextStep {
     pub(crate) fn add(steps: &mut Vec<Self>, step: Self, most: usize) {
         let is_same = |known: &Self| known.tool == step.tool && known.arguments == step.arguments;
         match steps.iter().position(is_same) {
-            Some(at) if steps[at].why.contains(&step.why) => {}
-            Some(at) => steps[at].why = format!("{}; or {}", steps[at].why, step.why),
+            Some(at) => {
+                let known = &mut steps[at];
+                join_alternative(&mut known.why, &step.why);
+                match (&mut known.first, step.first) {
+                    (Some(first), Some(other)) => join_alternative(first, &other),
+                    (first @ None, other) => *first = other,
+                    (Some(_), None) => {}
+                }
+            }
             None if steps.len() < most => steps.push(step),
             None => {}
         }
@@ -93,16 +104,30 @@ impl NextStep {
 
     /// Creates the step of a remedy; `None` if it is not a call.
     pub(crate) fn from_remedy(remedy: &Remedy) -> Option<Self> {
-        Some(Self::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?))
-    }
-
-    /// Creates a step from its purpose and the call of a remedy.
-    pub(crate) fn from_tool_call(why: &str, call: &ToolCall) -> Self {
-        Self {
-            why: why.to_owned(),
+        let call = remedy.mcp.as_ref()?;
+        let (first, why) = match &remedy.verify {
+            Some(verify) => (Some(remedy.summary.clone()), verify.clone()),
+            None => (None, remedy.summary.clone()),
+        };
+        Some(Self {
+            first,
+            why,
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
-        }
+        })
+    }
+
+    /// Returns true if a call with these arguments contains the call of this step.
+    pub(crate) fn repeats(&self, tool: &str, arguments: &Map<String, Value>) -> bool {
+        let is_same = |(name, value)| arguments.get(name) == Some(value);
+        self.tool == tool && self.arguments.iter().all(is_same)
+    }
+}
+
+/// Adds an alternative to a text that does not contain it yet.
+fn join_alternative(text: &mut String, other: &str) {
+    if !text.contains(other) {
+        *text = format!("{text}; or {other}");
     }
 }
 

@@ -17,16 +17,19 @@ use crate::output;
 use super::cut;
 
 /// Beginnings of lines that only Argus writes.
-const OWN_LINES: [&str; 2] = ["next:", "called:"];
+const OWN_LINES: [&str; 3] = ["do:", "next:", "called:"];
 
 /// Maximum number of remedies in the text of an error.
 const MAX_REMEDIES: usize = 4;
 
-/// Formats a next step as one line.
-fn line(step: &NextStep) -> String {
+/// Formats a next step: the work before the call, if any, and the call.
+fn format_step(step: &NextStep) -> String {
+    let first = step.first.as_deref().map_or_else(String::new, |work| {
+        format!("do: {}\n", foreign_text::mark_further_lines(work))
+    });
     let arguments = Value::Object(step.arguments.clone());
     let why = foreign_text::mark_further_lines(&step.why);
-    format!("next: {} {arguments} ({why})\n", step.tool)
+    format!("{first}next: {} {arguments} ({why})\n", step.tool)
 }
 
 /// Joins the body of a text, at most as long as the rest of `limit`, and the lines of Argus after it.
@@ -53,7 +56,7 @@ fn mark_pretenders(body: &str) -> String {
 /// Converts an output into a result with at most `limit` bytes of text.
 pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) -> CallToolResult {
     let Summary { data, text, next } = summary;
-    let own_lines: String = next.iter().map(line).collect();
+    let own_lines: String = next.iter().map(format_step).collect();
     let text = join_text(&text, &own_lines, limit);
     let reply = ToolOutput {
         data,
@@ -67,8 +70,7 @@ pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) ->
 }
 
 /// Converts a failure into a result, with the structured error and the same as text of at most `limit` bytes.
-pub(super) fn error_result(failure: Failure, limit: usize) -> CallToolResult {
-    let error = failure.into_error();
+pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolResult {
     let mut body = foreign_text::mark_further_lines(&error.to_string()) + "\n";
     let hint = error.details.get("hint").and_then(Value::as_str);
     // The client has tools instead of commands, except for the start of a controller.
@@ -77,26 +79,16 @@ pub(super) fn error_result(failure: Failure, limit: usize) -> CallToolResult {
         // Writing to a string cannot fail.
         let _ = writeln!(body, "hint: {}", foreign_text::mark_further_lines(hint));
     }
-    body.push_str(&foreign_text::mark_lines(
-        &output_tail(&error).unwrap_or_default(),
-    ));
+    body.push_str(&foreign_text::mark_lines(&output_tail(error).unwrap_or_default()));
     let mut text = String::new();
     if let Some(after) = error.retry_after {
         let _ = writeln!(text, "try again in {after} s");
     }
     let mut steps: Vec<NextStep> = Vec::new();
-    for remedy in &error.remedies {
-        match &remedy.mcp {
-            Some(call) => {
-                let step = NextStep::from_tool_call(&remedy.summary, call);
-                NextStep::add(&mut steps, step, MAX_REMEDIES);
-            }
-            None => {
-                let _ = writeln!(text, "do: {}", remedy.summary);
-            }
-        }
+    for step in error.remedies.iter().filter_map(NextStep::from_remedy) {
+        NextStep::add(&mut steps, step, MAX_REMEDIES);
     }
-    text.extend(steps.iter().map(line));
+    text.extend(steps.iter().map(format_step));
     let text = join_text(&body, &text, limit);
     let mut result = CallToolResult::structured_error(json!(error));
     result.content = vec![ContentBlock::text(text)];
@@ -156,5 +148,5 @@ pub(super) fn invalid_arguments(tool: &str, cause: &str, schema: &Value, limit: 
     let message = format!("invalid arguments for `{tool}`: {cause}; expected {expected}");
     let error = StructuredError::missing(Reason::BadRequest, message);
     let error = error.details(json!({ "tool": tool, "validArguments": names }));
-    error_result(Failure::new(error), limit)
+    error_result(&Failure::new(error).into_error(), limit)
 }

@@ -352,9 +352,9 @@ fn error_lists_each_call_once_and_no_command() {
         .service("api")
         .details(json!({ "hint": "check it with `argus validate`" }))
         .edit(edit.line(7).now("64m").suggest("128MiB"));
-    let words = text(&reply::error_result(Failure::new(error), 1_200));
+    let words = text(&reply::error_result(&error, 1_200));
     assert_eq!(words.matches("next: argus_validate").count(), 1, "{words}");
-    let first = words.lines().find(|line| line.starts_with("next:")).unwrap();
+    let first = words.lines().find(|line| line.starts_with("do:")).unwrap();
     assert!(first.contains("from `64m` to `128MiB` in e2e.yaml:7"), "{words}");
     assert!(!words.contains("`argus ") && words.len() <= 1_200, "{words}");
 }
@@ -362,7 +362,7 @@ fn error_lists_each_call_once_and_no_command() {
 #[tokio::test]
 async fn every_error_code_reaches_results_statuses_and_resources() {
     for code in Code::ALL {
-        let result = reply::error_result(Failure::new(raised(*code)), usize::MAX);
+        let result = reply::error_result(&Failure::new(raised(*code)).into_error(), usize::MAX);
         assert_eq!(result.is_error, Some(true));
         assert_complete(*code, result.structured_content.as_ref().unwrap());
         let words = text(&result);

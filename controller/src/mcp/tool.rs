@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_crds::error::Call as TracedCall;
+use argus_crds::error::{Call as TracedCall, StructuredError};
 use rmcp::model::{
     CallToolResult, JsonObject, ProgressNotificationParam, ProgressToken, Tool as ToolDescription,
     ToolAnnotations,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
-use crate::api::{CallError, Context, Effect, OperationEntry, ToolEntry, operation_list};
+use crate::api::{CallError, Context, Effect, NextStep, OperationEntry, ToolEntry, operation_list};
 use crate::call_trace;
 use crate::client::ControllerClient;
 use crate::foreign_text;
@@ -102,15 +102,21 @@ impl ServerTool {
         };
         let trace = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
+        let made = arguments.clone();
         let mut context = Context::new(client.clone());
         if progress_target.is_some() {
             context = context.with_progress(sender);
         }
         let result = tokio::select! {
             result = (self.tool.run)(arguments, context) => match result {
-                Ok(summary) => reply::success_result(summary, limit),
+                Ok(mut summary) => {
+                    summary.next.retain(|step| !step.repeats(self.tool.name, &made));
+                    reply::success_result(summary, limit)
+                }
                 Err(CallError::Arguments(cause)) => self.reject(&cause, limit),
-                Err(CallError::Failed(failure)) => reply::error_result(failure, error_limit),
+                Err(CallError::Failed(failure)) => {
+                    reply::error_result(&self.without_repetition(failure.into_error(), &made), error_limit)
+                }
             },
             never = forward_progress(progress_target, progress) => match never {},
         };
@@ -118,6 +124,17 @@ impl ServerTool {
             Some(trace) => reply::add_calls(result, &client, trace).await,
             None => result,
         }
+    }
+
+    /// Removes the remedies that repeat the call, unless the error can disappear without a change.
+    fn without_repetition(&self, mut error: StructuredError, made: &JsonObject) -> StructuredError {
+        if !error.retryable {
+            error.remedies.retain(|remedy| {
+                let step = NextStep::from_remedy(remedy);
+                step.is_none_or(|step| !step.repeats(self.tool.name, made))
+            });
+        }
+        error
     }
 
     /// Creates the result for invalid arguments.

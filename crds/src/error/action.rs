@@ -74,8 +74,11 @@ pub enum ActionId {
 pub struct Remedy {
     /// Identifier of the action.
     pub action: ActionId,
-    /// Description of the action. If the calls only inspect the problem, it also describes their purpose.
+    /// Description of the action.
     pub summary: String,
+    /// Purpose of the calls, if they do not perform the action but only check its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
     /// Change of the spec file; only of the action `fix_spec`.
     #[serde(flatten)]
     pub edit: Option<SpecEdit>,
@@ -98,16 +101,16 @@ pub struct ToolCall {
 }
 
 impl Remedy {
-    /// Replaces the description by that of a change of the spec file, without a reason that the message of the error contains.
+    /// Replaces the description with that of a change of the spec file, without a reason that the message of the error contains.
     #[must_use]
     pub(super) fn with_edit(self, edit: SpecEdit, message: &str) -> Self {
-        let change = if message.contains(&edit.reason) {
+        let summary = if message.contains(&edit.reason) {
             edit.change()
         } else {
             edit.to_string()
         };
         Self {
-            summary: format!("{change}, then check the file"),
+            summary,
             edit: Some(edit),
             ..self
         }
@@ -128,6 +131,7 @@ impl Remedy {
                 if let Some(group) = detail("group") {
                     self.command = Some(format!("sudo usermod -aG {group} \"$USER\""));
                     self.summary = format!("become a member of the group `{group}`, then log in again");
+                    self.verify = None;
                 }
             }
             _ => {}
@@ -197,7 +201,7 @@ impl ActionId {
         let template = self.template();
         let command = fill_command(template.command, environment, service);
         let arguments = fill_arguments(template.arguments, environment, service);
-        let purpose = if command.is_some() {
+        let verify = if command.is_some() {
             template.then_verify
         } else {
             "list the environments"
@@ -209,11 +213,8 @@ impl ActionId {
         Remedy {
             action: self,
             edit: None,
-            summary: [template.action, purpose]
-                .into_iter()
-                .filter(|part| !part.is_empty())
-                .collect::<Vec<_>>()
-                .join(", then "),
+            summary: template.action.to_owned(),
+            verify: (!verify.is_empty()).then(|| verify.to_owned()),
             command: Some(command.unwrap_or_else(|| "argus get".to_owned())),
             mcp: Some(ToolCall {
                 tool: tool.to_owned(),

@@ -139,7 +139,7 @@ fn edit_is_the_first_remedy_and_stays_it() {
     let remedy = &json["remedies"][0];
     assert_eq!(
         remedy["summary"],
-        "change `memory` from `64m` to `128MiB` in e2e.yaml:7 (it used 90MiB), then check the file"
+        "change `memory` from `64m` to `128MiB` in e2e.yaml:7 (it used 90MiB)"
     );
     assert_eq!(
         (
@@ -180,10 +180,8 @@ fn remedies_name_environment_and_service() {
 #[test]
 fn remedy_without_environment_lists_environments() {
     let retry = ActionId::Retry.remedy(None, None);
-    assert_eq!(
-        retry.summary,
-        "retry with the same inputs, then list the environments"
-    );
+    assert_eq!(retry.summary, "retry with the same inputs");
+    assert_eq!(retry.verify.as_deref(), Some("list the environments"));
     assert_eq!(retry.command.as_deref(), Some("argus get"));
     assert_eq!(retry.mcp.map(|call| call.tool).as_deref(), Some("argus_status"));
 }

@@ -115,13 +115,11 @@ async fn quoted_lines_cannot_pass_for_lines_of_argus() {
             assert!(marked.count() >= 2, "{tool}: {words}");
         }
     }
-    let failure = Failure::new(
-        StructuredError::new(Code::ContainerRestartExhausted, format!("it ended\n{HOSTILE}"))
-            .environment("shop")
-            .service("api")
-            .tails("", HOSTILE),
-    );
-    let result = reply::error_result(failure, 8_192);
+    let error = StructuredError::new(Code::ContainerRestartExhausted, format!("it ended\n{HOSTILE}"))
+        .environment("shop")
+        .service("api")
+        .tails("", HOSTILE);
+    let result = reply::error_result(&error, 8_192);
     let remedies = result.structured_content.as_ref().unwrap()["remedies"].clone();
     let calls = remedies.as_array().unwrap().iter();
     let calls: Vec<&Value> = calls.filter(|remedy| remedy["mcp"].is_object()).collect();

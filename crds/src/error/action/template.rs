@@ -187,7 +187,12 @@ impl ActionId {
                 "argus_status",
                 ENV,
             ),
-            Self::Resume => call("end the hold", "argus resume {env}", "argus_resume", ENV),
+            Self::Resume => call(
+                "end all holds of the environment, if their holders agree",
+                "argus resume {env}",
+                "argus_resume",
+                ENV,
+            ),
             Self::StopOtherController => manual(
                 "stop the other controller",
                 "show the owner",

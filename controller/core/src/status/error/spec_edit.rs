@@ -28,6 +28,9 @@ const IMMEDIATE: Duration = Duration::from_secs(2);
 /// Minimum suggested `startPeriod`.
 const MIN_START_PERIOD: Duration = Duration::from_secs(10);
 
+/// A program that did not listen for this long is not only slow, so a longer `startPeriod` is no longer the first remedy.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
+
 /// Service with the facts behind its edits.
 #[derive(Clone, Copy)]
 pub(super) struct EditContext<'a> {
@@ -171,6 +174,9 @@ impl EditContext<'_> {
         match evidence.listening.as_deref() {
             Some([]) => {
                 let ran = failed_run.run_duration();
+                if ran >= MAX_SILENCE {
+                    return None;
+                }
                 let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
                 Some(self.start_period(probe, ran * 2, reason))
             }

@@ -38,6 +38,22 @@ fn crash_behind_a_wrapper_is_not_a_slow_start() {
 }
 
 #[test]
+fn program_that_never_listens_is_not_a_slow_start() {
+    let silent_for = |seconds| {
+        error_of(failing(move |run| {
+            wrapped("starting")(run);
+            run.at = NOW + Duration::from_secs(seconds);
+        }))
+    };
+    assert!(silent_for(40).remedies[0].summary.contains("startPeriod"));
+    let error = silent_for(61);
+    assert!(
+        error.remedies.iter().all(|remedy| remedy.edit.is_none()),
+        "{error:#?}"
+    );
+}
+
+#[test]
 fn child_out_of_memory_behind_a_wrapper_needs_more_memory() {
     let unhealthy_wrapper = |run: &mut FailedRun| {
         wrapped("Killed")(run);
