@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::desired::ProbeHandler;
-use argus_core::ident::ContainerId;
+use argus_core::ident::{ContainerId, EnvName};
 use argus_core::observed::Store;
 use argus_core::probe::HealthStates;
 use argus_core::time::Timestamp;
@@ -20,6 +21,7 @@ use crate::metrics::TaskMetrics;
 use crate::overrides::DesiredState;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
+mod environments;
 mod exec;
 mod heap;
 mod http;
@@ -28,6 +30,7 @@ pub mod probe_history;
 mod target;
 mod tcp;
 
+use environments::ProbedEnvironment;
 use heap::DueProbes;
 use pressure::Pressure;
 use probe_history::{ProbeHistory, ProbeResult};
@@ -36,6 +39,9 @@ use target::Target;
 
 /// Maximum number of parallel probes. Each holds a socket until its timeout at most.
 const MAX_PARALLEL: usize = 32;
+
+/// Maximum age of the pressure before a probe. Reading it costs as much as a probe.
+const PRESSURE_AGE: Duration = Duration::from_secs(1);
 
 /// Outputs of the prober.
 #[derive(Debug, Clone)]
@@ -65,7 +71,13 @@ struct ProbedContainer {
 struct Prober<B> {
     backend: Arc<B>,
     clock: Clock,
+    addresses: Addresses,
+    environments: BTreeMap<EnvName, ProbedEnvironment>,
     containers: BTreeMap<ContainerId, ProbedContainer>,
+    /// True if a health differs from the published one.
+    changed: bool,
+    /// Newest pressure of the host, shared by all probes that start soon after it was read.
+    pressure: Option<Pressure>,
     heap: DueProbes,
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     metrics: TaskMetrics,
@@ -86,79 +98,52 @@ pub async fn run<B: Backend>(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let tasks = TaskSet::default();
-    let mut prober = Prober {
-        backend,
-        clock,
-        containers: BTreeMap::new(),
-        heap: DueProbes::default(),
-        tasks,
-        metrics: io.metrics,
-        generations: 0,
-        is_local: addresses.engine_host.is_none(),
-        reachable: false,
-    };
+    let mut prober = Prober::new(backend, addresses, clock, io.metrics);
+    let mut has_new_inputs = true;
     loop {
-        {
+        if has_new_inputs {
             let (desired, store) = (
                 desired.borrow_and_update().clone(),
                 stores.borrow_and_update().clone(),
             );
             prober.on_reachable(store.is_reachable());
-            prober.update_targets(target::wanted(&desired, &store, addresses));
+            let updated = prober.update_environments(&desired, &store);
+            tracing::trace!(updated, "environments to probe");
         }
         prober.start_due();
         prober.publish(&io.healths);
         // With all probe slots in use, the next result wakes the task, not the timer.
         let can_start = prober.reachable && prober.tasks.len() < MAX_PARALLEL;
         let wake = prober.heap.next_at().filter(|_| can_start);
-        let ended = tokio::select! {
+        has_new_inputs = tokio::select! {
             () = stop.cancelled() => return,
-            changed = desired.changed() => if changed.is_err() { return } else { None },
-            changed = stores.changed() => if changed.is_err() { return } else { None },
-            ended = prober.tasks.next_ended() => Some(ended),
-            () = clock.sleep_until(wake) => None,
+            changed = desired.changed() => if changed.is_err() { return } else { true },
+            changed = stores.changed() => if changed.is_err() { return } else { true },
+            (key, reply) = prober.tasks.next_ended() => {
+                prober.on_reply(key, reply);
+                false
+            }
+            () = clock.sleep_until(wake) => false,
         };
-        if let Some((key, reply)) = ended {
-            prober.on_reply(key, reply);
-        }
     }
 }
 
 impl<B: Backend> Prober<B> {
-    /// Adds new containers and drops those that ended.
-    fn update_targets(&mut self, wanted: BTreeMap<ContainerId, Target>) {
-        let now = self.clock.now();
-        self.containers.retain(|id, _| wanted.contains_key(id));
-        for (id, target) in wanted {
-            match self.containers.get_mut(&id) {
-                Some(container)
-                    if container.target.started_at == target.started_at
-                        && container.target.probe == target.probe =>
-                {
-                    if container.target.dependencies_started_at != target.dependencies_started_at {
-                        // A dependency was restarted: the next probe shows whether the service recovered.
-                        self.generations += 1;
-                        container.generation = self.generations;
-                        self.heap.push(now, id, container.generation);
-                    }
-                    container.target = target;
-                }
-                Some(_) | None => {
-                    self.generations += 1;
-                    let generation = self.generations;
-                    let history = ProbeHistory::new(&target.probe, target.started_at, now);
-                    self.heap.push(now, id.clone(), generation);
-                    self.containers.insert(
-                        id,
-                        ProbedContainer {
-                            target,
-                            history,
-                            generation,
-                        },
-                    );
-                }
-            }
+    fn new(backend: Arc<B>, addresses: Addresses, clock: Clock, metrics: TaskMetrics) -> Self {
+        Self {
+            backend,
+            clock,
+            addresses,
+            environments: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            changed: true,
+            pressure: None,
+            heap: DueProbes::default(),
+            tasks: TaskSet::default(),
+            metrics,
+            generations: 0,
+            is_local: addresses.engine_host.is_none(),
+            reachable: false,
         }
     }
 
@@ -171,6 +156,7 @@ impl<B: Backend> Prober<B> {
                 container.generation = self.generations;
                 container.history.reset_failures();
                 self.heap.push(now, id.clone(), container.generation);
+                self.changed = true;
             }
         }
         self.reachable = reachable;
@@ -195,13 +181,12 @@ impl<B: Backend> Prober<B> {
                 container.target.clone(),
                 self.metrics.clone(),
             );
-            let (clock, is_local) = (self.clock, self.is_local);
-            let read_pressure = move || is_local.then(|| Pressure::read(clock.now())).flatten();
+            let (clock, before) = (self.clock, self.recent_pressure(now));
             self.tasks.start((id.clone(), generation), async move {
-                let (stopwatch, before) = (Stopwatch::start(), read_pressure());
+                let stopwatch = Stopwatch::start();
                 let mut reply = probe_once(&*backend, &id, &target).await;
                 if !reply.success {
-                    reply.pressure = before.zip(read_pressure());
+                    reply.pressure = before.and_then(|before| Some((before, Pressure::read(clock.now())?)));
                 }
                 let kind = kind_label(&target.probe.kind);
                 let took = metrics.probe_seconds.with_label_values(&[kind]);
@@ -210,6 +195,15 @@ impl<B: Backend> Prober<B> {
                 ProbeReply::Probed(reply)
             });
         }
+    }
+
+    /// Pressure of the host at most [`PRESSURE_AGE`] before `now`. `None` if the engine runs on another host.
+    fn recent_pressure(&mut self, now: Timestamp) -> Option<Pressure> {
+        let is_recent = |pressure: &Pressure| now.since(pressure.at()) < PRESSURE_AGE;
+        if self.is_local && !self.pressure.as_ref().is_some_and(is_recent) {
+            self.pressure = Pressure::read(now);
+        }
+        self.pressure
     }
 
     fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
@@ -248,6 +242,7 @@ impl<B: Backend> Prober<B> {
         {
             // The output is omitted, because it may contain a secret. The status shows it redacted.
             tracing::info!(container = %id, verdict = ?health.status, "probe");
+            self.changed = true;
         }
         let next: Timestamp = now + container.history.pause(&container.target.probe);
         self.heap.push(next, id, generation);
@@ -268,7 +263,10 @@ impl<B: Backend> Prober<B> {
         });
     }
 
-    fn publish(&self, healths: &watch::Sender<Arc<HealthStates>>) {
+    fn publish(&mut self, healths: &watch::Sender<Arc<HealthStates>>) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
         let states = self
             .containers
             .iter()

@@ -3,7 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod report;
 
-use argus_crds::error::Remedy;
+use argus_crds::error::{ActionId, Remedy};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -78,9 +78,10 @@ phase other than Ready.";
         let lines = text.lines().filter(|line| !is_command(line));
         let text = output::join_lines(lines.map(mark_last_line));
         let remedies: Vec<_> = report.remedies().collect();
-        // Changes of the file come first.
-        let (edits, others): (Vec<_>, Vec<_>) =
-            remedies.into_iter().partition(|remedy| remedy.edit.is_some());
+        // Changes of files come first.
+        let (edits, others): (Vec<_>, Vec<_>) = remedies
+            .into_iter()
+            .partition(|remedy| remedy.edit.is_some() || remedy.action == ActionId::FixBuild);
         let steps = |remedies: Vec<&Remedy>| -> Vec<NextStep> {
             remedies.into_iter().filter_map(NextStep::from_remedy).collect()
         };

@@ -238,7 +238,7 @@ impl GoldenFixture {
             ["retry", env] => {
                 let env = env_of(env)?;
                 self.turn();
-                self.planner.as_mut().ok_or("no planner")?.retry(&env);
+                self.planner.as_mut().ok_or("no planner")?.retry(&env, None);
             }
             ["remember", rest @ ..] => self.remember(rest)?,
             _ => return Err("is not a line of a world".to_owned()),

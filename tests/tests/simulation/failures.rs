@@ -65,7 +65,7 @@ fn same_failure_uses_its_budgets_and_then_halts() {
             if !ended || runs < expected || runs > expected + u32::from(killed) {
                 return Some(format!("budget {budget}, {runs} runs: {:?}", fixture.stuck()));
             }
-            fixture.planner.retry(&env("one"));
+            fixture.planner.retry(&env("one"), None);
         }
         None
     });
@@ -116,7 +116,7 @@ fn start_refused_twice_is_not_tried_again_on_the_same_container() {
             // A request of a person does not help this container either.
             let moment = now + chance.millis((0, 6_000));
             fixture.run_until(moment);
-            fixture.planner.retry(&env("one"));
+            fixture.planner.retry(&env("one"), None);
         }
         let rests = fixture.run_to_rest(MINUTE);
         let calls = fixture.engine.model.calls().iter();

@@ -6,17 +6,8 @@ use crate::ident::{EnvName, ServiceName};
 use crate::observed::Store;
 
 impl Planner {
-    /// Forgets the failures and spent budgets of an environment, so that it is tried again.
-    pub fn retry(&mut self, env: &EnvName) {
-        self.retry_services(env, None);
-    }
-
-    /// Forgets the failures and spent budgets of one service.
-    pub fn retry_service(&mut self, env: &EnvName, service: &ServiceName) {
-        self.retry_services(env, Some(service));
-    }
-
-    fn retry_services(&mut self, env: &EnvName, service: Option<&ServiceName>) {
+    /// Forgets the failures and spent budgets of a service, or of all services of an environment, so that they are tried again.
+    pub fn retry(&mut self, env: &EnvName, service: Option<&ServiceName>) {
         // Failures are recorded before the first pass with an engine too, although no plan exists then.
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
         let desired = accepted.as_ref().map(|accepted| &accepted.desired);

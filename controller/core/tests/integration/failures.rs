@@ -595,16 +595,13 @@ fn retry_before_the_first_sync_clears_the_failures() {
     let web = ServiceName::new("web").unwrap();
     for service in [None, Some(&web)] {
         let mut planner = argus_core::reconcile::Planner::new(identity.clone(), fixture.state.clone());
-        planner.retry_service(&env(), &ServiceName::new("db").unwrap());
+        planner.retry(&env(), Some(&ServiceName::new("db").unwrap()));
         assert_eq!(
             planner.state(),
             &fixture.state,
             "another service keeps its failures"
         );
-        match service {
-            Some(service) => planner.retry_service(&env(), service),
-            None => planner.retry(&env()),
-        }
+        planner.retry(&env(), service);
         let history = &planner.state().environments[&env()].services[&web];
         assert!(history.failures.is_empty() && history.ignored_run.is_some());
     }

@@ -42,6 +42,11 @@ impl Pressure {
         })
     }
 
+    /// Time of the measurement.
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+
     /// Share of the time since `earlier` in which tasks waited for the scarcest resource, in percent. `None` without time
     /// in between.
     pub(super) fn percent_since(&self, earlier: &Self) -> Option<u8> {

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeHandler, Service};
-use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
+use argus_core::ident::{ContainerId, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
-use argus_core::observed::{Container, ContainerState, Observed, Store};
+use argus_core::observed::{Container, ContainerState, Observed};
 use argus_core::plan::port_references;
 use argus_core::time::Timestamp;
 
@@ -33,25 +33,22 @@ pub(super) struct Target {
     pub(super) dependencies_started_at: Option<Timestamp>,
 }
 
-/// Running containers of desired environments with a probe that the controller runs.
+/// Running containers of an environment with a probe that the controller runs.
 pub(super) fn wanted(
-    specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    store: &Store,
+    accepted: &Accepted,
+    observed: &Observed,
     addresses: Addresses,
 ) -> BTreeMap<ContainerId, Target> {
-    let start_times = start_times(store);
-    let mut ports = BTreeMap::new();
+    let desired = &accepted.desired;
+    let start_times = start_times(observed);
+    let mut ports = None;
     let target = |container: &Arc<Container>| {
-        let owner = container.owner()?;
-        let desired = &specs.get(&owner.environment)?.desired;
-        let service = desired.services.get(owner.service.as_ref()?)?;
+        let service = desired.services.get(container.owner()?.service.as_ref()?)?;
         let mut probe = service.probe.clone()?;
         let port = match &mut probe.kind {
             ProbeHandler::Http { port, .. } | ProbeHandler::Tcp { port } => Some(*port),
             ProbeHandler::Exec { command } => {
-                let ports = ports
-                    .entry(owner.environment.clone())
-                    .or_insert_with_key(|env| published(store, env));
+                let ports = ports.get_or_insert_with(|| published(observed));
                 *command = port_references::rewrite_probe_command(command, desired, service, ports);
                 None
             }
@@ -59,7 +56,7 @@ pub(super) fn wanted(
         };
         let info = container.inspect.as_ref()?;
         // Without its network, the container cannot answer. Its probe starts again after the repair.
-        let is_attached = is_attached(container, desired.network.as_str(), store.of(&owner.environment)?);
+        let is_attached = is_attached(container, desired.network.as_str(), observed);
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }
@@ -78,16 +75,12 @@ pub(super) fn wanted(
                 dependencies_started_at: service
                     .depends_on
                     .iter()
-                    .filter_map(|need| {
-                        start_times
-                            .get(&(owner.environment.clone(), need.service.clone()))
-                            .copied()
-                    })
+                    .filter_map(|need| start_times.get(&need.service).copied())
                     .max(),
             },
         ))
     };
-    store.containers().filter_map(target).collect()
+    observed.containers.values().filter_map(target).collect()
 }
 
 /// True if the container is on this network, and the bridge of the network exists.
@@ -103,12 +96,9 @@ fn is_attached(container: &Container, network: &str, observed: &Observed) -> boo
 }
 
 /// Host ports of an environment's running containers.
-fn published(store: &Store, env: &EnvName) -> PortMap {
+fn published(observed: &Observed) -> PortMap {
     let mut ports = PortMap::new();
-    let containers = store
-        .of(env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values());
+    let containers = observed.containers.values();
     for container in containers.filter(|container| container.state == ContainerState::Running) {
         let (Some(owner), Some(info)) = (container.owner(), &container.inspect) else {
             continue;
@@ -126,14 +116,14 @@ fn published(store: &Store, env: &EnvName) -> PortMap {
 }
 
 /// Start of the newest run of each service.
-fn start_times(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
+fn start_times(observed: &Observed) -> BTreeMap<ServiceName, Timestamp> {
     let mut runs = BTreeMap::new();
-    for container in store.containers() {
+    for container in observed.containers.values() {
         let started = container.inspect.as_ref().and_then(|info| info.started_at);
         if let (Some(owner), Some(started)) = (container.owner(), started)
             && let Some(service) = owner.service
         {
-            let newest = runs.entry((owner.environment, service)).or_insert(started);
+            let newest = runs.entry(service).or_insert(started);
             *newest = started.max(*newest);
         }
     }

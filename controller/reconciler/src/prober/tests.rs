@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use argus_core::desired::{Probe, ProbeHandler};
-use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
+use argus_core::desired::{Accepted, Probe, ProbeHandler};
+use argus_core::ident::{ContainerId, EnvName, NetworkId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Store, WatchEvent,
@@ -30,6 +30,16 @@ use crate::metrics::TaskMetrics;
 use crate::specs::SpecRegistry;
 use crate::specs::admission::{AdmissionInput, SpecAdmitter};
 use crate::specs::parsed_file::ParsedFile;
+
+/// Targets of the only environment.
+fn targets(
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    store: &Store,
+    addresses: Addresses,
+) -> BTreeMap<ContainerId, Target> {
+    let (env, accepted) = specs.first_key_value().unwrap();
+    target::wanted(accepted, store.of(env).unwrap(), addresses)
+}
 
 /// Starts a server on a free port that handles one connection.
 async fn once<F, T>(handle: F) -> (SocketAddr, tokio::task::JoinSet<()>)
@@ -177,7 +187,7 @@ fn registry() -> SpecRegistry {
     )
 }
 
-fn registry_of(spec: &str) -> SpecRegistry {
+pub(super) fn registry_of(spec: &str) -> SpecRegistry {
     let file = ParsedFile::read("e2e.yaml", spec.as_bytes());
     let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"), Timestamp(1));
     let admitted = SpecAdmitter::default().admit(&file, &input, &mut |_| None);
@@ -198,7 +208,7 @@ fn network() -> String {
     shop.desired.network.to_string()
 }
 
-fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
+pub(super) fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
     let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, service)];
     let labels = labels
         .iter()
@@ -263,7 +273,7 @@ fn exec_probe_uses_the_actual_host_port() {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
-    let wanted = target::wanted(&registry.environments, &store, addresses);
+    let wanted = targets(&registry.environments, &store, addresses);
     let kind = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
     assert_eq!(*kind, ProbeHandler::Exec { command });
@@ -277,7 +287,7 @@ fn detached_container_is_not_probed() {
     };
     let probed = |container: Container| {
         let store = store_of(&[container]);
-        target::wanted(&registry().environments, &store, addresses).len()
+        targets(&registry().environments, &store, addresses).len()
     };
     let attached = container("c", "api", ContainerState::Running, 1);
     let detached = Container {
@@ -306,7 +316,7 @@ fn container_on_a_broken_network_is_not_probed() {
             is_broken,
         };
         store.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
-        target::wanted(&registry().environments, &store, addresses).len()
+        targets(&registry().environments, &store, addresses).len()
     };
     assert_eq!((probed(false), probed(true)), (1, 0));
 }

@@ -37,18 +37,14 @@ impl<B: Backend> Reconciler<B> {
         let overrides = &mut self.overrides;
         match request.command.clone() {
             Command::Down { environment } => overrides.take_down(&environment, inputs),
-            Command::Retry {
-                environment,
-                service: Some(service),
-            } => {
-                overrides.find_running(&environment, Some(&service), inputs)?;
-                self.planner.retry_service(&environment, &service);
+            Command::Retry { environment, service } => {
+                if service.is_some() {
+                    overrides.find_running(&environment, service.as_ref(), inputs)?;
+                } else {
+                    overrides.retry(&environment, inputs)?;
+                }
+                self.planner.retry(&environment, service.as_ref());
                 Ok(Reply::Done)
-            }
-            Command::Retry { environment, .. } => {
-                let reply = overrides.retry(&environment, inputs)?;
-                self.planner.retry(&environment);
-                Ok(reply)
             }
             Command::Restart { environment, service } => {
                 let accepted = overrides.check_restart(&environment, service.as_ref(), inputs)?;
@@ -58,7 +54,7 @@ impl<B: Backend> Reconciler<B> {
             }
             Command::Rollback { environment } => {
                 let reply = overrides.roll_back(&environment, inputs)?;
-                self.planner.retry(&environment);
+                self.planner.retry(&environment, None);
                 Ok(reply)
             }
             Command::Fork { environment, to } => overrides.fork(&environment, &to, inputs),

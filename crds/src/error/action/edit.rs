@@ -97,6 +97,7 @@ impl SpecEdit {
     pub(in crate::error) fn change(&self) -> String {
         let name = self.name();
         let change = match (&self.now, &self.suggest) {
+            (Some(now), Some(value)) if now == name => format!("rename `{name}` to `{value}` in "),
             (Some(now), Some(value)) => format!("change `{name}` from `{now}` to `{value}` in "),
             (None, Some(value)) => format!("set `{name}: {value}` in "),
             (Some(now), None) => format!("change `{name}` (now `{now}`) in "),

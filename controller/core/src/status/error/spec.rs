@@ -12,23 +12,27 @@ use super::{ErrorScope, MAX_ERRORS};
 /// Prefix of the hint of a diagnostic about the policy.
 const POLICY_PREFIX: &str = "POLICY_VIOLATION: ";
 
-/// Message of a diagnostic, with the lines of its related places.
-fn reason(diagnostic: &Diagnostic, related: &[RelatedPlace]) -> String {
+/// Hint of a diagnostic without a suggested value, or its message, with the lines of its related places.
+fn reason(diagnostic: &Diagnostic, suggest: Option<&str>, related: &[RelatedPlace]) -> String {
+    let hint = diagnostic.hint.as_deref().filter(|_| suggest.is_none());
+    let reason = hint
+        .unwrap_or(&diagnostic.message)
+        .trim_start_matches(POLICY_PREFIX);
     let place = |place: &RelatedPlace| match place.line {
         Some(line) => format!("{} in line {line}", place.message),
         None => place.message.clone(),
     };
     if related.is_empty() {
-        return diagnostic.message.clone();
+        return reason.to_owned();
     }
     let places: Vec<String> = related.iter().map(place).collect();
-    format!("{}; {}", diagnostic.message, places.join(", "))
+    format!("{reason}; {}", places.join(", "))
 }
 
 /// Change of the file that fixes a diagnostic, or of a file that it names.
 fn edit_of(diagnostic: &Diagnostic, spec_path: &str) -> SpecEdit {
     let correction = diagnostic.correction.as_deref().cloned().unwrap_or_default();
-    let reason = reason(diagnostic, &correction.related);
+    let reason = reason(diagnostic, correction.suggest.as_deref(), &correction.related);
     let edit = match correction.elsewhere {
         Some(place) => SpecEdit::new(next_to(spec_path, &place.file), place.path, reason).line(place.line),
         None => SpecEdit::new(spec_path, diagnostic.path.as_str(), reason)

@@ -1,0 +1,172 @@
+//! Environments with probed containers. Only an environment that changed gets new targets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use argus_backend::Backend;
+use argus_core::desired::Accepted;
+use argus_core::ident::{ContainerId, EnvName};
+use argus_core::observed::{Observed, Store};
+
+use super::probe_history::ProbeHistory;
+use super::target::{self, Target};
+use super::{ProbedContainer, Prober};
+use crate::overrides::DesiredState;
+
+/// Inputs of an environment's targets, and the containers that they select.
+pub(super) struct ProbedEnvironment {
+    accepted: Arc<Accepted>,
+    observed: Arc<Observed>,
+    containers: BTreeSet<ContainerId>,
+}
+
+impl<B: Backend> Prober<B> {
+    /// Updates the targets of the environments that changed, and returns the number of them.
+    pub(super) fn update_environments(&mut self, desired: &DesiredState, store: &Store) -> usize {
+        let mut updated = 0;
+        let gone = |env: &EnvName| !desired.contains_key(env) || store.of(env).is_none();
+        let gone: Vec<EnvName> = self
+            .environments
+            .keys()
+            .filter(|env| gone(env))
+            .cloned()
+            .collect();
+        for env in gone {
+            if let Some(known) = self.environments.remove(&env) {
+                self.drop_containers(known.containers.iter());
+            }
+        }
+        for (env, accepted) in desired {
+            let Some(observed) = store.of(env) else { continue };
+            let is_same = self.environments.get(env).is_some_and(|known| {
+                Arc::ptr_eq(&known.accepted, accepted) && Arc::ptr_eq(&known.observed, observed)
+            });
+            if !is_same {
+                let wanted = target::wanted(accepted, observed, self.addresses);
+                let environment = ProbedEnvironment {
+                    accepted: accepted.clone(),
+                    observed: observed.clone(),
+                    containers: wanted.keys().cloned().collect(),
+                };
+                let containers = environment.containers.clone();
+                if let Some(known) = self.environments.insert(env.clone(), environment) {
+                    self.drop_containers(known.containers.difference(&containers));
+                }
+                self.update_targets(wanted);
+                updated += 1;
+            }
+        }
+        updated
+    }
+
+    fn drop_containers<'a>(&mut self, ids: impl Iterator<Item = &'a ContainerId>) {
+        for id in ids {
+            self.containers.remove(id);
+            self.changed = true;
+        }
+    }
+
+    /// Adds new containers.
+    fn update_targets(&mut self, wanted: BTreeMap<ContainerId, Target>) {
+        let now = self.clock.now();
+        for (id, target) in wanted {
+            match self.containers.get_mut(&id) {
+                Some(container)
+                    if container.target.started_at == target.started_at
+                        && container.target.probe == target.probe =>
+                {
+                    if container.target.dependencies_started_at != target.dependencies_started_at {
+                        // A dependency was restarted: the next probe shows whether the service recovered.
+                        self.generations += 1;
+                        container.generation = self.generations;
+                        self.heap.push(now, id, container.generation);
+                    }
+                    container.target = target;
+                }
+                Some(_) | None => {
+                    self.generations += 1;
+                    let generation = self.generations;
+                    let history = ProbeHistory::new(&target.probe, target.started_at, now);
+                    self.heap.push(now, id.clone(), generation);
+                    self.changed = true;
+                    self.containers.insert(
+                        id,
+                        ProbedContainer {
+                            target,
+                            history,
+                            generation,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
+    use argus_core::observed::{ContainerState, Object, WatchEvent};
+    use argus_core::time::Timestamp;
+
+    use super::super::Addresses;
+    use super::super::tests::{container, registry_of};
+    use super::*;
+    use crate::clock::Clock;
+    use crate::fake_backend::FakeBackend;
+    use crate::metrics::TaskMetrics;
+
+    /// Specs and store of this number of environments, each with one probed container.
+    fn environments(count: usize) -> (DesiredState, Store) {
+        let (mut desired, mut store) = (DesiredState::new(), Store::default());
+        store.apply(WatchEvent::Connected(Timestamp(1)));
+        for number in 0..count {
+            let name = format!("shop-{number}");
+            let text = format!(
+                "version: '1'\nproject: {{ name: {name} }}\nservices:\n  api:\n    image: 'nginx:1'\n    container:\n      \
+                 name: {name}-api\n      healthcheck: {{ type: exec, command: ['true'] }}\n"
+            );
+            desired.extend(registry_of(&text).environments);
+            store.apply(run_of(&name, 1));
+        }
+        (desired, store)
+    }
+
+    /// Start of the container of an environment at this time.
+    fn run_of(env: &str, started_at: i64) -> WatchEvent {
+        let mut run = container(env, "api", ContainerState::Running, started_at);
+        let labels = [(MANAGED, "true"), (ENVIRONMENT, env), (SERVICE, "api")];
+        run.labels
+            .extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let attachments = std::mem::take(&mut run.networks).into_values();
+        run.networks = attachments
+            .map(|attachment| (format!("argusai-{env}-network"), attachment))
+            .collect();
+        WatchEvent::Apply(Object::Container(Arc::new(run)))
+    }
+
+    #[test]
+    fn change_updates_only_its_environment() {
+        let addresses = Addresses {
+            publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+            engine_host: None,
+        };
+        for count in [10, 100, 1_000] {
+            let (mut desired, mut store) = environments(count);
+            let mut prober = Prober::new(
+                Arc::new(FakeBackend::empty()),
+                addresses,
+                Clock::virtual_from(Timestamp(1)),
+                TaskMetrics::default(),
+            );
+            assert_eq!(prober.update_environments(&desired, &store), count);
+            assert_eq!(prober.containers.len(), count);
+            assert_eq!(prober.update_environments(&desired, &store), 0);
+            store.apply(run_of("shop-3", 2));
+            assert_eq!(prober.update_environments(&desired, &store), 1);
+            desired.pop_first();
+            assert_eq!(prober.update_environments(&desired, &store), 0);
+            assert_eq!(prober.containers.len(), count - 1);
+        }
+    }
+}
