@@ -189,7 +189,7 @@ mod tests {
                 breaker: Some(breaker_status(BreakerScope::Environment, *state)),
                 ..EnvironmentStatus::default()
             };
-            statuses.environments.insert((*name).to_owned(), status);
+            statuses.environments.insert((*name).to_owned(), Arc::new(status));
         }
         Arc::new(statuses)
     }

@@ -245,12 +245,20 @@ impl ControllerClient {
             let statuses = self.statuses().await?;
             let all = statuses.environments.iter();
             return Ok(all
-                .map(|(name, status)| (name.clone(), Some(status.clone())))
+                .map(|(name, status)| (name.clone(), Some(EnvironmentStatus::clone(status))))
                 .collect());
         };
         if let Some(parts) = self.in_process_parts() {
             let statuses = parts.statuses.borrow();
-            let find = |name: &String| (name.clone(), statuses.environments.get(name).cloned());
+            let find = |name: &String| {
+                (
+                    name.clone(),
+                    statuses
+                        .environments
+                        .get(name)
+                        .map(|status| EnvironmentStatus::clone(status)),
+                )
+            };
             return Ok(names.iter().map(find).collect());
         }
         let names = names.to_vec();
@@ -269,7 +277,7 @@ impl ControllerClient {
                 let all = status::read_environments(&self.state)?;
                 let environments: BTreeMap<_, _> = all
                     .into_iter()
-                    .map(|status| (status.environment.clone(), status))
+                    .map(|status| (status.environment.clone(), Arc::new(status)))
                     .collect();
                 let controller = status::read_controller(&self.state)?;
                 Ok(Arc::new(Statuses {
@@ -290,7 +298,7 @@ impl ControllerClient {
                 .borrow()
                 .calls
                 .get(env.as_str())
-                .cloned()
+                .map(|calls| Calls::clone(calls))
                 .unwrap_or_default(),
             Transport::Remote => status::read_or_default(&self.state.debug(env.as_str())),
         }
@@ -329,7 +337,10 @@ impl ControllerClient {
     /// Returns the last status that the controller in this process published.
     fn read_status(&self, env: &str) -> Option<EnvironmentStatus> {
         let statuses = self.in_process_parts()?.statuses.borrow();
-        statuses.environments.get(env).cloned()
+        statuses
+            .environments
+            .get(env)
+            .map(|status| EnvironmentStatus::clone(status))
     }
 }
 

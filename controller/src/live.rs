@@ -47,7 +47,7 @@ impl View {
             screen.draw(table::draw(now, &self.note, screen.width()));
             return Vec::new();
         }
-        let images = image_progress::list_progress(now.environments.values());
+        let images = image_progress::list_progress(now.environments.values().map(AsRef::as_ref));
         let progress = self.paced.select_lines(&images, clock::now());
         self.lines
             .changed_lines(now)

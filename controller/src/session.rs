@@ -6,6 +6,7 @@ mod hand_over;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::diagnostic::{self, Diagnostic};
@@ -230,7 +231,9 @@ impl Session {
         let show = |seen: &[TargetStatus]| {
             let found = seen.iter().filter_map(|seen| seen.status.clone());
             let statuses = Statuses {
-                environments: found.map(|status| (status.environment.clone(), status)).collect(),
+                environments: found
+                    .map(|status| (status.environment.clone(), Arc::new(status)))
+                    .collect(),
                 ..Statuses::default()
             };
             for line in view.update(&statuses) {

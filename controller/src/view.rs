@@ -26,9 +26,9 @@ pub(crate) use controller::About;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Statuses {
     /// Status by environment name.
-    pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
+    pub(crate) environments: BTreeMap<String, Arc<EnvironmentStatus>>,
     /// Calls behind the errors, by environment name.
-    pub(crate) calls: BTreeMap<String, Calls>,
+    pub(crate) calls: BTreeMap<String, Arc<Calls>>,
     /// Status of the controller.
     pub(crate) controller: ControllerStatus,
 }
@@ -92,8 +92,9 @@ impl StatusView for StatusBuilder {
         // Use the last published status, even if it could not be written; else the file of an earlier run.
         let last = self.statuses.borrow().environments.get(env.as_str()).cloned();
         let first = last.is_none();
-        let previous = last.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
-        let mut status = status_condition(env, snapshot, &self.about, previous.as_ref());
+        let previous =
+            last.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok().map(Arc::new)));
+        let mut status = status_condition(env, snapshot, &self.about, previous.as_deref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = snapshot.desired.get(env);
@@ -112,8 +113,8 @@ impl StatusView for StatusBuilder {
         }
         // A new controller does not inherit the breaker of the previous one.
         let before = previous.map(|previous| EnvironmentStatus {
-            breaker: previous.breaker.filter(|_| !first),
-            ..previous
+            breaker: previous.breaker.clone().filter(|_| !first),
+            ..EnvironmentStatus::clone(&previous)
         });
         let no_history = EnvHistory::default();
         let history = snapshot.state.environments.get(env).unwrap_or(&no_history);
@@ -125,16 +126,28 @@ impl StatusView for StatusBuilder {
             status.put_calls(&now);
         }
         let before = self.statuses.borrow().calls.get(env.as_str()).cloned();
-        let calls = calls::merge_calls(now, before.as_ref(), status.phase);
+        let calls = calls::merge_calls(now, before.as_deref(), status.phase);
         let files = EnvFiles {
             json: to_json(&status),
             env: env_file(&status.port_mappings),
             debug: (!calls.is_empty()).then(|| to_json(&calls)),
         };
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        next.environments.insert(env.to_string(), status);
-        next.calls.insert(env.to_string(), calls);
+        next.environments.insert(env.to_string(), Arc::new(status));
+        next.calls.insert(env.to_string(), Arc::new(calls));
         files
+    }
+
+    fn keep_environment(&self, env: &EnvName) -> bool {
+        let shown = self.statuses.borrow().clone();
+        let Some(status) = shown.environments.get(env.as_str()) else {
+            return false;
+        };
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.environments.insert(env.to_string(), status.clone());
+        let calls = shown.calls.get(env.as_str()).cloned();
+        next.calls.insert(env.to_string(), calls.unwrap_or_default());
+        true
     }
 
     fn controller(&self, snapshot: &Snapshot, previous_text: Option<&str>) -> String {

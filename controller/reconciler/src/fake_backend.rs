@@ -1,16 +1,17 @@
 //! Fake engine for the tests of the tasks: the tests set its watch events and replies.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::action::Action;
 use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
+use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::lease::{ControllerLease, LeaseSpec};
-use argus_core::observed::WatchEvent;
+use argus_core::observed::{Attachment, Config, Container, ContainerState, InspectInfo, Object, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::preflight::HostFacts;
 use argus_core::time::Timestamp;
@@ -180,4 +181,38 @@ impl Backend for FakeBackend {
     async fn info(&self) -> Result<EngineInfo, ActionError> {
         Ok(EngineInfo::default())
     }
+}
+
+/// Event with the only container of an environment: its service `api`, running since this time.
+pub(crate) fn run_of(env: &str, started_at: i64) -> WatchEvent {
+    let labels = [(MANAGED, "true"), (ENVIRONMENT, env), (SERVICE, "api")];
+    let attachment = Attachment {
+        network: None,
+        aliases: Vec::new(),
+        address: None,
+    };
+    let info = InspectInfo {
+        started_at: Some(Timestamp(started_at)),
+        finished_at: None,
+        exit_code: 0,
+        oom_killed: false,
+        error: String::new(),
+        image_id: None,
+        health: None,
+        config: Config::default(),
+    };
+    WatchEvent::Apply(Object::Container(Arc::new(Container {
+        id: ContainerId::new(env).unwrap(),
+        name: format!("{env}-api"),
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        image: "nginx:1".to_owned(),
+        state: ContainerState::Running,
+        created_at: Timestamp(1),
+        networks: [(format!("argusai-{env}-network"), attachment)].into(),
+        inspect: Some(info),
+        stopped_by_other: None,
+        oom_at: None,
+    })))
 }

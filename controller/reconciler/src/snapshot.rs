@@ -125,6 +125,51 @@ impl Snapshot {
             && self.accepted_commands == other.accepted_commands
     }
 
+    /// Compares everything that the status of an environment shows, except the time.
+    pub(crate) fn is_same_for(&self, env: &EnvName, other: &Self) -> bool {
+        let Self {
+            as_of: _,
+            accepted_commands: _,
+            mode,
+            problems,
+            identity,
+            specs,
+            desired,
+            store,
+            health,
+            preflight,
+            links,
+            plans,
+            state,
+            progress,
+            overrides,
+        } = self;
+        let is_same_health = || {
+            let containers = store.of(env).into_iter().flat_map(|of| of.containers.keys());
+            containers
+                .into_iter()
+                .all(|id| health.get(id) == other.health.get(id))
+        };
+        *mode == other.mode
+            && *problems == other.problems
+            && same(identity, &other.identity)
+            && same(preflight, &other.preflight)
+            && same(progress, &other.progress)
+            && same(overrides, &other.overrides)
+            && same_entry(desired.get(env), other.desired.get(env))
+            && same_entry(plans.get(env), other.plans.get(env))
+            && same_entry(store.of(env), other.store.of(env))
+            && store.is_same_engine(&other.store)
+            && (Arc::ptr_eq(specs, &other.specs) || specs.is_same_for(env, &other.specs))
+            && links.helpers_allowed == other.links.helpers_allowed
+            && links.checks.get(env) == other.links.checks.get(env)
+            && state.environments.get(env) == other.state.environments.get(env)
+            && state.breakers == other.state.breakers
+            && state.refused == other.state.refused
+            && state.disk_full == other.state.disk_full
+            && is_same_health()
+    }
+
     /// Inputs that determine the mode.
     pub fn mode_inputs(&self) -> ModeInputs {
         let failures = &self.state.action_failures;
@@ -220,6 +265,14 @@ impl Snapshot {
             is_given_up.map(move |wait| criticality(env, wait).unwrap_or(Criticality::Recoverable))
         });
         waits.min()
+    }
+}
+
+fn same_entry<T: PartialEq>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => same(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

@@ -32,6 +32,9 @@ pub trait StatusView: Send + Sync + 'static {
     /// Renders the files of an environment. `previous` is the last JSON, possibly of an earlier process.
     fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles;
 
+    /// Keeps the last rendered status of an environment. Returns false if there is none.
+    fn keep_environment(&self, env: &EnvName) -> bool;
+
     /// Renders `controller.json`.
     fn controller(&self, snapshot: &Snapshot, previous: Option<&str>) -> String;
 }
@@ -51,6 +54,8 @@ pub struct EnvFiles {
 #[derive(Debug, Default)]
 struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
+    /// Snapshot that all files show; `None` before the first complete write, and after a failed one.
+    shown: Option<Arc<Snapshot>>,
 }
 
 /// Writes until the reconciler ends, then once more. Publishes in `flushed` the snapshot that the files show.
@@ -140,12 +145,21 @@ impl StatusFiles {
         Ok(())
     }
 
-    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, snapshot: &Snapshot) -> io::Result<()> {
+    /// Renders and writes what changed since the last snapshot.
+    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, snapshot: &Arc<Snapshot>) -> io::Result<()> {
         let mut current = BTreeSet::from([dir.controller_json()]);
         let mut texts = Vec::new();
+        let shown = self.shown.take();
         for env in view.environments(snapshot) {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
+            let is_shown = shown
+                .as_ref()
+                .is_some_and(|shown| snapshot.is_same_for(&env, shown));
+            if is_shown && view.keep_environment(&env) {
+                current.extend([json, ports, dir.debug(env.as_str())]);
+                continue;
+            }
             let files = view.environment(&env, snapshot, self.files.get(&json).map(String::as_str));
             // A failed write of a call trace does not block the status.
             if let Some(debug) = files.debug {
@@ -187,6 +201,7 @@ impl StatusFiles {
                 self.files.remove(&path);
             }
         }
+        self.shown = Some(snapshot.clone());
         Ok(())
     }
 
@@ -225,9 +240,30 @@ mod tests {
     use argus_core::time::Timestamp;
 
     use super::*;
+    use crate::fake_backend::run_of;
     use crate::specs::SpecRegistry;
 
+    /// View of these environments.
     struct View(Vec<&'static str>);
+
+    /// View of all environments of the snapshot. It counts the rendered ones.
+    #[derive(Default)]
+    struct CountingView(std::sync::atomic::AtomicUsize);
+
+    impl StatusView for CountingView {
+        fn environment(&self, _: &EnvName, _: &Snapshot, _: Option<&str>) -> EnvFiles {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            EnvFiles::default()
+        }
+
+        fn keep_environment(&self, _: &EnvName) -> bool {
+            true
+        }
+
+        fn controller(&self, _: &Snapshot, _: Option<&str>) -> String {
+            String::new()
+        }
+    }
 
     impl StatusView for View {
         fn environments(&self, _: &Snapshot) -> BTreeSet<EnvName> {
@@ -243,12 +279,16 @@ mod tests {
             }
         }
 
+        fn keep_environment(&self, _: &EnvName) -> bool {
+            true
+        }
+
         fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
             format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
         }
     }
 
-    fn snapshot(at: i64, complete: bool) -> Snapshot {
+    fn snapshot(at: i64, complete: bool) -> Arc<Snapshot> {
         let identity = ControllerIdentity {
             controller: "C".into(),
             run: "R".into(),
@@ -264,7 +304,7 @@ mod tests {
             specs.scanned = true;
             snapshot.specs = Arc::new(specs);
         }
-        snapshot
+        Arc::new(snapshot)
     }
 
     #[test]
@@ -290,5 +330,30 @@ mod tests {
             .unwrap();
         assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());
         assert!(state.controller_json().exists());
+    }
+
+    #[test]
+    fn change_renders_only_its_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        for count in [10, 100, 1_000] {
+            let mut shown = Snapshot::clone(&snapshot(1, true));
+            let mut store = Store::clone(&shown.store);
+            (0..count).for_each(|number| store.apply(run_of(&format!("shop-{number}"), 1)));
+            shown.store = Arc::new(store);
+            let (mut files, view) = (StatusFiles::default(), CountingView::default());
+            let mut rendered = |snapshot: &Snapshot| {
+                files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
+                view.0.swap(0, std::sync::atomic::Ordering::Relaxed)
+            };
+            assert_eq!(rendered(&shown), count);
+            assert_eq!(rendered(&shown), 0);
+            let mut store = Store::clone(&shown.store);
+            store.apply(run_of("shop-3", 2));
+            shown.store = Arc::new(store);
+            assert_eq!(rendered(&shown), 1);
+            shown.mode = argus_core::mode::Mode::Safe;
+            assert_eq!(rendered(&shown), count, "the mode concerns all environments");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Circuit breakers: their states, and their reset.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use argus_crds::status::{BreakerScope, BreakerStatus, EnvironmentStatus};
 use argus_reconciler::Command;
@@ -43,7 +44,7 @@ impl Operation for Breakers {
         let client = &context.client;
         let Some(env) = &self.environment else {
             let statuses = client.statuses().await?;
-            let own = |status: &EnvironmentStatus| {
+            let own = |status: &Arc<EnvironmentStatus>| {
                 let own = status.breaker.clone();
                 let own = own.filter(|own| own.scope == BreakerScope::Environment);
                 Some((status.environment.clone(), own?))

@@ -310,7 +310,7 @@ impl Operation for Down {
         let environment = Self::parse_environment(&self.environment)?;
         let statuses = context.client.statuses().await?;
         let current = statuses.environments.get(&self.environment);
-        if let Some(held) = current.and_then(goal::find_lease_error) {
+        if let Some(held) = current.and_then(|status| goal::find_lease_error(status)) {
             // An environment of another controller must not be removed.
             return Err(Failure::new(held.clone()));
         }

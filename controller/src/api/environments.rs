@@ -1,5 +1,7 @@
 //! Status documents of the controller, of environments and of services, from the last written statuses.
 
+use std::sync::Arc;
+
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, ServiceStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,14 +91,14 @@ impl Operation for Environments {
 
     async fn run(&self, context: &Context) -> Result<EnvironmentList, Failure> {
         let statuses = context.client.statuses().await?;
-        let is_requested = |status: &&EnvironmentStatus| {
+        let is_requested = |status: &&Arc<EnvironmentStatus>| {
             let phase = format!("{:?}", status.phase);
             let requested = self.phase.as_ref();
             requested.is_none_or(|requested| requested.eq_ignore_ascii_case(&phase))
         };
         let requested = statuses.environments.values().filter(is_requested);
-        let create_item = |status: &EnvironmentStatus| match self.detail {
-            Detail::Full => EnvironmentItem::Full(Box::new(status.clone())),
+        let create_item = |status: &Arc<EnvironmentStatus>| match self.detail {
+            Detail::Full => EnvironmentItem::Full(Box::new(EnvironmentStatus::clone(status))),
             Detail::Summary => EnvironmentItem::Summary(summarize(status)),
         };
         Ok(EnvironmentList {

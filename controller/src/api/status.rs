@@ -83,7 +83,11 @@ impl Operation for Status {
             vec![client.find_environment(env).await?]
         } else {
             let statuses = client.statuses().await?;
-            statuses.environments.values().cloned().collect()
+            statuses
+                .environments
+                .values()
+                .map(|status| EnvironmentStatus::clone(status))
+                .collect()
         };
         let mut environments: Vec<EnvironmentSummary> = statuses
             .iter()

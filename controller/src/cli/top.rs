@@ -78,7 +78,8 @@ impl Top {
         };
         let all = statuses.environments.values();
         let requested = all.filter(|status| environment.is_none_or(|env| env == status.environment));
-        let requested = requested.filter_map(|status| select_service(status.clone(), service).ok());
+        let requested =
+            requested.filter_map(|status| select_service(EnvironmentStatus::clone(status), service).ok());
         let requested: Vec<_> = requested.collect();
         let all: Vec<_> = requested.iter().collect();
         Ok(format_lines(&statuses.controller, is_alive, &all, width))

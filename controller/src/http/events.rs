@@ -164,7 +164,8 @@ impl EventSubscriber {
     fn snapshot_events(&mut self) -> Vec<Event> {
         let statuses = self.statuses.borrow_and_update().clone();
         self.known = statuses.clone();
-        let filter = |(name, _): &(&String, &EnvironmentStatus)| self.filter.matches_environment(Some(name));
+        let filter =
+            |(name, _): &(&String, &Arc<EnvironmentStatus>)| self.filter.matches_environment(Some(name));
         let environments = statuses.environments.iter().filter(filter);
         let value = json!({
             "mode": statuses.controller.mode,
@@ -192,9 +193,10 @@ impl EventSubscriber {
         };
         for (name, status) in &now.environments {
             let old = before.environments.get(name);
-            if old != Some(status) && self.filter.matches_environment(Some(name)) {
+            let is_same = old.is_some_and(|old| Arc::ptr_eq(old, status) || old == status);
+            if !is_same && self.filter.matches_environment(Some(name)) {
                 let value = summarize(status);
-                if old.map(summarize).as_ref() != Some(&value) {
+                if old.map(|old| summarize(old)).as_ref() != Some(&value) {
                     push(&value);
                 }
             }
@@ -217,7 +219,7 @@ fn error_events(filter: &EventFilter, before: &Statuses, now: &Statuses) -> Vec<
     if !filter.matches_name("problem") {
         return Vec::new();
     }
-    let named = |(name, status): (&String, &EnvironmentStatus)| {
+    let named = |(name, status): (&String, &Arc<EnvironmentStatus>)| {
         let known = before.environments.get(name);
         let known = known.map_or(&[][..], |status| &status.errors);
         let is_wanted = filter.matches_environment(Some(name));

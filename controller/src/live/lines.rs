@@ -141,7 +141,7 @@ mod tests {
                 ..EnvironmentStatus::default()
             };
             lines.changed_lines(&Statuses {
-                environments: BTreeMap::from([("shop".to_owned(), status)]),
+                environments: BTreeMap::from([("shop".to_owned(), std::sync::Arc::new(status))]),
                 ..Statuses::default()
             })
         };

@@ -23,7 +23,7 @@ pub(crate) fn draw(statuses: &Statuses, note: &str, width: usize) -> Vec<String>
         table::format_fitted(HEAD, &rows, None)
     };
     lines.extend(image_progress::format_bars(
-        &image_progress::list_progress(statuses.environments.values()),
+        &image_progress::list_progress(statuses.environments.values().map(AsRef::as_ref)),
         width,
     ));
     lines.extend(statuses.controller.errors.iter().map(output::format_error));
@@ -91,7 +91,7 @@ mod tests {
             ..EnvironmentStatus::default()
         };
         let statuses = Statuses {
-            environments: BTreeMap::from([("shop".to_owned(), status)]),
+            environments: BTreeMap::from([("shop".to_owned(), std::sync::Arc::new(status))]),
             ..Statuses::default()
         };
         let lines = draw(&statuses, "watching ./environments", 60);

@@ -348,7 +348,7 @@ fn shop() -> (Fixture, EnvName) {
     fixture.statuses.send_modify(|statuses| {
         Arc::make_mut(statuses)
             .environments
-            .insert("shop".to_owned(), status);
+            .insert("shop".to_owned(), Arc::new(status));
     });
     (fixture, EnvName::new("shop").unwrap())
 }

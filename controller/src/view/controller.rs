@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
@@ -43,7 +44,7 @@ pub(crate) struct About {
 /// Builds the controller's status.
 pub(super) fn create_status(
     snapshot: &Snapshot,
-    environments: &BTreeMap<String, EnvironmentStatus>,
+    environments: &BTreeMap<String, Arc<EnvironmentStatus>>,
     about: &About,
     previous: Option<&ControllerStatus>,
 ) -> ControllerStatus {
@@ -180,7 +181,7 @@ fn bound_diagnostics(rejected: &mut [RejectedSpec]) {
 /// The statuses of the environments contain all other errors.
 fn list_errors(
     snapshot: &Snapshot,
-    environments: &BTreeMap<String, EnvironmentStatus>,
+    environments: &BTreeMap<String, Arc<EnvironmentStatus>>,
     about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,

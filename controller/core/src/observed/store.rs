@@ -95,6 +95,17 @@ impl Store {
         }
     }
 
+    /// Compares the state of the engine and of its event stream, without objects.
+    pub fn is_same_engine(&self, other: &Self) -> bool {
+        self.reachable == other.reachable
+            && self.is_synced() == other.is_synced()
+            && self.unreachable_reason == other.unreachable_reason
+            && self.outage_started_at == other.outage_started_at
+            && self.events_lost == other.events_lost
+            && self.retry == other.retry
+            && self.outages == other.outages
+    }
+
     fn on_disconnected(&mut self, at: Timestamp, reason: String) {
         self.unlisted = None;
         self.events_lost = None;

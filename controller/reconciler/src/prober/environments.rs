@@ -105,15 +105,14 @@ impl<B: Backend> Prober<B> {
 
 #[cfg(test)]
 mod tests {
-    use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-    use argus_core::observed::{ContainerState, Object, WatchEvent};
+    use argus_core::observed::WatchEvent;
     use argus_core::time::Timestamp;
 
     use super::super::Addresses;
-    use super::super::tests::{container, registry_of};
+    use super::super::tests::registry_of;
     use super::*;
     use crate::clock::Clock;
-    use crate::fake_backend::FakeBackend;
+    use crate::fake_backend::{FakeBackend, run_of};
     use crate::metrics::TaskMetrics;
 
     /// Specs and store of this number of environments, each with one probed container.
@@ -130,19 +129,6 @@ mod tests {
             store.apply(run_of(&name, 1));
         }
         (desired, store)
-    }
-
-    /// Start of the container of an environment at this time.
-    fn run_of(env: &str, started_at: i64) -> WatchEvent {
-        let mut run = container(env, "api", ContainerState::Running, started_at);
-        let labels = [(MANAGED, "true"), (ENVIRONMENT, env), (SERVICE, "api")];
-        run.labels
-            .extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        let attachments = std::mem::take(&mut run.networks).into_values();
-        run.networks = attachments
-            .map(|attachment| (format!("argusai-{env}-network"), attachment))
-            .collect();
-        WatchEvent::Apply(Object::Container(Arc::new(run)))
     }
 
     #[test]

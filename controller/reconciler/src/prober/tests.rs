@@ -208,7 +208,7 @@ fn network() -> String {
     shop.desired.network.to_string()
 }
 
-pub(super) fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
+fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
     let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, service)];
     let labels = labels
         .iter()

@@ -185,6 +185,19 @@ impl SpecRegistry {
             .map(|(path, entry)| (path.as_path(), entry))
     }
 
+    /// Compares the file of an environment, and everything of other files that can concern it.
+    pub(crate) fn is_same_for(&self, env: &EnvName, other: &Self) -> bool {
+        // Any file without an accepted spec can claim the environment.
+        fn claims(registry: &SpecRegistry) -> impl Iterator<Item = (&PathBuf, &FileEntry)> {
+            let files = registry.files.iter();
+            files.filter(|(_, entry)| entry.accepted.is_none())
+        }
+        self.scanned == other.scanned
+            && self.problem() == other.problem()
+            && self.file_of(env) == other.file_of(env)
+            && claims(self).eq(claims(other))
+    }
+
     /// Accepts the environment of a file unless it conflicts with another file. Returns whether it was accepted.
     fn try_accept(&mut self, path: &Path, admission: PendingAdmission, now: Timestamp) -> bool {
         let desired = admission.desired.clone();

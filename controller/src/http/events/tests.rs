@@ -43,7 +43,9 @@ async fn first_events(
 
 fn record_for_caller(status: EnvironmentStatus) -> Arc<Statuses> {
     let mut statuses = Statuses::default();
-    statuses.environments.insert(status.environment.clone(), status);
+    statuses
+        .environments
+        .insert(status.environment.clone(), Arc::new(status));
     Arc::new(statuses)
 }
 

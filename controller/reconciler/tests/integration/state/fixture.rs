@@ -44,6 +44,10 @@ impl StatusView for View {
         }
     }
 
+    fn keep_environment(&self, _: &EnvName) -> bool {
+        true
+    }
+
     fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
         format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
     }
