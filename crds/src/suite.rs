@@ -185,15 +185,18 @@ impl JsonSchema for Parallel {
     }
 }
 
+/// Maximum number of kept runs of an environment, whatever the file allows: each change writes all of them.
+pub const MAX_HISTORY_RUNS: usize = 50;
+
 /// History of test results. Argus keeps at most 50 runs in its state directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
     /// True to store earlier results, not only the last ones.
     pub enabled: bool,
-    /// Storage of the results; ignored by Argus.
+    /// Storage of the results; no effect, because Argus keeps them in its state directory.
     pub storage: HistoryStorage,
-    /// Path of the file with the results; ignored by Argus.
+    /// Path of the file with the results; no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Retention of the results: a maximum age, or a map with age and number of runs.

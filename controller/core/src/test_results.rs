@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use argus_crds::suite::MAX_HISTORY_RUNS;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Maximum number of stored runs, whatever the file allows: each change writes all of them.
-const MAX_RUNS: usize = 50;
 /// Maximum number of stored cases per suite.
 const MAX_CASES: usize = 500;
 
@@ -117,7 +116,7 @@ impl TestHistory {
         }
         self.runs.retain(|old| run.at.since(old.at) <= limits.max_age);
         self.runs.push(run);
-        let most = limits.max_runs.clamp(1, MAX_RUNS);
+        let most = limits.max_runs.clamp(1, MAX_HISTORY_RUNS);
         let above = self.runs.len().saturating_sub(most);
         self.runs.drain(..above);
     }

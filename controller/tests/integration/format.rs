@@ -146,6 +146,8 @@ fn every_documented_key_is_accepted() {
     accepted(EXAMPLE, &[]);
     let warnings = [
         "mocks.inline.routes[0].delay",
+        "history.path",
+        "history.retention.maxRuns",
         "services[0].container.environment.LATE",
         "mocks.recorder.recordingsDir",
         "mocks.replayer.recordingsDir",
@@ -161,6 +163,10 @@ fn every_documented_key_is_accepted() {
         assert!(other.contains(one), "{one}");
         other = other.replace(one, another);
     }
+    let warnings = warnings.map(|path| match path {
+        "history.retention.maxRuns" => "history.storage",
+        other => other,
+    });
     accepted(&other, &warnings);
 }
 

@@ -5,6 +5,7 @@
 use super::check::Collector;
 use super::tree::{Entry, Kind, Node, shown};
 use crate::diagnostic::Diagnostic;
+use crate::suite::MAX_HISTORY_RUNS;
 
 /// Adds a diagnostic for each violated rule.
 pub(super) fn check(root: &Node, collector: &mut Collector) {
@@ -30,6 +31,7 @@ pub(super) fn check(root: &Node, collector: &mut Collector) {
         );
     }
     check_port_range(root, collector);
+    check_history(root, collector);
     match present(root, "services").map(|services| &services.value.kind) {
         Some(Kind::List(items)) => {
             for (index, item) in items.iter().enumerate() {
@@ -78,6 +80,57 @@ fn check_port_range(root: &Node, collector: &mut Collector) {
         let diagnostic =
             Diagnostic::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
         collector.add(diagnostic.at(range.location()));
+    }
+}
+
+/// Warns about keys of the history that have no effect.
+fn check_history(root: &Node, collector: &mut Collector) {
+    let Some(history) = present(root, "history").map(|history| &history.value) else {
+        return;
+    };
+    let mut warn = |entry: &Entry, path: &str, message: String, hint: &str| {
+        let diagnostic = Diagnostic::warning(format!("history.{path}"), message).hint(hint);
+        collector.add(diagnostic.at(entry.location()));
+    };
+    if let Some(path) = present(history, "path") {
+        let message =
+            "`path` has no effect, because Argus keeps the results in its state directory".to_owned();
+        warn(
+            path,
+            "path",
+            message,
+            "remove it, or choose the directory with `--state`",
+        );
+    }
+    if let Some(storage) = present(history, "storage")
+        && text(&storage.value) == Some("memory")
+    {
+        let message =
+            "`storage: memory` has no effect, because the results outlive the controller".to_owned();
+        warn(
+            storage,
+            "storage",
+            message,
+            "write `enabled: false` to keep only the last run",
+        );
+    }
+    let runs = present(history, "retention").and_then(|retention| present(&retention.value, "maxRuns"));
+    let runs = runs.map(|runs| (runs, "retention.maxRuns"));
+    let window = present(history, "flakyWindow").map(|window| (window, "flakyWindow"));
+    for (entry, path) in runs.into_iter().chain(window) {
+        let number = text(&entry.value).and_then(|number| number.parse::<usize>().ok());
+        if number.is_some_and(|number| number > MAX_HISTORY_RUNS) {
+            let message = format!(
+                "Argus keeps at most {MAX_HISTORY_RUNS} runs, so a larger `{}` has no effect",
+                shown(&entry.key)
+            );
+            warn(
+                entry,
+                path,
+                message,
+                &format!("write `{MAX_HISTORY_RUNS}` or less"),
+            );
+        }
     }
 }
 
