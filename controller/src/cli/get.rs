@@ -112,13 +112,16 @@ impl Get {
             }
             Found::All(list) => {
                 let names = list.statuses().map(|status| &status.environment);
-                let columns = if wide { ENVIRONMENTS } else { &ENVIRONMENTS[..6] };
+                let columns = if wide { ENVIRONMENTS } else { &ENVIRONMENTS[..7] };
+                let has_results = list.statuses().any(|status| !status.test_results.is_empty());
+                let is_shown = |column: &&Column<_>| has_results || column.0 != TESTS;
+                let columns: Vec<_> = columns.iter().filter(is_shown).copied().collect();
                 self.output.print(found, names, || {
                     if list.statuses().next().is_none() {
                         output::print_note("no environments");
                         return String::new();
                     }
-                    self.format_table(columns, list.statuses())
+                    self.format_table(&columns, list.statuses())
                 })
             }
         }
@@ -137,12 +140,16 @@ impl Get {
     }
 }
 
+/// Column of the last results of the suites, which is absent without any.
+const TESTS: &str = "TESTS";
+
 /// Columns of environments. The last four are wide.
 const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
     ("NAME", |status| status.environment.clone()),
     ("PHASE", |status| output::format_phase(status.phase)),
     ("READY", format_ready),
     RESTARTS_OF_ALL,
+    (TESTS, format_tests),
     ("PORTS", |status| format_ports(&status.port_mappings)),
     ("WAITS FOR", format_waits),
     ("USED BY", format_users),
@@ -185,6 +192,21 @@ fn format_ready(status: &EnvironmentStatus) -> String {
     format!("{ready}/{}", status.services.len())
 }
 
+/// Number of suites by their last result.
+fn format_tests(status: &EnvironmentStatus) -> String {
+    let count = |result: &str| {
+        let suites = status.test_results.iter();
+        let count = suites.filter(|suite| suite.result == result).count();
+        (count > 0).then(|| format!("{count} {result}"))
+    };
+    let counts = [
+        count("failed").map(output::red),
+        count("passed").map(output::green),
+        count("skipped").map(output::yellow),
+    ];
+    counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// Holders of running tests and holds. Without a holder, the test case or the reason of the hold.
 fn format_users(status: &EnvironmentStatus) -> String {
     let tests = status
@@ -201,4 +223,32 @@ fn format_users(status: &EnvironmentStatus) -> String {
         .filter(|name| !name.is_empty())
         .collect();
     named.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use argus_crds::status::SuiteStatus;
+
+    #[test]
+    fn tests_column_counts_suites_by_result() {
+        let status = |results: &[&str]| EnvironmentStatus {
+            test_results: results
+                .iter()
+                .map(|result| SuiteStatus {
+                    result: (*result).to_owned(),
+                    ..SuiteStatus::default()
+                })
+                .collect(),
+            ..EnvironmentStatus::default()
+        };
+        let shown =
+            |results: &[&str]| anstream::adapter::strip_str(&format_tests(&status(results))).to_string();
+        assert_eq!(shown(&[]), "");
+        assert_eq!(shown(&["passed", "passed"]), "2 passed");
+        assert_eq!(
+            shown(&["passed", "failed", "skipped"]),
+            "1 failed, 1 passed, 1 skipped"
+        );
+    }
 }

@@ -343,6 +343,12 @@ fn results_of_runs_are_kept_and_flips_are_reported() {
     argus.wait_status("remembered", LIMIT, "the results", |status| {
         status["testResults"][1]["result"] == "failed"
     });
+    let listed = argus.cli(&["get"]);
+    assert!(
+        output(&listed).contains("TESTS") && output(&listed).contains("1 failed, 1 passed"),
+        "{}",
+        output(&listed)
+    );
     // The results survive a restart, and only the failed suite runs again.
     argus.kill9();
     argus.start_again();
