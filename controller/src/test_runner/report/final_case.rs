@@ -29,7 +29,6 @@ pub(super) struct CaseFailure<'a> {
     pub(super) message: String,
     /// Complete text.
     pub(super) text: String,
-    pub(super) duration: Duration,
     pub(super) attribution: Option<&'a CaseAttribution>,
 }
 
@@ -60,7 +59,6 @@ impl Outcome {
                     .map(|attempt| CaseFailure {
                         message: attempt.format_end(),
                         text: [attempt.tails.0.as_str(), &attempt.tails.1].concat(),
-                        duration: attempt.duration,
                         attribution: attempt.attributions.first().map(|found| &found.attribution),
                     })
                     .collect(),
@@ -98,7 +96,6 @@ impl Outcome {
         (case.result == Verdict::Failed).then(|| CaseFailure {
             message: first.unwrap_or_default(),
             text: format_failed(case, self.file.as_deref().unwrap_or_default(), "failed"),
-            duration: case.duration,
             attribution: attempt
                 .attributions
                 .iter()

@@ -1,4 +1,4 @@
-//! Report in the format of `JUnit`, as Jenkins and GitLab read it.
+//! Report in the format of `JUnit`, valid for the schema `junit-10` of Jenkins. GitLab reads the same format.
 
 use argus_core::state::FailureOrigin;
 use argus_suite::Verdict;
@@ -16,7 +16,9 @@ impl Report {
         document.set_time(self.duration);
         document.add_test_suites(self.suites.iter().map(suite));
         let text = document.to_string();
-        text.map_err(|error| Failure::operation_failed("cannot write XML", &error))
+        let text = text.map_err(|error| Failure::operation_failed("cannot write XML", &error))?;
+        // The schema has this attribute only for suites. The first one is that of the document.
+        Ok(text.replacen(&format!(" skipped=\"{}\"", document.skipped), "", 1))
     }
 }
 
@@ -24,7 +26,7 @@ fn suite(outcome: &Outcome) -> TestSuite {
     let mut suite = TestSuite::new(&outcome.name);
     suite.set_time(outcome.duration());
     if let Some(file) = &outcome.file {
-        suite.add_property(("file", file.as_str()));
+        suite.extra.insert("file".into(), file.as_str().into());
     }
     suite.add_property(("restarts", outcome.count_restarts().to_string().as_str()));
     let cases = outcome.final_cases();
@@ -53,21 +55,13 @@ fn case(outcome: &Outcome, found: &FinalCase<'_>) -> TestCase {
     status.add_reruns(earlier.iter().map(rerun));
     let mut case = TestCase::new(found.name, status);
     case.set_classname(&outcome.name).set_time(found.duration);
-    if let Some(file) = &outcome.file {
-        case.extra.insert("file".into(), file.as_str().into());
-    }
-    if let Some(line) = found.line {
-        case.extra.insert("line".into(), line.to_string().into());
-    }
     case
 }
 
 fn rerun(failure: &CaseFailure<'_>) -> TestRerun {
     let mut rerun = TestRerun::new(kind(Some(failure)));
     rerun.set_message(&failure.message).set_type(origin(failure));
-    rerun
-        .set_description(describe(failure))
-        .set_time(failure.duration);
+    rerun.set_description(describe(failure));
     rerun
 }
 
@@ -93,5 +87,123 @@ fn describe(failure: &CaseFailure<'_>) -> String {
             format!("{text}\nattribution: {}\n", describe_origin(found))
         }
         _ => failure.text.clone(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    /// Elements of the schema: their parents, required attributes and optional attributes.
+    const SCHEMA: [(&str, &[&str], &[&str], &[&str]); 13] = [
+        (
+            "testsuites",
+            &[""],
+            &[],
+            &["name", "time", "tests", "failures", "errors"],
+        ),
+        (
+            "testsuite",
+            &["testsuites"],
+            &["name", "tests", "failures", "errors"],
+            &[
+                "time",
+                "skipped",
+                "timestamp",
+                "hostname",
+                "id",
+                "package",
+                "file",
+                "log",
+                "url",
+                "group",
+            ],
+        ),
+        ("properties", &["testsuite"], &[], &[]),
+        ("property", &["properties"], &["name", "value"], &[]),
+        (
+            "testcase",
+            &["testsuite"],
+            &["name"],
+            &["time", "classname", "group"],
+        ),
+        ("skipped", &["testcase"], &[], &["type", "message"]),
+        ("failure", &["testcase"], &[], &["type", "message"]),
+        ("error", &["testcase"], &[], &["type", "message"]),
+        ("rerunFailure", &["testcase"], &["type"], &["message"]),
+        ("rerunError", &["testcase"], &["type"], &["message"]),
+        ("flakyFailure", &["testcase"], &["type"], &["message"]),
+        ("flakyError", &["testcase"], &["type"], &["message"]),
+        ("system-out", &["testcase", "testsuite"], &[], &[]),
+    ];
+
+    /// Start of an element: its name, its parents, and its attributes.
+    type Start<'a> = (&'a str, Vec<&'a str>, BTreeMap<&'a str, &'a str>);
+
+    /// Returns all elements of a document, whose texts and values contain no `<` and `>`.
+    fn parse(xml: &str) -> Vec<Start<'_>> {
+        let (mut found, mut open) = (Vec::new(), Vec::new());
+        for tag in xml.split('<').skip(2).map(|part| part.split_once('>').unwrap().0) {
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name), "{xml}");
+                continue;
+            }
+            let body = tag.trim_end_matches('/');
+            let (name, rest) = body.split_once(' ').unwrap_or((body, ""));
+            let mut words = rest.split('"');
+            let mut attributes = BTreeMap::new();
+            while let (Some(key), Some(value)) = (words.next(), words.next()) {
+                attributes.insert(key.trim().trim_end_matches('='), value);
+            }
+            found.push((name, open.clone(), attributes));
+            if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+        assert!(open.is_empty(), "{xml}");
+        found
+    }
+
+    /// Asserts that a document is valid for the schema, and that its numbers are those of its elements.
+    pub(in crate::test_runner::report) fn check(xml: &str) {
+        let all = parse(xml);
+        for (name, parents, attributes) in &all {
+            let rule = SCHEMA.iter().find(|rule| rule.0 == *name);
+            let (_, above, required, optional) =
+                rule.unwrap_or_else(|| panic!("`{name}` is not known: {xml}"));
+            assert!(
+                above.contains(parents.last().unwrap_or(&"")),
+                "{name} in {parents:?}"
+            );
+            assert!(
+                required.iter().all(|key| attributes.contains_key(key)),
+                "{name}: {attributes:?}"
+            );
+            let is_known = |key: &&&str| required.contains(key) || optional.contains(key);
+            assert!(
+                attributes.keys().all(|key| is_known(&key)),
+                "{name}: {attributes:?}"
+            );
+            if let Some(time) = attributes.get("time") {
+                let is_decimal = |c: char| c.is_ascii_digit() || c == '.';
+                assert!(time.chars().all(is_decimal), "{time}");
+            }
+        }
+        let count = |name: &str| all.iter().filter(|(element, ..)| *element == name).count();
+        let sum = |element: &str, key: &str| {
+            let of = all.iter().filter(|(name, ..)| *name == element);
+            let number = |(_, _, attributes): &Start<'_>| attributes[key].parse::<usize>().unwrap();
+            of.map(number).sum::<usize>()
+        };
+        for (key, element) in [
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+        ] {
+            let expected = count(element);
+            assert_eq!(sum("testsuites", key), expected, "{key}: {xml}");
+            assert_eq!(sum("testsuite", key), expected, "{key}: {xml}");
+        }
+        assert_eq!(sum("testsuite", "skipped"), count("skipped"), "{xml}");
     }
 }
