@@ -245,6 +245,15 @@ impl Failure {
     }
 }
 
+/// Returns the exit code and the error of an ended command, for its output.
+pub(crate) fn describe_end(ended: &Result<Exit, Failure>) -> (Exit, Option<StructuredError>) {
+    match ended {
+        Ok(exit) => (*exit, None),
+        Err(Failure::BrokenPipe) => (Exit::Done, None),
+        Err(Failure::Error { error, exit, .. }) => (*exit, Some(add_context((**error).clone()))),
+    }
+}
+
 /// Adds identity, time, controller and request to an error of this process. An error of a status is complete already.
 pub(crate) fn add_context(error: StructuredError) -> StructuredError {
     let now = clock::now();

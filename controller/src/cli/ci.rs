@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use argus_crds::error::Code;
+use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, PreflightOverall};
 use argus_reconciler::clock;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::preflight::Preflight;
@@ -20,10 +21,11 @@ use crate::ci_files::format_services;
 use crate::ci_system::{CiSystem, Section, format_dotenv};
 use crate::cli::{preflight, validate};
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, describe_end};
 use crate::live::View;
 use crate::live::screen::LiveBlock;
 use crate::output;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::session::{Session, SpecChoice};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -78,6 +80,26 @@ pub(crate) struct Ci {
     /// Keep the environment at the end
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Output for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CiOutput<'a> {
+    environment: &'a str,
+    result: &'a str,
+    exit_code: u8,
+    /// Folder of the reports.
+    reports: String,
+    /// Addresses of the services.
+    variables: BTreeMap<String, String>,
+    /// Report of the suites.
+    report: &'a Report,
+    /// Error of a run that ended without a verdict of its suites.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<StructuredError>,
 }
 
 /// Everything that a run found out, for its reports.
@@ -230,10 +252,7 @@ impl Ci {
                 Err(failure.with_exit(exit))
             }
         };
-        let exit = match &verdict {
-            Ok(exit) | Err(Failure::Error { exit, .. }) => *exit,
-            Err(Failure::BrokenPipe) => Exit::Done,
-        };
+        let (exit, error) = describe_end(&verdict);
         let results = BTreeMap::from([
             ("result".to_owned(), describe_exit(exit).to_owned()),
             ("exit-code".to_owned(), exit.number().to_string()),
@@ -241,12 +260,19 @@ impl Ci {
             ("report".to_owned(), folder.path().display().to_string()),
         ]);
         console.publish_results(&results, &summary)?;
-        let line = format!(
-            "{name}: {}; reports in `{}`\n",
-            describe_exit(exit),
-            folder.path().display()
-        );
-        output::print(&line)?;
+        let output = CiOutput {
+            environment: name,
+            result: describe_exit(exit),
+            exit_code: exit.number(),
+            reports: folder.path().display().to_string(),
+            variables: status.as_ref().map(status::list_variables).unwrap_or_default(),
+            report: &report,
+            // The report contains the failed suites.
+            error: error.filter(|error| error.code != Code::TestsFailed),
+        };
+        self.output.print(&output, [name], || {
+            format!("{name}: {}; reports in `{}`\n", output.result, output.reports)
+        })?;
         verdict
     }
 }

@@ -1,20 +1,27 @@
 //! `argus up`: creates the environment of one file, and removes it at the end.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_crds::error::StructuredError;
+use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, describe_end};
 use crate::live::View;
 use crate::live::screen::LiveBlock;
 use crate::output;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::session::{Session, SpecChoice, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
 use crate::telemetry;
+use crate::test_runner::report::Report;
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
 
@@ -41,9 +48,38 @@ pub(crate) struct Up {
     /// Name of the holder of the test lease, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Command to run as a test, with the addresses of the services as variables
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// Everything that the command found out, for its output.
+#[derive(Default)]
+struct Findings {
+    ready: Option<EnvironmentStatus>,
+    report: Option<Report>,
+}
+
+/// Output for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UpOutput<'a> {
+    environment: &'a str,
+    exit_code: u8,
+    /// True if the environment was Ready.
+    ready: bool,
+    /// True if the containers stay.
+    kept: bool,
+    revision: Option<&'a String>,
+    /// Addresses of the services.
+    variables: BTreeMap<String, String>,
+    /// Result of COMMAND.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<StructuredError>,
 }
 
 impl Up {
@@ -69,14 +105,17 @@ impl Up {
             };
             let mut view = View::new(screen, format!("`{}`; {end}", spec.file.display()));
             let keep = self.keep || self.detach;
+            let mut findings = Findings::default();
             let work = Session::run(&settings, &spec, keep, &stop, async |session: &Session| {
-                self.work(session, &mut view, &stop).await
+                self.work(session, &mut view, &stop, &mut findings).await
             });
             let ended = tokio::select! {
                 ended = work => ended,
                 () = signals.wait_for_second(stop.clone()) => Ok(None),
             };
-            Ok(ended?.unwrap_or(Exit::Interrupted))
+            let ended = ended.map(|exit| exit.unwrap_or(Exit::Interrupted));
+            self.print(&spec.environment, keep, &findings, &ended)?;
+            ended
         })
     }
 
@@ -85,6 +124,7 @@ impl Up {
         session: &Session,
         view: &mut View,
         stop: &CancellationToken,
+        findings: &mut Findings,
     ) -> Result<Exit, Failure> {
         let converged = session.converge(self.timeout, view, stop).await;
         if self.detach || !self.command.is_empty() || converged.is_err() {
@@ -93,16 +133,19 @@ impl Up {
         let Some(ready) = converged? else {
             return Ok(Exit::Interrupted);
         };
-        if self.detach {
+        let ready = findings.ready.insert(ready);
+        if self.detach && self.output.is_text() {
             output::print(&format!(
                 "{} {}\n",
                 ready.environment,
                 output::format_phase(ready.phase)
             ))?;
+        }
+        if self.detach {
             return Ok(Exit::Done);
         }
         if !self.command.is_empty() {
-            return self.run_command(session, stop).await;
+            return self.run_command(session, stop, &mut findings.report).await;
         }
         tokio::select! {
             shown = session.show_until_gone(view) => shown?,
@@ -111,7 +154,12 @@ impl Up {
         Ok(Exit::Done)
     }
 
-    async fn run_command(&self, session: &Session, stop: &CancellationToken) -> Result<Exit, Failure> {
+    async fn run_command(
+        &self,
+        session: &Session,
+        stop: &CancellationToken,
+        report: &mut Option<Report>,
+    ) -> Result<Exit, Failure> {
         let selection = Selection {
             command: self.command.clone(),
             ..Selection::default()
@@ -124,11 +172,37 @@ impl Up {
         };
         let output = OutputSettings {
             progress: Progress::Silent,
-            is_for_programs: false,
+            is_for_programs: !self.output.is_text(),
             folder: None,
         };
         let env = &session.environment;
         let ran = run_suites(&session.client, env, &selection, &settings, &output, stop);
-        ran.await?.command_exit()
+        report.insert(ran.await?).command_exit()
+    }
+
+    /// Prints the output for programs. People have seen everything.
+    fn print(
+        &self,
+        environment: &str,
+        kept: bool,
+        findings: &Findings,
+        ended: &Result<Exit, Failure>,
+    ) -> Result<(), Failure> {
+        if self.output.is_text() {
+            return Ok(());
+        }
+        let (exit, error) = describe_end(ended);
+        let ready = findings.ready.as_ref();
+        let output = UpOutput {
+            environment,
+            exit_code: exit.number(),
+            ready: ready.is_some(),
+            kept,
+            revision: ready.and_then(|status| status.revision.as_ref()),
+            variables: ready.map(status::list_variables).unwrap_or_default(),
+            report: findings.report.as_ref(),
+            error,
+        };
+        self.output.print(&output, [environment], String::new)
     }
 }

@@ -1,4 +1,5 @@
-//! `argus ci` on a real engine, as the steps of the GitHub action run it: green, red by a test, red by a service, and blocked.
+//! `argus ci` on a real engine, as the steps of the GitHub action and the GitLab template run it: green, red by a test, red by a
+//! service, and blocked.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use argus_tests::fixture::{IMAGE, engine, running};
 use argus_tests::{Controller, RunOptions, binary};
@@ -18,6 +19,9 @@ use serde_json::Value;
 
 /// Action of the project.
 const ACTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../action.yml");
+
+/// Template of the project.
+const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/argus.gitlab-ci.yml");
 
 /// Job of a workflow: its checkout, its files, and the results of its steps.
 struct Job {
@@ -101,18 +105,8 @@ impl Job {
 
     fn run_step(&self, script: &str, env: &Value, inputs: &Value, files: &[(&str, PathBuf)]) -> Output {
         let temporary = self.workspace.join(".runner");
-        let program = binary::argus();
-        let path = std::env::var("PATH").unwrap();
-        let mut command = engine().command_in_netns("bash");
+        let mut command = self.script(script);
         command
-            .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script])
-            .current_dir(&self.workspace)
-            .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
-            .env("DOCKER_HOST", engine().host())
-            .env("NO_COLOR", "1")
-            .env("CI", "true")
-            .env("ARGUS_NO_HELPERS", "1")
-            .env("ARGUS_STATE", &self.argus.state)
             .env("RUNNER_TEMP", &temporary)
             .env("GITHUB_ACTIONS", "true")
             .env("GITHUB_WORKSPACE", &self.workspace);
@@ -133,6 +127,43 @@ impl Job {
             command.env(name, value);
         }
         command.output().expect("bash runs")
+    }
+
+    /// A script of a job, on a runner with `argus` and an engine.
+    fn script(&self, script: &str) -> Command {
+        let program = binary::argus();
+        let path = std::env::var("PATH").unwrap();
+        let mut command = engine().command_in_netns("bash");
+        command
+            .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script])
+            .current_dir(&self.workspace)
+            .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+            .env("DOCKER_HOST", engine().host())
+            .env("NO_COLOR", "1")
+            .env("CI", "true")
+            .env("ARGUS_NO_HELPERS", "1")
+            .env("ARGUS_STATE", &self.argus.state);
+        command
+    }
+
+    /// Runs the scripts of the template, like a GitLab runner: the first two are one script, and the last one always runs.
+    fn run_template(&self, template: &Value) -> Output {
+        let lines = |key: &str| {
+            let lines = template[key].as_array().unwrap().iter();
+            lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>()
+        };
+        let script = [lines("before_script"), lines("script")].concat().join("\n");
+        let run = |script: &str| {
+            let mut command = self.script(script);
+            for (name, value) in template["variables"].as_object().unwrap() {
+                command.env(name, value.as_str().unwrap());
+            }
+            command.env("GITLAB_CI", "true").output().expect("bash runs")
+        };
+        let ran = run(&script);
+        let after = run(&lines("after_script").join("\n"));
+        assert!(after.status.success(), "{}", text(&after));
+        ran
     }
 
     fn report(&self, name: &str) -> PathBuf {
@@ -256,4 +287,115 @@ fn blocked_environment_ends_early_with_its_reason() {
         "{}",
         rejected.log
     );
+}
+
+/// The only job of the template.
+fn template() -> Value {
+    let template = argus_crds::yaml::document("gitlab-ci.yml", &fs::read(TEMPLATE).unwrap()).unwrap();
+    template.value[".argus"].clone()
+}
+
+/// Titles of the sections of a log that begin and end, in their order.
+fn sections(log: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in log.split("\u{1b}[0Ksection_start:").skip(1) {
+        let (head, rest) = part.split_once("\r\u{1b}[0K").expect("the end of the marker");
+        let (at, name) = head.split_once(':').expect("time and name");
+        assert!(at.parse::<u64>().is_ok(), "{head:?}");
+        let name = name
+            .strip_suffix("[collapsed=true]")
+            .expect("a collapsed section");
+        let end = format!(":{name}\r\u{1b}[0K\n");
+        let (body, _) = rest.split_once(&end).expect("its end");
+        assert!(body.contains("\u{1b}[0Ksection_end:"), "{rest:?}");
+        found.push(rest.lines().next().unwrap_or_default().to_owned());
+    }
+    found
+}
+
+#[test]
+fn gitlab_job_folds_its_log_and_keeps_reports() {
+    let template = template();
+    let job = Job::new("cigitlab", &spec("cigitlab", 19490, ""), GREEN);
+    let ran = job.run_template(&template);
+    let log = text(&ran);
+    assert_eq!(ran.status.code(), Some(0), "{log}");
+    assert_eq!(
+        sections(&log),
+        [
+            "Check the file",
+            "Check the engine",
+            "Start the environment",
+            "Run the suites"
+        ],
+        "{log}"
+    );
+    assert!(log.contains("passed checks in "), "{log}");
+    let artifact = |kind: &str| {
+        let path = template["artifacts"]["reports"][kind].as_str().unwrap();
+        fs::read_to_string(job.workspace.join(path)).unwrap()
+    };
+    let dotenv = artifact("dotenv");
+    assert!(
+        dotenv
+            .lines()
+            .any(|line| line == "ARGUS_WEB_8080=127.0.0.1:19490"),
+        "{dotenv}"
+    );
+    let is_variable = |line: &str| {
+        let name = line.split_once('=').map(|(name, _)| name).unwrap_or_default();
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    // GitLab refuses a file with anything else.
+    assert!(dotenv.lines().all(is_variable), "{dotenv}");
+    let junit = Report::deserialize_from_str(&artifact("junit")).unwrap();
+    assert_eq!((junit.tests, junit.failures), (1, 0), "{junit:?}");
+    assert!(exists(&job.workspace.join(".argus-images/images.tar")));
+    assert!(job.is_gone());
+
+    fs::write(job.workspace.join("checks.yaml"), GREEN.replace("200", "404")).unwrap();
+    let red = job.run_template(&template);
+    let log = text(&red);
+    assert_eq!(red.status.code(), Some(1), "{log}");
+    // The image of the cache is loaded before.
+    assert!(log.contains("Loaded image"), "{log}");
+    assert!(log.contains("(checks.yaml:3)"), "{log}");
+    let junit = Report::deserialize_from_str(&artifact("junit")).unwrap();
+    assert_eq!((junit.tests, junit.failures), (1, 1), "{junit:?}");
+    assert!(job.is_gone());
+}
+
+#[test]
+fn output_for_programs_is_one_object() {
+    let job = Job::new("cijson", &spec("cijson", 19495, ""), GREEN);
+    let run = || {
+        let ran = job.script("argus ci e2e.yaml -o json").output().unwrap();
+        let output: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&ran)));
+        (ran.status.code(), output)
+    };
+    let (exit, green) = run();
+    assert_eq!((exit, &green["result"]), (Some(0), &"passed".into()), "{green:#}");
+    assert_eq!(
+        green["variables"]["ARGUS_WEB_8080"], "127.0.0.1:19495",
+        "{green:#}"
+    );
+    assert_eq!(green["report"]["suites"][0]["result"], "passed", "{green:#}");
+    assert!(
+        green["reports"].as_str().unwrap().ends_with("argus-report"),
+        "{green:#}"
+    );
+    assert_eq!(green["error"], Value::Null, "{green:#}");
+    fs::write(job.workspace.join("checks.yaml"), "name: Checks\ncases: 5\n").unwrap();
+    let (exit, rejected) = run();
+    assert_eq!(
+        (exit, &rejected["exitCode"]),
+        (Some(3), &3.into()),
+        "{rejected:#}"
+    );
+    assert_eq!(rejected["result"], "rejected", "{rejected:#}");
+    assert_eq!(rejected["error"]["code"], "SPEC_INVALID", "{rejected:#}");
 }

@@ -11,6 +11,7 @@ use std::process::{Child, Output, Stdio};
 use argus_tests::fixture::{IMAGE, LIMIT, engine, running};
 use argus_tests::{Controller, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
 
 fn spec(project: &str, port: u16) -> String {
     format!(
@@ -82,6 +83,29 @@ fn up_runs_a_command_and_removes_the_environment() {
     let kept = argus.cli(&["up", "--keep", "--", "true"]);
     assert!(kept.status.success(), "{}", text(&kept));
     assert!(running(engine(), "upcommand-web"));
+    // For programs, stdout has one object, and the output of the command goes to stderr.
+    let json = argus.cli(&["up", "-o", "json", "--", "sh", "-c", "echo out; exit 3"]);
+    assert_eq!(json.status.code(), Some(3), "{}", text(&json));
+    let output: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(output["environment"], "upcommand", "{output:#}");
+    assert_eq!(
+        (&output["exitCode"], &output["ready"]),
+        (&3.into(), &true.into()),
+        "{output:#}"
+    );
+    assert_eq!(
+        output["variables"]["ARGUS_WEB_8080"], "127.0.0.1:19400",
+        "{output:#}"
+    );
+    assert_eq!(
+        output["report"]["suites"][0]["attempts"][0]["exitCode"], 3,
+        "{output:#}"
+    );
+    assert!(
+        String::from_utf8_lossy(&json.stderr).contains("out\n"),
+        "{}",
+        text(&json)
+    );
     let held = argus
         .command()
         .args(["up", "--keep", "--ttl", "1s", "--", "sleep", "600"])
@@ -122,6 +146,14 @@ fn blocked_environment_ends_up_with_its_error() {
         text(&ended)
     );
     assert!(is_gone(&argus, "upblocked"));
+    let json = argus.cli(&["up", "-o", "json"]);
+    let output: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&output["exitCode"], &output["ready"]),
+        (&6.into(), &false.into()),
+        "{output:#}"
+    );
+    assert_eq!(output["error"]["code"], "ENTRYPOINT_NOT_FOUND", "{output:#}");
     argus.write_spec("e2e.yaml", "version: \"1\"\nproject: { name: [] }\n");
     let rejected = argus.cli(&["up"]);
     assert_eq!(rejected.status.code(), Some(3), "{}", text(&rejected));
