@@ -32,6 +32,7 @@ pub(crate) mod preflight;
 pub(crate) mod prune;
 pub(crate) mod restart;
 pub(crate) mod retry;
+pub(crate) mod run_tests;
 mod status;
 mod summary;
 mod sync;

@@ -34,8 +34,8 @@ use tool::ServerTool;
 const INSTRUCTIONS: &str = "Argus runs Docker test environments as described in e2e.yaml files: it pulls, builds, starts, probes, \
 restarts and repairs automatically. Begin with `argus_status`. To create or change an environment, call `argus_apply`, then \
 `argus_wait`. If something is not ready, call `argus_why`, then `argus_evidence` or `argus_logs`; fix the cause, then `argus_retry`. \
-Call `argus_test` with begin and end around a test run, so that Argus restarts nothing during the test. Never start, stop or remove \
-its containers yourself. Results contain the next calls in `nextSteps`, errors in `remedies`; all are complete.";
+Run the suites of the file with `argus_test_run`, or call `argus_test` with begin and end around your own test run, so that Argus \
+restarts nothing during the test. Never start, stop or remove its containers yourself. Results contain the next calls in `nextSteps`, errors in `remedies`; all are complete.";
 
 /// MCP server; one per connection, cheap to create.
 #[derive(Debug, Clone)]

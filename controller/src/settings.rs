@@ -75,6 +75,14 @@ pub(crate) struct AdmissionOptions {
     pub(crate) allow_mount: Vec<PathBuf>,
 }
 
+/// Options of processes that run suites for their clients.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ServeOptions {
+    /// Run suites with commands for clients of HTTP and MCP [default: only suites of the runner `yaml`]
+    #[arg(long, env = "ARGUS_ALLOW_TEST_COMMANDS", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_test_commands: bool,
+}
+
 /// Format of the logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -124,6 +132,7 @@ struct File {
     allow_mount: Option<Vec<PathBuf>>,
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
+    allow_test_commands: bool,
     no_helpers: bool,
     debug: bool,
     color: Option<Colour>,
@@ -153,6 +162,8 @@ pub(crate) struct Settings {
     pub(crate) allow_mount: Vec<PathBuf>,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
+    /// True if clients of HTTP and MCP may run suites with commands.
+    pub(crate) allow_test_commands: bool,
     pub(crate) helpers: bool,
     pub(crate) debug: bool,
     pub(crate) color: Colour,
@@ -201,6 +212,7 @@ impl Settings {
             env_allow: first_given(env_allow, file.env_allow),
             allow_mount: first_given(allow_mount, file.allow_mount),
             listen: file.listen.unwrap_or_default().address(),
+            allow_test_commands: file.allow_test_commands,
             helpers: !(options.no_helpers || file.no_helpers),
             debug: options.debug || file.debug,
             color: options.color.or(file.color).unwrap_or_default(),

@@ -56,7 +56,7 @@ pub(crate) async fn run_suites(
     };
     let mut report = Report::new(environment);
     if let Some(initial) = runner.wait_until_ready().await? {
-        let jobs = jobs::read_jobs(client, selection, &initial).await?;
+        let jobs = jobs::read_jobs(client, selection, &initial, output).await?;
         let mut ready = Vec::new();
         for entry in jobs.entries {
             match entry {

@@ -13,7 +13,7 @@ use super::operation::{Effect, Operation, Route, Tool};
 use super::summary::{Summary, ToolOutput};
 use super::{
     apply, breaker, commands, diff, doctor, environments, events, evidence, explain, incidents, logs,
-    mock_requests, network, orphans, plan, preflight, prune, restart, retry, status, sync, test,
+    mock_requests, network, orphans, plan, preflight, prune, restart, retry, run_tests, status, sync, test,
     test_results, validate, wait, why,
 };
 use crate::exit::Failure;
@@ -93,6 +93,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<restart::Restart>(),
             entry_with_tool::<breaker::ResetBreaker>(),
             entry_with_tool::<orphans::Orphans>(),
+            entry_with_tool::<run_tests::RunTests>(),
             entry_with_tool::<test::Test>(),
             entry_with_tool::<test_results::TestResults>(),
             entry_with_tool::<commands::Hold>(),

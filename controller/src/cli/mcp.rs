@@ -6,17 +6,20 @@ use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::mcp;
 use crate::runtime;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, ServeOptions, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
     #[command(flatten)]
     specs: SpecOptions,
+    #[command(flatten)]
+    serve: ServeOptions,
 }
 
 impl Mcp {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &self.specs)?;
+        let mut settings = Settings::resolve(options, &self.specs)?;
+        settings.allow_test_commands |= self.serve.allow_test_commands;
         // Stdout belongs to the protocol. MCP clients show stderr as the server's log.
         crate::telemetry::start(settings.log_format, "warn", None);
         runtime::block_on(mcp::serve_stdio(ControllerClient::remote(settings)))?;

@@ -150,6 +150,7 @@ mod tests {
                 allow_mount: Vec::new(),
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
+                allow_test_commands: false,
                 helpers: false,
                 debug: false,
                 color: crate::settings::Colour::Auto,

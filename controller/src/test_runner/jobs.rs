@@ -6,7 +6,7 @@ use std::sync::Arc;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
 use argus_crds::diagnostic::{self, Diagnostic};
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use argus_crds::status::EnvironmentStatus;
 use argus_crds::suite::{History, Runner, Suite, TestRetry, Tests};
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
@@ -15,6 +15,7 @@ use argus_reconciler::specs::source::SpecSource;
 use super::job::{Job, LocalCommand, Work, create_job, digest, suite_id};
 use super::report::Outcome;
 use super::selection::{Entry, Selection};
+use super::suite_output::OutputSettings;
 use super::yaml::context::find_service;
 use super::yaml::redaction::env_names;
 use super::yaml::{SuiteOwner, YamlSuite};
@@ -22,7 +23,7 @@ use crate::api::logs::sources;
 use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::output;
+use crate::output::format_count;
 use crate::spec_files::find_suite_file;
 use crate::status;
 
@@ -38,11 +39,12 @@ pub(super) struct Jobs {
 /// Maximum number of parallel suites without `concurrency`.
 const CONCURRENCY: u32 = 4;
 
-/// Returns the selected jobs: the command, or suites of the spec file.
+/// Returns the selected jobs: the command, or suites of the spec file. `output` gets notes about suite files.
 pub(super) async fn read_jobs(
     client: &ControllerClient,
     selection: &Selection,
     status: &EnvironmentStatus,
+    output: &OutputSettings,
 ) -> Result<Jobs, Failure> {
     if !selection.command.is_empty() {
         return Ok(Jobs {
@@ -52,7 +54,7 @@ pub(super) async fn read_jobs(
         });
     }
     let (there, named) = (client.state().clone(), status.spec_path.clone());
-    let (status, selection) = (status.clone(), selection.clone());
+    let (status, selection, output) = (status.clone(), selection.clone(), output.clone());
     blocking_io::read(move || {
         let specs = status::read_controller(&there)?.map(|controller| controller.specs);
         // A controller can also watch one file.
@@ -63,7 +65,7 @@ pub(super) async fn read_jobs(
             file,
             secrets: sources::read_secrets(&there, Some(&status.environment)),
         };
-        read_suites(&status, &selection, &Arc::new(owner))
+        read_suites(&status, &selection, &Arc::new(owner), &output)
     })
     .await
 }
@@ -100,6 +102,7 @@ fn read_suites(
     status: &EnvironmentStatus,
     selection: &Selection,
     owner: &Arc<SuiteOwner>,
+    output: &OutputSettings,
 ) -> Result<Jobs, Failure> {
     let env = &status.environment;
     let none = Tests::default();
@@ -117,15 +120,47 @@ fn read_suites(
         .iter()
         .filter(|suite| selection.has_suite(suite_id(suite)));
     let read = |suite: &Suite| match (&suite.file, suite.runner) {
-        (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner),
+        (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner, output),
         _ => create_job(suite, tests, folder)
             .map_err(|reason| Box::new(Outcome::skipped(suite_id(suite), reason))),
     };
+    let entries = selection.apply(env, &status.test_results, chosen.map(read).collect())?;
+    if selection.commands_refused {
+        refuse_commands(env, &entries)?;
+    }
     Ok(Jobs {
         concurrency: max_parallel(tests),
         history: Some(history_limits(&owner.spec.history)),
-        entries: selection.apply(env, &status.test_results, chosen.map(read).collect())?,
+        entries,
     })
+}
+
+/// Refuses suites with commands, which run on this host.
+fn refuse_commands(env: &str, entries: &[Entry]) -> Result<(), Failure> {
+    let is_command = |job: &&Job| matches!(job.work, Work::Command(_));
+    let (commands, others): (Vec<&Job>, Vec<&Job>) = entries.iter().flatten().partition(is_command);
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let names = |jobs: &[&Job]| {
+        let names = jobs.iter().map(|job| format!("`{}`", job.name));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let message = format!(
+        "{} of `{env}` would run commands on the host of the controller, which it does not allow: {}",
+        format_count(commands.len(), "suite"),
+        names(&commands)
+    );
+    let mut hint = "start `argus run` or `argus mcp` with `--allow-test-commands`".to_owned();
+    if !others.is_empty() {
+        hint = format!(
+            "select only suites of the runner `yaml` ({}), or {hint}",
+            names(&others)
+        );
+    }
+    Err(Failure::with_reason(Reason::Forbidden, message)
+        .with_environment(env)
+        .with_hint(hint))
 }
 
 /// Returns the bounds of the history. Without a history, only the last run is kept.
@@ -150,8 +185,14 @@ fn max_parallel(tests: &Tests) -> usize {
     usize::try_from(concurrency.unwrap_or(CONCURRENCY)).map_or(1, |most| most.max(1))
 }
 
-/// Reads the file of a YAML suite. Prints its errors.
-fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>) -> Entry {
+/// Reads the file of a YAML suite, and notes its errors.
+fn read_suite(
+    suite: &Suite,
+    path: &str,
+    tests: &Tests,
+    owner: &Arc<SuiteOwner>,
+    output: &OutputSettings,
+) -> Entry {
     let folder = owner.file.parent().unwrap_or(Path::new("."));
     let rejected = |reason: String| Box::new(Outcome::rejected(suite_id(suite), reason));
     let bytes = match read_bounded(&find_suite_file(folder, path), MAX_FILE_BYTES) {
@@ -171,14 +212,14 @@ fn read_suite(suite: &Suite, path: &str, tests: &Tests, owner: &Arc<SuiteOwner>)
     let parsed = argus_suite::parse(path, &bytes);
     let (errors, warnings): (Vec<_>, Vec<_>) = parsed.diagnostics.into_iter().partition(Diagnostic::is_error);
     if !errors.is_empty() {
-        output::print_note(&diagnostic::render(
+        output.note(&diagnostic::render(
             path,
             &String::from_utf8_lossy(&bytes),
             &errors,
         ));
     } else if !warnings.is_empty() {
-        let count = output::format_count(warnings.len(), "warning");
-        output::print_note(&format!(
+        let count = format_count(warnings.len(), "warning");
+        output.note(&format!(
             "note: {count} about `{path}`; list them with `argus validate`"
         ));
     }
@@ -215,4 +256,36 @@ fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
         Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
             .with_hint(format!("check the file with `argus validate {}`", path.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_runner::job::tests::{command, yaml};
+
+    #[test]
+    fn commands_are_refused_with_the_other_suites() {
+        let refused = |entries: &[Entry]| {
+            let error = refuse_commands("shop", entries).err().map(Failure::into_error);
+            error.map(|error| {
+                assert_eq!(error.details["reason"], "forbidden");
+                format!("{}; {}", error.message, error.details["hint"].as_str().unwrap())
+            })
+        };
+        let orders = || Ok(yaml("orders", &["list"]));
+        let skipped = || Err(Box::new(Outcome::skipped("old", String::new())));
+        assert_eq!(refused(&[orders(), skipped()]), None);
+        assert_eq!(
+            refused(&[orders(), Ok(command("unit")), skipped()]).as_deref(),
+            Some(
+                "1 suite of `shop` would run commands on the host of the controller, which it does not allow: `unit`; \
+                 select only suites of the runner `yaml` (`orders`), or start `argus run` or `argus mcp` with `--allow-test-commands`"
+            )
+        );
+        assert!(
+            refused(&[Ok(command("unit"))])
+                .unwrap()
+                .contains("; start `argus run`")
+        );
+    }
 }

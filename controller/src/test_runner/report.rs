@@ -18,6 +18,7 @@ use argus_core::time::Timestamp;
 use argus_crds::status::PortMapping;
 use argus_reconciler::{TestReport, clock};
 use argus_suite::{RunReport, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -26,24 +27,30 @@ use crate::output;
 pub(crate) use folder::{ReportFolder, cannot_write};
 pub(crate) use place::FailedPlace;
 pub(crate) use summary::cell;
+pub(crate) use text::describe_origin;
 pub(super) use text::format_outcome;
 
 /// Result of a test run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
+    /// Environment name.
     pub(crate) environment: String,
     /// Revision that was Ready at the start.
     pub(crate) revision: Option<String>,
     #[serde(rename = "startedAt", serialize_with = "rfc3339")]
+    #[schemars(with = "String")]
     pub(crate) started: Timestamp,
     #[serde(rename = "durationMs", serialize_with = "milliseconds")]
+    #[schemars(with = "u64")]
     pub(crate) duration: Duration,
     /// Port mappings during the run.
     pub(crate) port_mappings: Vec<PortMapping>,
     /// True if a signal ended the run early.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) interrupted: bool,
+    /// Suites with their attempts.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub(crate) suites: Vec<Outcome>,
     /// Failure that ended the run early.
     #[serde(skip)]

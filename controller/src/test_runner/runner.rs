@@ -25,7 +25,6 @@ use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
 use crate::exit::Failure;
-use crate::output;
 use crate::status;
 use crate::status_text::is_good;
 
@@ -83,7 +82,7 @@ pub(super) struct Ended {
 impl Runner<'_> {
     /// Runs a job until its last attempt, or until a signal.
     pub(super) async fn run_job(&self, job: &Job, is_alone: bool) -> Ended {
-        let is_immediate = is_alone && self.output.progress == Progress::Cases;
+        let is_immediate = is_alone && matches!(self.output.progress, Progress::Cases);
         let printed = SuiteOutput::new(self.output, is_immediate || job.is_wrapped);
         let mut attempts = Vec::new();
         let mut failure = None;
@@ -152,7 +151,7 @@ impl Runner<'_> {
         if let CommandResult::TestLease(lease) = self.client.send(begin).await?.result
             && let Some(reason) = &lease.unverified
         {
-            output::print_note(&format_unverified(reason));
+            self.output.note(&format_unverified(reason));
         }
         let status = self.client.find_environment(self.environment.as_str()).await?;
         let before = count_restarts(&status);
@@ -210,7 +209,7 @@ impl Runner<'_> {
                 _ => None,
             },
             Err(error) => {
-                output::print_note(&format!(
+                self.output.note(&format!(
                     "note: restarts and failures of services during the test are unknown: {}",
                     error.message()
                 ));
@@ -244,7 +243,7 @@ impl Runner<'_> {
             run,
         };
         if let Err(error) = self.client.send(record).await {
-            output::print_note(&format!(
+            self.output.note(&format!(
                 "note: the results are not recorded: {}",
                 error.message()
             ));

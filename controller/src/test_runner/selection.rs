@@ -35,6 +35,9 @@ pub(crate) struct Selection {
     /// Skip all further cases and suites after the first failed case
     #[arg(long, conflicts_with = "command")]
     pub(crate) fail_fast: bool,
+    /// True to refuse suites with commands.
+    #[arg(skip)]
+    pub(crate) commands_refused: bool,
     /// Command to run in the current folder instead of the suites
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use argus_core::secrets::Secrets;
 
 use super::report::{Outcome, SuiteResult, format_outcome};
+use crate::api::Context;
 use crate::output;
 
 /// Maximum stored output of a suite in bytes. The end is kept.
@@ -22,8 +23,18 @@ pub(crate) struct OutputSettings {
     pub(crate) folder: Option<PathBuf>,
 }
 
+impl OutputSettings {
+    /// Prints a note, or reports it to the caller.
+    pub(super) fn note(&self, text: &str) {
+        match &self.progress {
+            Progress::Reported(caller) => report(caller, text),
+            Progress::Cases | Progress::Suites | Progress::Silent => output::print_note(text),
+        }
+    }
+}
+
 /// Amount of output during a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Progress {
     /// Each case as it ends, and the output of commands as it is written.
     Cases,
@@ -31,6 +42,8 @@ pub(crate) enum Progress {
     Suites,
     /// Nothing but the output of a command.
     Silent,
+    /// Each case and each suite, as progress of a call; nothing on stdout and stderr.
+    Reported(Context),
 }
 
 impl Progress {
@@ -76,8 +89,21 @@ impl<'a> SuiteOutput<'a> {
         }
     }
 
-    /// Writes or stores a part of the output.
+    /// Writes, stores or reports the results of cases, which contain no secrets.
+    pub(super) fn write_cases(&self, text: &str) {
+        match &self.settings.progress {
+            Progress::Reported(caller) => report(caller, text),
+            Progress::Cases | Progress::Suites | Progress::Silent => {
+                self.write(text.as_bytes(), Stream::Stderr);
+            }
+        }
+    }
+
+    /// Writes or stores a part of the output. The caller of an operation receives none, because it can contain secrets.
     pub(super) fn write(&self, bytes: &[u8], stream: Stream) {
+        if matches!(self.settings.progress, Progress::Reported(_)) {
+            return;
+        }
         let Some(stored) = &self.stored else {
             let is_aside = self.settings.is_for_programs;
             print(bytes, if is_aside { Stream::Stderr } else { stream });
@@ -92,7 +118,7 @@ impl<'a> SuiteOutput<'a> {
 
     /// Prints the result of the suite, after its stored output without secrets.
     pub(super) fn finish(self, outcome: &Outcome, secrets: &Secrets) {
-        let is_shown = self.settings.progress == Progress::Cases
+        let is_shown = matches!(self.settings.progress, Progress::Cases)
             || outcome.flaky
             || outcome.result == SuiteResult::Failed;
         if let Some(stored) = self.stored.filter(|_| is_shown) {
@@ -113,15 +139,18 @@ impl<'a> SuiteOutput<'a> {
 /// Prints the result of a suite.
 pub(super) fn print_outcome(outcome: &Outcome, settings: &OutputSettings) {
     let text = format_outcome(outcome);
-    if settings.progress == Progress::Silent {
-        return;
-    }
-    if settings.is_for_programs {
-        output::print_note(text.trim_end());
-    } else {
+    match &settings.progress {
+        Progress::Silent => {}
+        Progress::Reported(caller) => report(caller, &text),
+        Progress::Cases | Progress::Suites if settings.is_for_programs => output::print_note(text.trim_end()),
         // A closed stdout does not stop the run.
-        drop(output::print(&text));
+        Progress::Cases | Progress::Suites => drop(output::print(&text)),
     }
+}
+
+/// Reports lines of a text without colour.
+fn report(caller: &Context, text: &str) {
+    caller.report(anstream::adapter::strip_str(text.trim()).to_string());
 }
 
 fn print(bytes: &[u8], stream: Stream) {

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::INTERRUPTED;
 use super::report::Attempt;
-use super::suite_output::{Stream, SuiteOutput};
+use super::suite_output::SuiteOutput;
 use crate::api::target::Target;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::client::ControllerClient;
@@ -189,7 +189,7 @@ impl<'a> Progress<'a> {
         (self.cases, self.notes) = (report.cases.len(), report.notes.len());
         if !printed.is_empty() {
             let text = self.secrets.redacted(&printed);
-            self.output.write(text.as_bytes(), Stream::Stderr);
+            self.output.write_cases(&text);
         }
     }
 }

@@ -17,4 +17,5 @@ mod no_controller;
 mod preflight_fix;
 mod recovery;
 mod remedies;
+mod test_runs;
 mod tour;

@@ -66,12 +66,14 @@ impl Console {
     pub(super) fn annotate_report(&self, report: &Report, spec: Option<&SpecChoice>) {
         let folder = spec.and_then(|spec| spec.file.parent()).unwrap_or(Path::new(""));
         for place in report.failed_places() {
+            let message = place.describe();
             let FailedPlace {
                 suite,
                 case,
                 file,
                 line,
-                message,
+                message: _,
+                attribution: _,
             } = place;
             // A failed command belongs to the spec file, which names it.
             let path = match file {

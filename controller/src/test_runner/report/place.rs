@@ -1,5 +1,6 @@
 //! Places of failed cases, for annotations of CI systems.
 
+use argus_core::state::CaseAttribution;
 use argus_suite::Verdict;
 
 use super::text::describe_origin;
@@ -14,8 +15,20 @@ pub(crate) struct FailedPlace<'a> {
     pub(crate) file: Option<&'a str>,
     /// Line in the suite file.
     pub(crate) line: Option<usize>,
-    /// Failure and its attribution.
+    /// Failure, in one line for a case of a suite file.
     pub(crate) message: String,
+    pub(crate) attribution: Option<&'a CaseAttribution>,
+}
+
+impl FailedPlace<'_> {
+    /// Failure and its attribution.
+    pub(crate) fn describe(&self) -> String {
+        let message = &self.message;
+        match self.attribution {
+            Some(found) => format!("{message}\nattribution: {}", describe_origin(found)),
+            None => message.clone(),
+        }
+    }
 }
 
 impl Report {
@@ -39,15 +52,13 @@ impl Report {
                 if let Some(reason) = case.reason.filter(|_| message.is_empty()) {
                     reason.clone_into(&mut message);
                 }
-                if let Some(found) = last.and_then(|failure| failure.attribution) {
-                    message = format!("{message}\nattribution: {}", describe_origin(found));
-                }
                 places.push(FailedPlace {
                     suite: &suite.name,
                     case: case.name,
                     file: suite.file.as_deref(),
                     line: case.line,
                     message,
+                    attribution: last.and_then(|failure| failure.attribution),
                 });
             }
         }

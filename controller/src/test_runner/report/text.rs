@@ -49,7 +49,7 @@ pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
 }
 
 /// Origin of a failure with the services and error codes of its evidence.
-pub(super) fn describe_origin(attribution: &CaseAttribution) -> String {
+pub(crate) fn describe_origin(attribution: &CaseAttribution) -> String {
     let mut text = attribution.origin.name().to_owned();
     if attribution.suspected {
         text.push_str(", suspected");

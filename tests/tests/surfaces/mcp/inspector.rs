@@ -12,7 +12,12 @@ use super::agent::{McpFixture, Over, error};
 use super::tour;
 
 /// Tools that must refuse the arguments of the tour.
-const REFUSED: [&str; 3] = ["argus_evidence", "argus_mock_requests", "argus_rollback"];
+const REFUSED: [&str; 4] = [
+    "argus_evidence",
+    "argus_mock_requests",
+    "argus_rollback",
+    "argus_test_run",
+];
 
 #[test]
 fn inspector_drives_every_tool_over_stdio() {

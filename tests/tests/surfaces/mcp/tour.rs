@@ -275,6 +275,10 @@ fn change_steps(name: &str) -> Vec<Step> {
                 assert_eq!(good(answer)["value"]["restartsDuringRun"], 0);
             },
         ),
+        ("argus_test_run", env.clone(), |answer| {
+            let message = error(&answer["result"])["message"].to_string();
+            assert!(message.contains("has no suites"), "{message}");
+        }),
         (
             "argus_hold",
             of(name, &json!({ "forSeconds": 600, "reason": "inspection" })),

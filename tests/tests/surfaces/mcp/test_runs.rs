@@ -1,0 +1,186 @@
+//! Runs of test suites by agents: progress, failed cases with their place, refused commands, and an agent that leaves.
+
+use argus_tests::fixture::{IMAGE, LIMIT, text};
+use argus_tests::{Controller, RunOptions, http};
+use serde_json::{Value, json};
+
+use super::agent::{McpFixture, Over, data, error};
+
+const CHECKS: &str = "name: Checks
+cases:
+  - { name: page, request: { method: GET, path: / }, expect: { status: 200 } }
+  - { name: teapot, request: { method: GET, path: / }, expect: { status: 418 } }
+";
+
+const SLOW: &str = "name: Slow
+cases:
+  - { name: begin, exec: { command: 'touch /tmp/begun' } }
+  - { name: slow, delay: 600s, request: { path: / } }
+teardown:
+  - { name: end, exec: { command: 'touch /tmp/torn-down' } }
+";
+
+fn spec(name: &str, port: u16) -> String {
+    format!(
+        "version: \"1\"
+project: {{ name: {name} }}
+service:
+  name: web
+  image: {IMAGE}
+  container:
+    name: {name}-web
+    ports: [\"{port}:8080\"]
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+tests:
+  suites:
+    - {{ name: Checks, id: checks, file: checks.yaml }}
+    - {{ name: Slow, id: slow, file: slow.yaml }}
+    - {{ name: Host, id: host, runner: shell, command: 'touch ran && test -n \"$ARGUS_WEB_URL\"' }}
+"
+    )
+}
+
+fn fixture(name: &str, port: u16, more: &[&str]) -> McpFixture {
+    let mut fixture = McpFixture::start();
+    if !more.is_empty() {
+        fixture.argus.stop();
+        let listen = ["--listen", "127.0.0.1:0"];
+        let args = listen.iter().chain(more).map(|word| (*word).to_owned());
+        let options = RunOptions {
+            args: args.collect(),
+            ..RunOptions::default()
+        };
+        fixture.argus = Controller::start(fixture.engine, options);
+        fixture.argus.wait_until(LIMIT, "the address is published", || {
+            fixture.argus.controller_status()["http"]
+                .is_string()
+                .then_some(())
+        });
+    }
+    fixture.argus.write_spec("checks.yaml", CHECKS);
+    fixture.argus.write_spec("slow.yaml", SLOW);
+    fixture.argus.write_spec("e2e.yaml", &spec(name, port));
+    fixture.argus.wait_ready(name, LIMIT);
+    fixture
+}
+
+/// Runs suites over HTTP. Returns the status and the body.
+fn post(fixture: &McpFixture, env: &str, arguments: &Value) -> (u16, Value) {
+    let socket = fixture.argus.state.join("private/argus.sock");
+    let path = format!("/api/v1/environments/{env}/tests");
+    let body = arguments.to_string();
+    let answer = http::request(&socket, "POST", &path, "application/json", body.as_bytes(), LIMIT);
+    let answer = answer.expect("a response");
+    (answer.status, answer.json())
+}
+
+#[test]
+fn agent_runs_suites_and_reads_failed_cases() {
+    let fixture = fixture("agents", 18_640, &[]);
+    let checks = json!({ "environment": "agents", "suites": ["checks"] });
+    for over in [Over::Stdio, Over::Http] {
+        let call = json!({ "call": "argus_test_run", "arguments": checks, "progress": true });
+        let answers = fixture.run_steps(over, &[call, json!({ "tools": true })]);
+        let answer = &answers[0];
+        let report = data(&answer["result"]);
+        let tools = answers[1]["tools"].as_array().expect("a list");
+        let tool = tools.iter().find(|tool| tool["name"] == "argus_test_run");
+        let schema = &tool.expect("the tool")["outputSchema"];
+        jsonschema::validate(schema, report).expect("the output matches its schema");
+        assert_eq!(
+            (&report["passed"], &report["failed"]),
+            (&json!(0), &json!(1)),
+            "{report:#}"
+        );
+        let failure = &report["failures"][0];
+        assert_eq!(failure["at"], "checks.yaml:4", "{report:#}");
+        assert_eq!(failure["attribution"], "test", "{report:#}");
+        let again = &report["nextSteps"][1];
+        assert_eq!(again["tool"], "argus_test_run", "{report:#}");
+        assert_eq!(again["arguments"]["cases"], json!(["teapot"]), "{report:#}");
+        let shown = text(&answer["result"]["content"][0]["text"]);
+        assert!(
+            shown.contains("failed checks: teapot (checks.yaml:4): expected `status` to be `418`, got `200`"),
+            "{shown}"
+        );
+        if over == Over::Stdio {
+            let progress = answer["progress"].to_string();
+            assert!(progress.contains("passed page in"), "{progress}");
+        }
+    }
+    let (status, report) = post(
+        &fixture,
+        "agents",
+        &json!({ "suites": ["checks"], "grep": "^page" }),
+    );
+    assert_eq!(status, 200, "{report:#}");
+    let suite = &report["suites"][0];
+    assert_eq!(
+        (&suite["name"], &suite["result"]),
+        (&json!("checks"), &json!("passed")),
+        "{report:#}"
+    );
+    assert_eq!(suite["attempts"][0]["cases"][0]["name"], "page", "{report:#}");
+    let kept = fixture.call(
+        Over::Http,
+        "argus_test_results",
+        &json!({ "environment": "agents" }),
+    );
+    assert_eq!(data(&kept)["suites"][0]["result"], "passed", "{kept:#}");
+}
+
+#[test]
+fn commands_of_suites_need_a_flag_of_the_controller() {
+    let refusing = fixture("refusing", 18_650, &[]);
+    let all = json!({ "environment": "refusing" });
+    for over in [Over::Stdio, Over::Http] {
+        let result = refusing.call(over, "argus_test_run", &all);
+        let refused = error(&result);
+        assert_eq!(refused["details"]["reason"], "forbidden", "{refused:#}");
+        let shown = text(&result["content"][0]["text"]);
+        assert!(shown.contains("`--allow-test-commands`"), "{shown}");
+        assert!(shown.contains("(`checks`, `slow`)"), "{shown}");
+    }
+    assert_eq!(post(&refusing, "refusing", &json!({})).0, 403);
+    assert!(!refusing.argus.specs.join("ran").exists());
+
+    let allowing = fixture("allowing", 18_660, &["--allow-test-commands"]);
+    let (status, report) = post(&allowing, "allowing", &json!({ "suites": ["host"] }));
+    assert_eq!(
+        (status, &report["suites"][0]["result"]),
+        (200, &json!("passed")),
+        "{report:#}"
+    );
+    assert!(allowing.argus.specs.join("ran").exists());
+}
+
+#[test]
+fn suite_of_an_agent_that_leaves_tears_down() {
+    let fixture = fixture("leaving", 18_670, &[]);
+    let slow = json!({ "environment": "leaving", "suites": ["slow"] });
+    let exists = |path: &str| {
+        let found = fixture
+            .engine
+            .docker(&["exec", "leaving-web", "test", "-e", path]);
+        found.status.success()
+    };
+    let step = json!({ "call": "argus_test_run", "arguments": slow, "cancel": 5 });
+    let answers = fixture.run_steps(Over::Http, &[step]);
+    assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
+    fixture.argus.wait_until(LIMIT, "the suite is torn down", || {
+        exists("/tmp/torn-down").then_some(())
+    });
+    fixture
+        .argus
+        .wait_status("leaving", LIMIT, "no test lease remains", |status| {
+            status["tests"].as_array().is_none_or(Vec::is_empty)
+        });
+    // The time limit of a call has the same effect, and a report.
+    let (status, report) = post(
+        &fixture,
+        "leaving",
+        &json!({ "suites": ["slow"], "timeoutSeconds": 5 }),
+    );
+    assert_eq!(status, 200, "{report:#}");
+    assert_eq!(report["interrupted"], true, "{report:#}");
+}
