@@ -254,7 +254,7 @@ fn list_conflicting_specs<'a>(
     holder: &str,
 ) -> Vec<(String, &'a FileEntry)> {
     let all = snapshot.specs.files.iter();
-    // Parse names only of the few files with a conflict.
+    // Only few files have a conflict.
     let conflicting = all
         .filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.accepted.is_none());
     conflicting
@@ -292,17 +292,9 @@ fn rejected_files(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntr
 /// Returns the environment that a rejected file names. If its name cannot be read, the file or its directory names the
 /// environment, so that every command finds the diagnostics under that name. An environment of that name stays as it is.
 fn claimed_environment(path: &Path, entry: &FileEntry, snapshot: &Snapshot) -> Option<EnvName> {
-    let text = entry.text.as_ref();
     // A rejected file can still have a valid name.
-    let spec = text.and_then(|text| {
-        let parsed = argus_crds::yaml::read("", &text.bytes);
-        parsed.spec.or(parsed.rest)
-    });
-    let named = spec.and_then(|spec| match &spec.isolation.namespace {
-        Some(namespace) => EnvName::new(namespace.clone()).ok(),
-        None => EnvName::slug(&spec.project.name).ok(),
-    });
-    named.or_else(|| name_of_path(path).filter(|env| !snapshot.desired.contains_key(env)))
+    let of_path = || name_of_path(path).filter(|env| !snapshot.desired.contains_key(env));
+    entry.env.clone().or_else(of_path)
 }
 
 /// Name of `NAME.e2e.yaml` or `NAME/e2e.yaml`.

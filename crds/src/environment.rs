@@ -189,6 +189,7 @@ pub struct Network {
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
     /// Environment name that replaces the project's slug. It is also the prefix of containers and the suffix of named volumes.
+    /// `auto` is the name of the git worktree of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Range of host ports for services whose own port is taken: `[low, high]`, inclusive, from 1024.

@@ -2,6 +2,7 @@
 //!
 //! [`admit`](admit::admit) returns [`Desired`], [`conflict`] compares files, and [`template`] resolves `{{…}}`.
 
+mod accepted;
 pub mod admit;
 mod aliases;
 pub mod conflict;
@@ -34,6 +35,7 @@ pub mod spec_values;
 mod suggest;
 pub mod template;
 mod tmpfs;
+pub mod worktree;
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -45,6 +47,7 @@ use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, PortKey, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
 use crate::secrets::Secrets;
 
+pub use accepted::Accepted;
 pub use argus_crds::RestartMode;
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
@@ -380,21 +383,4 @@ pub struct RestartPolicy {
     pub halt_after_same: Option<u32>,
     /// Behavior after the budget is used up.
     pub mode: RestartMode,
-}
-
-/// Accepted environment: its desired state, and facts about its spec file that do not change the revision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
-    /// Desired state.
-    pub desired: Desired,
-    /// Path of the spec file, for display.
-    pub spec_path: String,
-    /// Positions of the keys in the spec file.
-    #[serde(default)]
-    pub lines: key_lines::KeyLines,
-    /// Time of acceptance. Two seconds later, Argus removes the objects that this revision no longer declares.
-    pub accepted_at: crate::time::Timestamp,
-    /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.
-    #[serde(default)]
-    pub has_pending_edit: bool,
 }

@@ -17,4 +17,5 @@ mod selftest;
 mod status_files;
 mod suites;
 mod up;
+mod worktrees;
 mod yaml_suites;

@@ -54,6 +54,8 @@ pub struct SpecContext {
 pub struct Admission {
     /// Desired state; `None` if a diagnostic rejects the file.
     pub desired: Option<Desired>,
+    /// Name of the environment, also of a rejected file; `None` if the name itself is rejected.
+    pub env: Option<EnvName>,
     /// All errors and warnings, in the order of the format.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -88,12 +90,13 @@ pub fn admit_with_digests(
 ) -> Admission {
     let spec = &effective(spec, context);
     let mut diagnostics = Vec::new();
-    let identity = EnvIdentity::from_spec(spec, &mut diagnostics);
+    let identity = EnvIdentity::from_spec(spec, context, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
-    let has_identity = identity.is_some();
+    let env = identity.as_ref().map(|identity| identity.env.clone());
     let Some(identity) = identity.or_else(placeholder_identity) else {
         return Admission {
             desired: None,
+            env,
             diagnostics,
         };
     };
@@ -111,7 +114,7 @@ pub fn admit_with_digests(
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
-    let desired = network.filter(|_| has_identity && !refused).map(|network| {
+    let desired = network.filter(|_| env.is_some() && !refused).map(|network| {
         set_digests(&mut services, digest_of);
         let mut desired = Desired {
             env: identity.env,
@@ -150,6 +153,7 @@ pub fn admit_with_digests(
     });
     Admission {
         desired,
+        env,
         diagnostics: diagnostics
             .into_iter()
             .map(|diagnostic| secrets.redacted_diagnostic(diagnostic))

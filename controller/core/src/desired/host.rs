@@ -11,6 +11,7 @@ use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::paths;
 use crate::desired::suggest;
+use crate::desired::worktree::Worktree;
 
 const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
 
@@ -19,6 +20,8 @@ const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
 pub struct HostPaths {
     /// Directory of the project, which needs no flag. Empty: the directory of the file.
     pub project: String,
+    /// Git worktree of the file, if it is in one.
+    pub worktree: Option<Worktree>,
     /// State directory of the controller, without links. Empty: unknown.
     pub state_dir: String,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.

@@ -2,9 +2,13 @@
 
 use argus_crds::{Diagnostic, E2eSpec};
 
+use crate::desired::admit::SpecContext;
 use crate::desired::effective::unresolved_hint;
+use crate::desired::worktree::Worktree;
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
+/// Value of `isolation.namespace` that stands for the name of the git worktree.
+const AUTO: &str = "auto";
 /// Maximum length of `project.name` in characters.
 const MAX_PROJECT_NAME: usize = 200;
 /// Predefined networks of the engine, which an environment cannot use.
@@ -15,13 +19,17 @@ const RESERVED_NETWORKS: [&str; 5] = ["host", "none", "bridge", "default", "podm
 pub(super) struct EnvIdentity {
     /// Name of the environment.
     pub(super) env: EnvName,
-    /// Value of `isolation.namespace`, if set.
+    /// Namespace: the value of `isolation.namespace`, or the name for which it stands.
     pub(super) namespace: Option<String>,
 }
 
 impl EnvIdentity {
     /// Returns the identity: the namespace, else the slug of the project name.
-    pub(super) fn from_spec(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Self> {
+    pub(super) fn from_spec(
+        spec: &E2eSpec,
+        context: &SpecContext,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Self> {
         let project = project_env(&spec.project.name, diagnostics);
         let namespace = match spec.isolation.namespace.as_deref() {
             None => None,
@@ -33,6 +41,7 @@ impl EnvIdentity {
                 );
                 None
             }
+            Some(AUTO) => Some(worktree_name(context, diagnostics)?),
             Some(text) => Some(check_namespace(text, diagnostics)?),
         };
         match namespace {
@@ -104,6 +113,25 @@ fn project_env(name: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<EnvName>
             .push(Diagnostic::error(path, message).hint("write a name such as `shop` or `my-project`"));
     }
     slug
+}
+
+/// Returns the name of the git worktree as a namespace.
+fn worktree_name(context: &SpecContext, diagnostics: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
+    let worktree = context.host.worktree.as_ref();
+    let Some(env) = worktree.and_then(Worktree::name) else {
+        let message = match worktree {
+            None => "`namespace` is `auto`, and the file is in no git worktree of its owner".to_owned(),
+            Some(tree) => format!(
+                "the name of the git worktree `{}` contains no letter and no digit",
+                shown(&tree.path)
+            ),
+        };
+        let hint = "write a name such as `namespace: feature-x`, or omit `namespace`";
+        diagnostics.push(Diagnostic::error("isolation.namespace", message).hint(hint));
+        return None;
+    };
+    let text = env.to_string();
+    Some((env, text))
 }
 
 fn check_namespace(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use argus_core::backoff::Growth;
 use argus_core::desired::admit::{Admission, SpecContext, admit, admit_with_digests};
 use argus_core::desired::conflict::conflicts;
+use argus_core::desired::worktree::Worktree;
 use argus_core::desired::{Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, Service};
 use argus_core::ident::PortMap;
 use argus_core::ident::{EnvName, Hash, ResourceName};
@@ -405,6 +406,41 @@ fn namespace_precedes_container_names_and_follows_volumes() {
     );
     let volumes: Vec<&str> = desired.volumes.iter().map(ResourceName::as_str).collect();
     assert_eq!(volumes, ["data-tree"]);
+}
+
+#[test]
+fn auto_namespace_is_the_name_of_the_worktree() {
+    let file = "project: {name: shop}\nisolation: {namespace: auto}\n\
+                service: {name: api, image: demo, container: {name: api, volumes: ['data:/data']}}";
+    let mut context = context();
+    context.host.worktree = Worktree::new(
+        "/src/fix".to_owned(),
+        Some("gitdir: /src/shop/.git/worktrees/fix\n"),
+    );
+    let found = desired(file, &context);
+    let api = found.services.values().next().unwrap();
+    assert_eq!(
+        (found.env.as_str(), found.network.as_str()),
+        ("fix", "argusai-fix-network")
+    );
+    assert_eq!(api.container_name.as_str(), "fix-api");
+    assert_eq!(found.volumes[0].as_str(), "data-fix");
+    for (worktree, expected) in [
+        (None, "is in no git worktree"),
+        (
+            Worktree::new("/src/!".to_owned(), None),
+            "`/src/!` contains no letter",
+        ),
+    ] {
+        context.host.worktree = worktree;
+        let refused = admission(file, &context);
+        assert_eq!((&refused.desired, &refused.env), (&None, &None));
+        let [only] = &refused.diagnostics[..] else {
+            panic!("{refused:#?}")
+        };
+        assert_eq!(only.path, "isolation.namespace");
+        assert!(only.message.contains(expected), "{only:?}");
+    }
 }
 
 #[test]

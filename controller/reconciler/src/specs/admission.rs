@@ -144,6 +144,7 @@ impl SpecAdmitter {
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
             desired: admission.desired.filter(|_| !refused),
+            env: admission.env,
             lines: KeyLines::of(spec, &parsed.source),
             diagnostics,
             source: parsed.source.clone(),
@@ -246,8 +247,11 @@ fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Dia
 /// admitted.
 fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
     let mut diagnostics = parsed.diagnostics.clone();
+    let mut env = None;
     if let Some(rest) = &parsed.rest {
-        let further = parsed.further(admit(rest, context).diagnostics);
+        let admission = admit(rest, context);
+        env = admission.env;
+        let further = parsed.further(admission.diagnostics);
         diagnostics.extend(
             further
                 .into_iter()
@@ -256,6 +260,7 @@ fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
+        env,
         diagnostics,
         source: parsed.source.clone(),
         ..Admission::default()

@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::sockets::Sockets;
-use argus_backend::host_path::{Roots, real};
+use argus_backend::host_path::{Roots, real, resolve_without_links};
 use argus_core::desired::host::{HostPaths, similar_name};
+use argus_core::desired::worktree::Worktree;
 
 /// System directories. A repository there (such as that of `etckeeper`) is not a project.
 const SYSTEM_DIRS: [&str; 14] = [
@@ -17,6 +18,8 @@ const SYSTEM_DIRS: [&str; 14] = [
 ];
 /// Maximum number of names that are compared with a missing one.
 const MAX_ENTRIES: usize = 1_000;
+/// Maximum number of bytes of a file of git that is read.
+const MAX_GIT_FILE: u64 = 8_192;
 /// Default name of the state directory.
 pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 
@@ -50,17 +53,19 @@ impl SpecLocation {
     pub fn of(file: PathBuf, access: &HostAccess) -> Self {
         let state = real(&access.state);
         let directory = file.parent().unwrap_or(Path::new("/"));
-        let project = project(directory, &state);
+        let worktree = find_worktree(directory);
+        let project = worktree.unwrap_or_else(|| project_without_worktree(directory, &state));
         let mut roots = Roots::new(access.allow_mounts.iter().map(Path::new));
         // A file in a system directory has no project, because other users own files there.
-        if !is_system(&project) {
-            roots = roots.with_resolved(&project);
+        if !is_system(project) {
+            roots = roots.with_resolved(project);
         }
         Self {
             roots,
             engine: access.engine.clone(),
             host: HostPaths {
-                project: text(&project).unwrap_or_default(),
+                project: text(project).unwrap_or_default(),
+                worktree: worktree.and_then(read_worktree),
                 state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
                 ..HostPaths::default()
             },
@@ -115,18 +120,34 @@ fn find_similar(path: &Path) -> Option<String> {
     text(&missing.with_file_name(similar))
 }
 
-/// Returns the project of a directory: its git worktree, else the directory that contains `.argus`, else the directory itself.
-fn project(directory: &Path, state: &Path) -> PathBuf {
-    let Ok(own) = fs::symlink_metadata(directory) else {
-        return directory.to_owned();
-    };
-    let candidates = directory.ancestors().filter(|path| !is_system(path));
-    let worktree = candidates.into_iter().find(|path| is_worktree(path, &own));
-    let next_to_state = || {
-        let parent = state.parent().filter(|_| state.ends_with(DEFAULT_STATE_DIR))?;
-        (!is_system(parent) && directory.starts_with(parent)).then_some(parent)
-    };
-    worktree.or_else(next_to_state).unwrap_or(directory).to_owned()
+/// Returns the git worktree of a directory.
+fn find_worktree(directory: &Path) -> Option<&Path> {
+    let own = fs::symlink_metadata(directory).ok()?;
+    let mut candidates = directory.ancestors().filter(|path| !is_system(path));
+    candidates.find(|path| is_worktree(path, &own))
+}
+
+/// Returns the project of a directory without a worktree: the directory that contains `.argus`, else the directory itself.
+fn project_without_worktree<'a>(directory: &'a Path, state: &'a Path) -> &'a Path {
+    let parent = state.parent().filter(|_| state.ends_with(DEFAULT_STATE_DIR));
+    let contains = |parent: &&Path| !is_system(parent) && directory.exists() && directory.starts_with(parent);
+    parent.filter(contains).unwrap_or(directory)
+}
+
+/// Reads the facts about a worktree that decide its name.
+fn read_worktree(path: &Path) -> Option<Worktree> {
+    let git = path.join(".git");
+    let is_file = fs::symlink_metadata(&git).ok()?.is_file();
+    let link = if is_file { Some(read_small(&git)?) } else { None };
+    Worktree::new(text(path)?, link.as_deref())
+}
+
+/// Reads a small file of git without following links.
+fn read_small(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = resolve_without_links(path).ok()?.open().ok()?;
+    file.take(MAX_GIT_FILE).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 fn is_system(directory: &Path) -> bool {

@@ -79,6 +79,23 @@ fn project_is_worktree_else_parent_of_state_else_itself() {
 }
 
 #[test]
+fn linked_worktree_is_read_and_names_its_environment() {
+    let (_dir, root) = tree(&["shop/.git/worktrees/fix", "fix/env", "plain"]);
+    let text = "project: { name: shop }\nisolation: { namespace: auto }\nservice: { image: x, container: { name: a } }\n";
+    let name = |file: &str| admit(&root.join(file), text).env.map(String::from);
+    assert_eq!(name("shop/e2e.yaml").as_deref(), Some("shop"));
+    let git = root.join("shop/.git/worktrees/fix");
+    fs::write(root.join("fix/.git"), format!("gitdir: {}\n", git.display())).unwrap();
+    assert_eq!(name("fix/env/e2e.yaml").as_deref(), Some("fix"));
+    // A link to the file of a worktree leads to that worktree.
+    symlink(root.join("fix/env/e2e.yaml"), root.join("plain/e2e.yaml")).unwrap();
+    fs::write(root.join("fix/env/e2e.yaml"), text).unwrap();
+    assert_eq!(name("plain/e2e.yaml").as_deref(), Some("fix"));
+    fs::write(root.join("fix/.git"), "not of git").unwrap();
+    assert_eq!(name("fix/env/e2e.yaml"), None);
+}
+
+#[test]
 fn worktree_that_another_user_made_is_no_project() {
     if !rustix::process::geteuid().is_root() {
         return;

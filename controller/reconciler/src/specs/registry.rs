@@ -44,6 +44,8 @@ pub struct FileEntry {
     pub diagnostics: Vec<Diagnostic>,
     /// Result of the admission.
     pub state: FileState,
+    /// Name of the environment in these contents; `None` if it is not valid.
+    pub env: Option<EnvName>,
     /// Newest accepted revision.
     pub accepted: Option<Arc<Accepted>>,
     /// Time since which the file is missing.
@@ -84,6 +86,8 @@ pub enum FileState {
 pub struct Admission {
     /// Desired environment, unless an error refuses it.
     pub desired: Option<Desired>,
+    /// Name of the environment, also of a refused file; `None` if the name itself is refused.
+    pub env: Option<EnvName>,
     /// Positions of the keys in the file.
     pub lines: KeyLines,
     /// Errors and warnings.
@@ -114,6 +118,7 @@ impl SpecRegistry {
     pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         entry.text = text;
+        entry.env.clone_from(&admission.env);
         entry.gone_since = None;
         self.restart_grace(path, now);
         let entry = self.files.entry(path.to_path_buf()).or_default();

@@ -1,0 +1,24 @@
+//! Accepted revision of an environment.
+
+use serde::{Deserialize, Serialize};
+
+use crate::desired::Desired;
+use crate::desired::key_lines::KeyLines;
+use crate::time::Timestamp;
+
+/// Accepted environment: its desired state, and facts about its spec file that do not change the revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Desired state.
+    pub desired: Desired,
+    /// Path of the spec file, for display.
+    pub spec_path: String,
+    /// Positions of the keys in the spec file.
+    #[serde(default)]
+    pub lines: KeyLines,
+    /// Time of acceptance. Two seconds later, Argus removes the objects that this revision no longer declares.
+    pub accepted_at: Timestamp,
+    /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.
+    #[serde(default)]
+    pub has_pending_edit: bool,
+}

@@ -1,0 +1,112 @@
+//! Several git worktrees of one repository on one engine: names, ports and addresses of each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a failed step ends the test"
+)]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running};
+use argus_tests::{Controller, RunOptions};
+
+use super::repositories::{argus, text_of};
+
+/// Worktrees of one repository with the layout of `git worktree add`: the first one is the main one. Each contains the file.
+fn worktrees(place: &str, names: &[&str], spec: &str) -> Vec<PathBuf> {
+    let place = engine().scratch(place);
+    let create = |(index, name): (usize, &&str)| {
+        let tree = place.join(name);
+        fs::create_dir_all(&tree).unwrap();
+        let git = place.join(names[0]).join(".git");
+        if index == 0 {
+            fs::create_dir_all(&git).unwrap();
+            fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        } else {
+            let own = git.join("worktrees").join(name);
+            fs::create_dir_all(&own).unwrap();
+            fs::write(own.join("HEAD"), format!("ref: refs/heads/topic/{name}\n")).unwrap();
+            fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+        }
+        fs::write(tree.join("e2e.yaml"), spec).unwrap();
+        tree
+    };
+    names.iter().enumerate().map(create).collect()
+}
+
+/// A published service of the project `shop`, which all worktrees share.
+fn spec(port: u16, more: &str) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: shop }}
+service:
+  name: web
+  image: {IMAGE}
+  stopGrace: 1s
+  container:
+    name: web
+    ports: ["{port}:8080"]
+    volumes: ["data:/data"]
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+{more}
+"#
+    )
+}
+
+fn link(argus: &Controller<'_>, tree: &Path) {
+    let name = tree.file_name().unwrap().to_str().unwrap();
+    symlink(
+        tree.join("e2e.yaml"),
+        argus.specs.join(format!("{name}.e2e.yaml")),
+    )
+    .unwrap();
+}
+
+#[test]
+fn auto_namespace_separates_the_worktrees_of_a_repository() {
+    let engine = engine();
+    let names = ["wtauto", "wtauto-fix"];
+    let trees = worktrees(
+        "worktrees-auto",
+        &names,
+        &spec(19600, "isolation: { namespace: auto }"),
+    );
+    let controller = Controller::start(engine, RunOptions::default());
+    for tree in &trees {
+        link(&controller, tree);
+    }
+    let ports = names.map(|name| {
+        let status = controller.wait_ready(name, LIMIT);
+        assert!(running(engine, &format!("{name}-web")));
+        engine.docker_ok(&["volume", "inspect", &format!("data-{name}")]);
+        status["portMappings"][0]["actualPort"].as_u64().unwrap()
+    });
+    assert_ne!(ports[0], ports[1]);
+    assert!(
+        ports
+            .iter()
+            .all(|port| page(engine, *port).as_deref() == Some("hello"))
+    );
+    // Commands without a controller use the same name.
+    let plan = argus(engine, &trees[1], &["validate", "e2e.yaml"])
+        .output()
+        .unwrap();
+    assert!(plan.status.success(), "{}", text_of(&plan));
+    // A directory without git has no such name.
+    let alone = engine.scratch("worktrees-none");
+    fs::write(
+        alone.join("e2e.yaml"),
+        spec(19600, "isolation: { namespace: auto }"),
+    )
+    .unwrap();
+    let refused = argus(engine, &alone, &["validate", "e2e.yaml"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{}", text_of(&refused));
+    let shown = text_of(&refused);
+    assert!(
+        shown.contains("e2e.yaml:12:") && shown.contains("no git worktree"),
+        "{shown}"
+    );
+}
