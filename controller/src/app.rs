@@ -109,6 +109,7 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
         endpoint: endpoint.clone(),
         engine,
         http,
+        namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
     let feed = controller.journal().feed();

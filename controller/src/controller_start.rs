@@ -30,6 +30,7 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
         endpoint: docker.endpoint(),
         engine: watch::channel(None).1,
         http: watch::channel(None).1,
+        namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
     let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());
@@ -47,6 +48,7 @@ pub(crate) fn reconciler_options(
         state: settings.state.clone(),
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
+        namespace_from: settings.namespace_from.clone(),
         process_env: spec_files::read_process_env(),
         allow_mounts: spec_files::allowed_mounts(settings),
         engine_socket: spec_files::find_engine_socket(settings),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_crds::error::Reason;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
@@ -20,6 +21,19 @@ pub(crate) mod times;
 /// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write `500ms`, `30s`, `10m` or `1h30m`".to_owned())
+}
+
+/// Parses a source of namespaces, and reads its variable.
+pub(crate) fn parse_namespace_from(text: &str) -> Result<NamespaceFrom, String> {
+    match (text, text.strip_prefix("env:")) {
+        ("worktree", _) => Ok(NamespaceFrom::Worktree),
+        ("branch", _) => Ok(NamespaceFrom::Branch),
+        (_, Some(name)) if !name.is_empty() && !name.contains(['=', '\0']) => Ok(NamespaceFrom::Variable {
+            name: name.to_owned(),
+            value: std::env::var(name).ok(),
+        }),
+        _ => Err("write `worktree`, `branch` or `env:NAME`".to_owned()),
+    }
 }
 
 /// Options of every command.
@@ -73,6 +87,9 @@ pub(crate) struct AdmissionOptions {
     /// Folders outside the project that spec files may mount [default: none]
     #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',')]
     pub(crate) allow_mount: Vec<PathBuf>,
+    /// Namespace of files without one: `worktree`, `branch` or `env:NAME` [default: none]
+    #[arg(long, env = "ARGUS_NAMESPACE_FROM", value_name = "SOURCE", value_parser = parse_namespace_from)]
+    pub(crate) namespace_from: Option<NamespaceFrom>,
 }
 
 /// Options of processes that run suites for their clients.
@@ -130,6 +147,7 @@ struct File {
     strict: Option<bool>,
     env_allow: Option<Vec<String>>,
     allow_mount: Option<Vec<PathBuf>>,
+    namespace_from: Option<String>,
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
     allow_test_commands: bool,
@@ -160,6 +178,7 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     pub(crate) env_allow: Vec<String>,
     pub(crate) allow_mount: Vec<PathBuf>,
+    pub(crate) namespace_from: NamespaceFrom,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
     /// True if clients of HTTP and MCP may run suites with commands.
@@ -178,6 +197,7 @@ impl Settings {
             strict,
             env_allow,
             allow_mount,
+            namespace_from,
         } = specs.admission.clone();
         let times = FileTimes {
             timeout_short: file.timeout_short,
@@ -194,6 +214,12 @@ impl Settings {
         let times = times
             .parse()
             .map_err(|cause| invalid_settings(settings_path(path), &cause))?;
+        let of_file = file
+            .namespace_from
+            .as_deref()
+            .map(parse_namespace_from)
+            .transpose();
+        let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
         let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
         Ok(Self {
             specs_given: given.is_some(),
@@ -211,6 +237,7 @@ impl Settings {
             strict: strict.or(file.strict).unwrap_or(false),
             env_allow: first_given(env_allow, file.env_allow),
             allow_mount: first_given(allow_mount, file.allow_mount),
+            namespace_from: namespace_from.or(of_file).unwrap_or_default(),
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
             helpers: !(options.no_helpers || file.no_helpers),
@@ -345,7 +372,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("argus.toml");
         // For settings without a default, the page shows an example.
-        let unset = ["docker-host", "env-allow", "allow-mount", "breaker-cooldown"];
+        let unset = [
+            "docker-host",
+            "env-allow",
+            "allow-mount",
+            "namespace-from",
+            "breaker-cooldown",
+        ];
         let set: Vec<_> = example
             .lines()
             .filter(|line| !unset.iter().any(|key| line.starts_with(key)))

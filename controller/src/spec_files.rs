@@ -150,6 +150,7 @@ fn create_admitter(settings: &Settings) -> SpecAdmitter {
             state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
             engine: find_engine_socket(settings),
         },
+        namespace_from: settings.namespace_from.clone(),
     }
 }
 

@@ -119,6 +119,9 @@ pub struct ControllerStatus {
     pub mode_reason: Option<String>,
     /// Watched folder with spec files.
     pub specs: String,
+    /// Source of the namespace of files without one, as given with `--namespace-from`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_from: Option<String>,
     /// State of the controller in detail.
     pub conditions: Vec<Condition>,
     /// Status of the engine.

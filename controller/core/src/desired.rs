@@ -20,6 +20,7 @@ mod image;
 pub mod key_lines;
 mod mock;
 mod mounts;
+pub mod namespace;
 mod needs;
 mod paths;
 mod policy;

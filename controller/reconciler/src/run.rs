@@ -12,6 +12,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::action::Deadlines;
 use argus_core::desired::BreakerSettings;
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::Planner;
@@ -62,6 +63,8 @@ pub struct Options {
     pub strict: bool,
     /// Names of variables that files may read.
     pub env_allow: Vec<String>,
+    /// Source of the namespace of files without one.
+    pub namespace_from: NamespaceFrom,
     /// Environment variables of the controller that are valid UTF-8.
     pub process_env: BTreeMap<String, String>,
     /// Folders outside the project that spec files may mount.

@@ -47,6 +47,7 @@ fn options(dir: &std::path::Path) -> Options {
         state: dir.join("state"),
         strict: false,
         env_allow: Vec::new(),
+        namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
         engine_socket: None,

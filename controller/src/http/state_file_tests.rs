@@ -133,6 +133,7 @@ impl Fixture {
         };
         let controller = Controller::open(options).unwrap();
         let about = About {
+            namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
             started_at: clock.now(),
             specs: settings.specs.clone(),
             state: settings.state.display().to_string(),

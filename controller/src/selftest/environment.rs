@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::ident::EnvName;
 use argus_crds::error::Reason;
 use argus_reconciler::{clock, identity};
@@ -41,6 +42,7 @@ impl TestEnvironment {
             .map_err(|error| Failure::operation_failed("cannot name the selftest", &error))?;
         let folder = std::env::temp_dir().join(&name);
         let settings = Settings {
+            namespace_from: NamespaceFrom::File,
             specs: folder.join("specs"),
             state: folder.join("state"),
             strict: true,
@@ -148,6 +150,7 @@ mod tests {
                 strict: true,
                 env_allow: Vec::new(),
                 allow_mount: Vec::new(),
+                namespace_from: NamespaceFrom::File,
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
                 allow_test_commands: false,

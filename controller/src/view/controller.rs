@@ -8,6 +8,7 @@ use std::sync::Arc;
 use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
 use argus_core::desired::admit::MAX_DIAGNOSTICS;
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::status::{
     breaker, events_unavailable, orphan_errors, orphans, spec_errors, unavailable, unwritable,
     with_controller, with_kept_retry_after,
@@ -37,6 +38,8 @@ pub(crate) struct About {
     pub(crate) engine: watch::Receiver<Option<EngineInfo>>,
     /// Address of the HTTP listener; `None` without one.
     pub(crate) http: watch::Receiver<Option<SocketAddr>>,
+    /// Source of the namespace of files without one.
+    pub(crate) namespace_from: NamespaceFrom,
     /// True if errors always contain their call traces.
     pub(crate) debug: bool,
 }
@@ -64,6 +67,8 @@ pub(super) fn create_status(
         mode: snapshot.mode,
         mode_reason: snapshot.mode_reason(),
         specs: about.specs.display().to_string(),
+        namespace_from: (about.namespace_from != NamespaceFrom::File)
+            .then(|| about.namespace_from.to_string()),
         conditions: create_conditions(snapshot, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),

@@ -106,7 +106,38 @@ fn auto_namespace_separates_the_worktrees_of_a_repository() {
     assert_eq!(refused.status.code(), Some(3), "{}", text_of(&refused));
     let shown = text_of(&refused);
     assert!(
-        shown.contains("e2e.yaml:12:") && shown.contains("no git worktree"),
+        shown.contains("e2e.yaml:12:") && shown.contains("the file is in none"),
         "{shown}"
     );
+}
+
+#[test]
+fn namespace_is_the_branch_or_a_variable_of_the_command() {
+    let engine = engine();
+    let trees = worktrees(
+        "worktrees-branch",
+        &["wtbranch", "wtbranch-fix"],
+        &spec(19610, ""),
+    );
+    let run = |tree: &Path, words: &[&str], slot: Option<&str>| {
+        let mut command = argus(engine, tree, words);
+        command.envs(slot.map(|slot| ("SLOT", slot)));
+        let output = command.output().unwrap();
+        (output.status.code(), text_of(&output))
+    };
+    let script = "test \"$ARGUS_ENVIRONMENT\" = topic-wtbranch-fix && test -n \"$ARGUS_WEB_URL\"";
+    let up = ["up", "--namespace-from", "branch", "--", "sh", "-c", script];
+    let (code, shown) = run(&trees[1], &up, None);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("removing `topic-wtbranch-fix`"), "{shown}");
+    let validate = ["validate", "e2e.yaml", "--namespace-from", "env:SLOT"];
+    let (code, shown) = run(&trees[0], &validate, Some("slot-7"));
+    assert!(code == Some(0) && shown.contains("slot-7"), "{shown}");
+    let (code, shown) = run(&trees[0], &validate, None);
+    assert!(
+        code == Some(3) && shown.contains("`SLOT`, which is not set"),
+        "{shown}"
+    );
+    let (code, shown) = run(&trees[0], &["validate", "--namespace-from", "moon"], None);
+    assert!(code == Some(2) && shown.contains("`env:NAME`"), "{shown}");
 }

@@ -273,6 +273,7 @@ impl Site {
                     folder: self.root.join("own-image"),
                     write_context: None,
                 },
+                ..SpecAdmitter::default()
             },
         };
         let mut loader = SpecLoader::new(settings, PersistedSpecs::default());

@@ -11,6 +11,7 @@ use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::image::build_digest;
+use crate::desired::namespace::NamespaceFrom;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, Service, container, container_limits, hosts, mock, needs,
@@ -47,6 +48,8 @@ pub struct SpecContext {
     pub documents: BTreeMap<String, String>,
     /// Targets of the host paths that the file names.
     pub host: HostPaths,
+    /// Source of the namespace of a file without one.
+    pub namespace_from: NamespaceFrom,
 }
 
 /// Result of an admission.

@@ -4,11 +4,9 @@ use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::effective::unresolved_hint;
-use crate::desired::worktree::Worktree;
+use crate::desired::namespace::{AUTO, NamespaceFrom};
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
-/// Value of `isolation.namespace` that stands for the name of the git worktree.
-const AUTO: &str = "auto";
 /// Maximum length of `project.name` in characters.
 const MAX_PROJECT_NAME: usize = 200;
 /// Predefined networks of the engine, which an environment cannot use.
@@ -31,18 +29,22 @@ impl EnvIdentity {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Self> {
         let project = project_env(&spec.project.name, diagnostics);
-        let namespace = match spec.isolation.namespace.as_deref() {
-            None => None,
-            Some(text) if text.trim().is_empty() => {
-                let message = "`namespace` is empty, so Argus uses the project name";
-                diagnostics.push(
-                    Diagnostic::warning("isolation.namespace", message)
-                        .hint("write a name, or omit `namespace`"),
-                );
-                None
+        let written = spec.isolation.namespace.as_deref();
+        let is_empty = written.is_some_and(|text| text.trim().is_empty());
+        if is_empty {
+            let message = "`namespace` is empty, so Argus uses the project name";
+            diagnostics.push(
+                Diagnostic::warning("isolation.namespace", message).hint("write a name, or omit `namespace`"),
+            );
+        }
+        let namespace = match (written.filter(|_| !is_empty), &context.namespace_from) {
+            (None, NamespaceFrom::File) => None,
+            (None | Some(AUTO), from) => {
+                let env = from.resolve(context, diagnostics)?;
+                let text = env.to_string();
+                Some((env, text))
             }
-            Some(AUTO) => Some(worktree_name(context, diagnostics)?),
-            Some(text) => Some(check_namespace(text, diagnostics)?),
+            (Some(text), _) => Some(check_namespace(text, diagnostics)?),
         };
         match namespace {
             Some((env, text)) => project.map(|_| Self {
@@ -113,25 +115,6 @@ fn project_env(name: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<EnvName>
             .push(Diagnostic::error(path, message).hint("write a name such as `shop` or `my-project`"));
     }
     slug
-}
-
-/// Returns the name of the git worktree as a namespace.
-fn worktree_name(context: &SpecContext, diagnostics: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
-    let worktree = context.host.worktree.as_ref();
-    let Some(env) = worktree.and_then(Worktree::name) else {
-        let message = match worktree {
-            None => "`namespace` is `auto`, and the file is in no git worktree of its owner".to_owned(),
-            Some(tree) => format!(
-                "the name of the git worktree `{}` contains no letter and no digit",
-                shown(&tree.path)
-            ),
-        };
-        let hint = "write a name such as `namespace: feature-x`, or omit `namespace`";
-        diagnostics.push(Diagnostic::error("isolation.namespace", message).hint(hint));
-        return None;
-    };
-    let text = env.to_string();
-    Some((env, text))
 }
 
 fn check_namespace(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {

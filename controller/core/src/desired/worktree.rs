@@ -8,6 +8,8 @@ use crate::ident::EnvName;
 const GIT_FILE: &str = "gitdir:";
 /// Length of the hash in the name of a worktree, in hexadecimal digits.
 const HASH_DIGITS: usize = 6;
+/// Length of a short commit.
+const COMMIT_DIGITS: usize = 7;
 /// Maximum length of a name before that hash, so that both fit into an environment name.
 const MAX_STEM: usize = 63 - 1 - HASH_DIGITS;
 
@@ -18,6 +20,8 @@ pub struct Worktree {
     pub path: String,
     /// Its git directory, which contains `HEAD`. For a linked worktree, it is part of the git directory of the repository.
     pub git_dir: String,
+    /// Content of `HEAD` in the git directory; `None` if it is not read.
+    pub head: Option<String>,
 }
 
 impl Worktree {
@@ -32,7 +36,11 @@ impl Worktree {
                 paths::is_sane(target).then(|| paths::to_absolute(&path, target))?
             }
         };
-        Some(Self { path, git_dir })
+        Some(Self {
+            path,
+            git_dir,
+            head: None,
+        })
     }
 
     /// Returns the environment name of the worktree. `None` if its directory contains no letter and no digit.
@@ -52,6 +60,17 @@ impl Worktree {
         let stem: String = slug.as_str().chars().take(MAX_STEM).collect();
         let hash = hash_of(&self.path);
         EnvName::slug(&format!("{stem}-{}", &hash.as_str()[..HASH_DIGITS])).ok()
+    }
+
+    /// Returns the slug of the branch, or the short commit without a branch. `None` if `HEAD` has neither.
+    pub(super) fn branch(&self) -> Option<EnvName> {
+        let head = self.head.as_deref()?.trim();
+        if let Some(reference) = head.strip_prefix("ref:") {
+            let reference = reference.trim();
+            return EnvName::slug(reference.strip_prefix("refs/heads/").unwrap_or(reference)).ok();
+        }
+        let is_commit = head.len() >= COMMIT_DIGITS && head.chars().all(|c| c.is_ascii_hexdigit());
+        EnvName::slug(head.get(..COMMIT_DIGITS).filter(|_| is_commit)?).ok()
     }
 
     /// Git directory of the repository, and git's name of this worktree. `None` for the main worktree and for a submodule.
@@ -100,6 +119,23 @@ mod tests {
             assert_eq!(Worktree::new("/src/fix".to_owned(), Some(not_git)), None);
         }
         assert_eq!(name("/src/!", None), "");
+    }
+
+    #[test]
+    fn branch_is_a_slug_or_a_short_commit() {
+        let branch = |head: &str| {
+            let tree = Worktree {
+                head: Some(head.to_owned()),
+                ..Worktree::default()
+            };
+            tree.branch().map(String::from).unwrap_or_default()
+        };
+        assert_eq!(branch("ref: refs/heads/Topic/new_cart\n"), "topic-new-cart");
+        assert_eq!(branch("8f14e45fceea167a5a36dedd4bea2543a1b2c3d4\n"), "8f14e45");
+        for other in ["", "ref:", "ref: refs/heads/-", "main", "8f14e4"] {
+            assert_eq!(branch(other), "", "{other}");
+        }
+        assert_eq!(Worktree::default().branch(), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use argus_core::backoff::Growth;
 use argus_core::desired::admit::{Admission, SpecContext, admit, admit_with_digests};
 use argus_core::desired::conflict::conflicts;
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::desired::worktree::Worktree;
 use argus_core::desired::{Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, Service};
 use argus_core::ident::PortMap;
@@ -426,7 +427,7 @@ fn auto_namespace_is_the_name_of_the_worktree() {
     assert_eq!(api.container_name.as_str(), "fix-api");
     assert_eq!(found.volumes[0].as_str(), "data-fix");
     for (worktree, expected) in [
-        (None, "is in no git worktree"),
+        (None, "the file is in none"),
         (
             Worktree::new("/src/!".to_owned(), None),
             "`/src/!` contains no letter",
@@ -440,6 +441,57 @@ fn auto_namespace_is_the_name_of_the_worktree() {
         };
         assert_eq!(only.path, "isolation.namespace");
         assert!(only.message.contains(expected), "{only:?}");
+    }
+}
+
+#[test]
+fn namespace_source_applies_to_files_without_a_name() {
+    let file = |isolation: &str| {
+        format!(
+            "project: {{name: shop}}\n{isolation}service: {{name: api, image: demo, container: {{name: api}}}}"
+        )
+    };
+    let (none, auto, named) = (
+        file(""),
+        file("isolation: {namespace: auto}\n"),
+        file("isolation: {namespace: mine}\n"),
+    );
+    let mut context = context();
+    context.host.worktree = Worktree::new("/src/fix".to_owned(), None);
+    context.host.worktree.as_mut().unwrap().head = Some("ref: refs/heads/topic/cart\n".to_owned());
+    let variable = |value: Option<&str>| NamespaceFrom::Variable {
+        name: "SLOT".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    for (from, of_none, of_auto) in [
+        (NamespaceFrom::File, "shop", "fix"),
+        (NamespaceFrom::Worktree, "fix", "fix"),
+        (NamespaceFrom::Branch, "topic-cart", "topic-cart"),
+        (variable(Some("slot-1")), "slot-1", "slot-1"),
+    ] {
+        context.namespace_from = from;
+        let env = |file: &str| desired(file, &context).env.to_string();
+        assert_eq!([env(&none), env(&auto), env(&named)], [of_none, of_auto, "mine"]);
+    }
+    context.host.worktree.as_mut().unwrap().head = None;
+    for (from, expected) in [
+        (NamespaceFrom::Branch, "has no branch"),
+        (variable(None), "`SLOT`, which is not set"),
+        (
+            variable(Some("Not valid")),
+            "`SLOT` is not a valid environment name",
+        ),
+    ] {
+        context.namespace_from = from;
+        let refused = admission(&none, &context).diagnostics;
+        assert!(
+            refused.len() == 1 && refused[0].message.contains(expected),
+            "{refused:?}"
+        );
+        assert!(
+            !format!("{refused:?}").contains("Not valid"),
+            "the value is private"
+        );
     }
 }
 

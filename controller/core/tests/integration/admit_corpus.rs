@@ -23,7 +23,7 @@ fn context() -> SpecContext {
         own_image: "/state/own-image".to_owned(),
         documents: BTreeMap::new(),
         allow_mounts: vec!["/opt/shared/".to_owned()],
-        host: argus_core::desired::host::HostPaths::default(),
+        ..SpecContext::default()
     }
 }
 

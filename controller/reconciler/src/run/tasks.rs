@@ -190,6 +190,7 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
                 engine: options.engine_socket.clone(),
             },
             own_image: options.own_image.clone(),
+            namespace_from: options.namespace_from.clone(),
         },
     }
 }

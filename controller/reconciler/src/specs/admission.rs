@@ -8,6 +8,7 @@ use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit, admit_with
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::HostPaths;
 use argus_core::desired::key_lines::KeyLines;
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::desired::{Build, Service};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
@@ -69,12 +70,18 @@ pub struct SpecAdmitter {
     pub access: HostAccess,
     /// Image that serves mocks.
     pub own_image: OwnImageContext,
+    /// Source of the namespace of files without one.
+    pub namespace_from: NamespaceFrom,
 }
 
 impl SpecAdmitter {
     /// Returns the surroundings of a file on the host. `path` has no links. Reads the disk.
     pub fn locate(&self, path: &Path) -> SpecLocation {
-        SpecLocation::of(path.to_owned(), &self.access)
+        let mut location = SpecLocation::of(path.to_owned(), &self.access);
+        if self.namespace_from == NamespaceFrom::Branch {
+            location.read_head();
+        }
+        location
     }
 
     /// Admits parsed contents. Equal inputs and digests give equal admissions.
@@ -164,6 +171,7 @@ impl SpecAdmitter {
             own_image: self.own_image.folder.display().to_string(),
             documents: input.documents.iter().filter_map(readable).collect(),
             host: input.host.clone(),
+            namespace_from: self.namespace_from.clone(),
         }
     }
 

@@ -73,6 +73,13 @@ impl SpecLocation {
         }
     }
 
+    /// Reads the branch of the worktree.
+    pub fn read_head(&mut self) {
+        if let Some(tree) = &mut self.host.worktree {
+            tree.head = read_small(&Path::new(&tree.git_dir).join("HEAD"));
+        }
+    }
+
     /// Resolves each path, and records its target or the reason for its rejection.
     pub fn resolve(&mut self, named: &BTreeSet<String>) {
         if named.is_empty() {

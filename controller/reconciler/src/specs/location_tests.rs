@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
 use argus_core::desired::Image;
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::time::Timestamp;
 
 use super::*;
@@ -93,6 +94,30 @@ fn linked_worktree_is_read_and_names_its_environment() {
     assert_eq!(name("plain/e2e.yaml").as_deref(), Some("fix"));
     fs::write(root.join("fix/.git"), "not of git").unwrap();
     assert_eq!(name("fix/env/e2e.yaml"), None);
+}
+
+#[test]
+fn branch_is_read_from_the_git_directory_of_the_worktree() {
+    let (_dir, root) = tree(&["shop/.git/worktrees/fix", "fix"]);
+    let git = root.join("shop/.git/worktrees/fix");
+    fs::write(root.join("fix/.git"), "gitdir: ../shop/.git/worktrees/fix\n").unwrap();
+    fs::write(git.join("HEAD"), "ref: refs/heads/topic\n").unwrap();
+    let admitter = SpecAdmitter {
+        namespace_from: NamespaceFrom::Branch,
+        ..SpecAdmitter::default()
+    };
+    let head = || {
+        admitter
+            .locate(&root.join("fix/e2e.yaml"))
+            .host
+            .worktree
+            .unwrap()
+            .head
+    };
+    assert_eq!(head().as_deref(), Some("ref: refs/heads/topic\n"));
+    fs::remove_file(git.join("HEAD")).unwrap();
+    symlink(root.join("fix/.git"), git.join("HEAD")).unwrap();
+    assert_eq!(head(), None, "a link is not followed");
 }
 
 #[test]

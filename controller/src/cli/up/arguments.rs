@@ -54,6 +54,8 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
     for folder in &admission.allow_mount {
         add("allow-mount", Some(folder.into()));
     }
+    let from = admission.namespace_from.as_ref();
+    add("namespace-from", from.map(|from| from.to_string().into()));
     for (flag, is_set) in [("--no-helpers", *no_helpers), ("--debug", *debug)] {
         if is_set {
             arguments.push(flag.into());
@@ -100,6 +102,7 @@ mod tests {
             "--env-allow=A",
             "--env-allow=B",
             "--allow-mount=/srv",
+            "--namespace-from=branch",
         ];
         let line = Line::try_parse_from(given).unwrap();
         let Command::Run(run) = &line.command;

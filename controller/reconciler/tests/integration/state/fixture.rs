@@ -105,6 +105,7 @@ impl Fixture {
             state: state.to_path_buf(),
             strict: false,
             env_allow: Vec::new(),
+            namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
             engine_socket: None,
