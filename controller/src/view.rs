@@ -131,6 +131,7 @@ impl StatusView for StatusBuilder {
             json: to_json(&status),
             env: env_file(&status.port_mappings),
             debug: (!calls.is_empty()).then(|| to_json(&calls)),
+            project_file: status.env_file.as_deref().map(Into::into),
         };
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.environments.insert(env.to_string(), Arc::new(status));

@@ -260,6 +260,9 @@ pub struct Argus {
     pub restart: RestartPolicy,
     /// Limits and confinement of all containers.
     pub policy: Policy,
+    /// File for the addresses of the environment, relative to the spec file, such as `.env.argus`. Argus writes and removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<String>,
 }
 
 /// Resources to remove together with an environment.

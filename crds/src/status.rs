@@ -38,6 +38,12 @@ pub struct EnvironmentStatus {
     pub project: String,
     /// Path of the spec file.
     pub spec_path: String,
+    /// Top directory of the git worktree of the spec file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// File in the project that contains the addresses, if the spec file requests one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<String>,
     /// Desired revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,

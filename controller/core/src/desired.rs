@@ -10,6 +10,7 @@ mod container;
 mod container_labels;
 mod container_limits;
 mod effective;
+pub mod env_file;
 pub mod excluded;
 pub mod fork;
 pub mod hash;
@@ -112,6 +113,12 @@ pub struct Desired {
     /// files.
     #[serde(default)]
     pub secrets: Secrets,
+    /// Path of the file in the project that contains its addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_file: Option<String>,
+    /// Git worktree of the file, for display.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
     /// Notes for the status about settings that Argus ignores.
     pub notes: Vec<String>,
 }

@@ -179,6 +179,12 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
         environment: input.env.to_string(),
         project: project(input),
         spec_path: spec_path(input),
+        worktree: input
+            .accepted
+            .and_then(|accepted| accepted.desired.worktree.clone()),
+        env_file: input
+            .accepted
+            .and_then(|accepted| accepted.desired.env_file.clone()),
         revision: input
             .accepted
             .map(|accepted| accepted.desired.revision.to_string()),

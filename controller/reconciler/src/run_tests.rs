@@ -29,6 +29,7 @@ impl StatusView for View {
             json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
             env: String::new(),
             debug: None,
+            project_file: None,
         }
     }
 

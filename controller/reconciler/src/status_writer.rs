@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::env_file::format_env_file;
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
-use argus_crds::status::ControllerStatus;
+use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::snapshot::Snapshot;
 use crate::state_dir::{StateDir, is_status, write_public};
 use crate::state_file;
+
+mod env_file;
 
 /// Changes within this time are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(30);
@@ -48,6 +51,8 @@ pub struct EnvFiles {
     pub env: String,
     /// Content of `ENV.debug`: the call traces of its errors; `None` without errors.
     pub debug: Option<String>,
+    /// File in the project that gets the addresses.
+    pub project_file: Option<PathBuf>,
 }
 
 /// Last content of each status file.
@@ -56,6 +61,8 @@ struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
     /// Snapshot that all files show; `None` before the first complete write, and after a failed one.
     shown: Option<Arc<Snapshot>>,
+    /// Failures of files in projects, each logged once.
+    failed: BTreeMap<PathBuf, String>,
 }
 
 /// Writes until the reconciler ends, then once more. Publishes in `flushed` the snapshot that the files show.
@@ -171,6 +178,7 @@ impl StatusFiles {
                 }
                 current.insert(path);
             }
+            self.write_project_file(&env, &json, &files.env, files.project_file.as_deref(), snapshot);
             texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
             current.extend([json, ports]);
         }
@@ -190,6 +198,7 @@ impl StatusFiles {
                 .cloned()
                 .collect();
             for path in gone {
+                self.remove_project_file(&path);
                 match std::fs::remove_file(&path) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -203,6 +212,50 @@ impl StatusFiles {
         }
         self.shown = Some(snapshot.clone());
         Ok(())
+    }
+
+    /// Writes the addresses to the file in the project, and removes the earlier file of the environment. A failure does not block
+    /// the status.
+    fn write_project_file(
+        &mut self,
+        env: &EnvName,
+        json: &Path,
+        addresses: &str,
+        path: Option<&Path>,
+        snapshot: &Snapshot,
+    ) {
+        let earlier = self.files.get(json).and_then(|text| project_file_of(text));
+        // Before the first list and the first scan, the path can be unknown.
+        if earlier.as_deref() != path && (path.is_some() || snapshot.is_complete()) {
+            self.remove_project_file(json);
+        }
+        if let Some(path) = path {
+            let written = env_file::write(path, &format_env_file(env, addresses));
+            self.log_failure(path, "cannot write the addresses", written);
+        }
+    }
+
+    /// Removes the file in the project of an environment, given the path of its last status.
+    fn remove_project_file(&mut self, json: &Path) {
+        let last = self.files.get(json).and_then(|text| project_file_of(text));
+        let env = json
+            .file_stem()
+            .and_then(|name| EnvName::new(name.to_str()?).ok());
+        if let (Some(path), Some(env)) = (last, env) {
+            let removed = env_file::remove(&path, &env);
+            self.log_failure(&path, "cannot remove the addresses", removed);
+        }
+    }
+
+    fn log_failure(&mut self, path: &Path, what: &str, result: io::Result<()>) {
+        match result.map_err(|error| error.to_string()) {
+            Ok(()) => drop(self.failed.remove(path)),
+            Err(error) if self.failed.get(path) == Some(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, path = %path.display(), "{what}");
+                self.failed.insert(path.to_path_buf(), error);
+            }
+        }
     }
 
     fn write_changed(&mut self, path: &Path, text: String) -> io::Result<()> {
@@ -219,6 +272,12 @@ impl StatusFiles {
     }
 }
 
+/// Returns the file in the project that a status names.
+fn project_file_of(status: &str) -> Option<PathBuf> {
+    let status: EnvironmentStatus = serde_json::from_str(status).ok()?;
+    status.env_file.map(PathBuf::from)
+}
+
 /// Compares everything except the time `asOf`.
 fn equals_ignoring_time(left: &str, right: &str) -> bool {
     left == right || matches!((timeless(left), timeless(right)), (Some(left), Some(right)) if left == right)
@@ -231,129 +290,4 @@ fn timeless(text: &str) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
-    use argus_core::observed::{Store, WatchEvent};
-    use argus_core::plan::ControllerIdentity;
-    use argus_core::state::PlannerState;
-    use argus_core::time::Timestamp;
-
-    use super::*;
-    use crate::fake_backend::run_of;
-    use crate::specs::SpecRegistry;
-
-    /// View of these environments.
-    struct View(Vec<&'static str>);
-
-    /// View of all environments of the snapshot. It counts the rendered ones.
-    #[derive(Default)]
-    struct CountingView(std::sync::atomic::AtomicUsize);
-
-    impl StatusView for CountingView {
-        fn environment(&self, _: &EnvName, _: &Snapshot, _: Option<&str>) -> EnvFiles {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            EnvFiles::default()
-        }
-
-        fn keep_environment(&self, _: &EnvName) -> bool {
-            true
-        }
-
-        fn controller(&self, _: &Snapshot, _: Option<&str>) -> String {
-            String::new()
-        }
-    }
-
-    impl StatusView for View {
-        fn environments(&self, _: &Snapshot) -> BTreeSet<EnvName> {
-            self.0.iter().map(|name| EnvName::new(*name).unwrap()).collect()
-        }
-
-        fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
-            let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", snapshot.as_of);
-            EnvFiles {
-                json,
-                env: format!("KNOWN={}", previous.is_some()),
-                debug: None,
-            }
-        }
-
-        fn keep_environment(&self, _: &EnvName) -> bool {
-            true
-        }
-
-        fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
-            format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
-        }
-    }
-
-    fn snapshot(at: i64, complete: bool) -> Arc<Snapshot> {
-        let identity = ControllerIdentity {
-            controller: "C".into(),
-            run: "R".into(),
-            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        };
-        let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(at));
-        if complete {
-            let mut store = Store::default();
-            store.apply(WatchEvent::Init);
-            store.apply(WatchEvent::InitDone);
-            snapshot.store = Arc::new(store);
-            let mut specs = SpecRegistry::restored(BTreeMap::new());
-            specs.scanned = true;
-            snapshot.specs = Arc::new(specs);
-        }
-        Arc::new(snapshot)
-    }
-
-    #[test]
-    fn files_are_written_on_change_and_removed_when_complete() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let json = |env: &str| std::fs::read_to_string(state.environments().join(format!("{env}.json")));
-        std::fs::write(state.environments().join("left.json"), "{}").unwrap();
-        let mut status_files = StatusFiles::default();
-        status_files.read(&state).unwrap();
-        status_files
-            .update(&state, &View(vec!["shop"]), &snapshot(1_000, false))
-            .unwrap();
-        let first = json("shop").unwrap();
-        assert!(json("left").is_ok(), "it may still be desired");
-        status_files
-            .update(&state, &View(vec!["shop"]), &snapshot(9_000, true))
-            .unwrap();
-        assert_eq!(json("shop").unwrap(), first, "only the time differs");
-        assert!(json("left").is_err());
-        status_files
-            .update(&state, &View(vec![]), &snapshot(9_000, true))
-            .unwrap();
-        assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());
-        assert!(state.controller_json().exists());
-    }
-
-    #[test]
-    fn change_renders_only_its_environment() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        for count in [10, 100, 1_000] {
-            let mut shown = Snapshot::clone(&snapshot(1, true));
-            let mut store = Store::clone(&shown.store);
-            (0..count).for_each(|number| store.apply(run_of(&format!("shop-{number}"), 1)));
-            shown.store = Arc::new(store);
-            let (mut files, view) = (StatusFiles::default(), CountingView::default());
-            let mut rendered = |snapshot: &Snapshot| {
-                files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
-                view.0.swap(0, std::sync::atomic::Ordering::Relaxed)
-            };
-            assert_eq!(rendered(&shown), count);
-            assert_eq!(rendered(&shown), 0);
-            let mut store = Store::clone(&shown.store);
-            store.apply(run_of("shop-3", 2));
-            shown.store = Arc::new(store);
-            assert_eq!(rendered(&shown), 1);
-            shown.mode = argus_core::mode::Mode::Safe;
-            assert_eq!(rendered(&shown), count, "the mode concerns all environments");
-        }
-    }
-}
+mod tests;

@@ -143,7 +143,7 @@ impl Get {
 /// Column of the last results of the suites, which is absent without any.
 const TESTS: &str = "TESTS";
 
-/// Columns of environments. The last four are wide.
+/// Columns of environments. The last five are wide.
 const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
     ("NAME", |status| status.environment.clone()),
     ("PHASE", |status| output::format_phase(status.phase)),
@@ -158,6 +158,7 @@ const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
         format!("{revision:.12}")
     }),
     ("SPEC", |status| status.spec_path.clone()),
+    ("WORKTREE", |status| status.worktree.clone().unwrap_or_default()),
     ("AS OF", |status| status.as_of.clone()),
 ];
 

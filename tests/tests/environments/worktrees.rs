@@ -141,3 +141,51 @@ fn namespace_is_the_branch_or_a_variable_of_the_command() {
     let (code, shown) = run(&trees[0], &["validate", "--namespace-from", "moon"], None);
     assert!(code == Some(2) && shown.contains("`env:NAME`"), "{shown}");
 }
+
+#[test]
+fn addresses_of_each_worktree_are_in_its_project() {
+    let engine = engine();
+    let names = ["wtfile", "wtfile-fix"];
+    let more = "isolation: { namespace: auto }\nargus: { envFile: .env.argus }";
+    let trees = worktrees("worktrees-file", &names, &spec(19620, more));
+    let controller = Controller::start(engine, RunOptions::default());
+    for tree in &trees {
+        link(&controller, tree);
+    }
+    for (tree, name) in trees.iter().zip(names) {
+        let status = controller.wait_ready(name, LIMIT);
+        let port = &status["portMappings"][0]["actualPort"];
+        let text = fs::read_to_string(tree.join(".env.argus")).unwrap();
+        assert!(
+            text.starts_with(&format!("# written by Argus for the environment `{name}`")),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("\nARGUS_WEB_URL=http://127.0.0.1:{port}\n")),
+            "{text}"
+        );
+        assert_eq!(status["worktree"], tree.canonicalize().unwrap().to_str().unwrap());
+    }
+    let table = controller.cli(&["get", "-o", "wide"]);
+    let table = text_of(&table);
+    assert!(
+        table.contains("WORKTREE") && table.contains(trees[1].to_str().unwrap()),
+        "{table}"
+    );
+    // The controller replaces neither a file of the user nor the file of the other environment.
+    let down = controller.cli(&["down", names[0]]);
+    assert!(down.status.success(), "{}", text_of(&down));
+    controller.wait_until(LIMIT, "the file is removed", || {
+        (!trees[0].join(".env.argus").exists()).then_some(())
+    });
+    assert!(trees[1].join(".env.argus").exists());
+    fs::write(trees[0].join(".env.argus"), "MINE=1\n").unwrap();
+    let refused = argus(engine, &trees[0], &["validate", "e2e.yaml"])
+        .output()
+        .unwrap();
+    let shown = text_of(&refused);
+    assert!(
+        refused.status.code() == Some(3) && shown.contains("Argus did not write it"),
+        "{shown}"
+    );
+}

@@ -159,6 +159,8 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         clean_orphans: true,
         verify_connectivity: true,
         ttl: None,
+        env_file: None,
+        worktree: None,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::desired::BreakerSettings::default()),

@@ -14,8 +14,8 @@ use crate::desired::image::build_digest;
 use crate::desired::namespace::NamespaceFrom;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, hosts, mock, needs,
-    own_image_tag, secret_values, service_conflicts, settings,
+    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, env_file, hosts, mock,
+    needs, own_image_tag, secret_values, service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -107,7 +107,8 @@ pub fn admit_with_digests(
     let ports = settings::ports(spec, &mut diagnostics);
     let referenced_services = collect_peers(spec, &mut diagnostics);
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
-    exclude(&mut services, context);
+    let env_file = env_file::resolve(spec, context, &mut diagnostics);
+    exclude(&mut services, context, env_file.as_deref());
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
@@ -148,6 +149,8 @@ pub fn admit_with_digests(
                 VolumeDeletion::Delete => true,
             },
             secrets: secrets.clone(),
+            env_file,
+            worktree: context.host.worktree.as_ref().map(|tree| tree.path.clone()),
             clean_orphans: spec.resilience.preflight.clean_orphans,
             notes: ignored_settings(spec),
         };
@@ -264,8 +267,9 @@ fn services(
     services
 }
 
-/// Excludes the state directory and writable mounts from every build context. Runs after all mounts are resolved.
-fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
+/// Excludes the state directory, writable mounts and the file with the addresses from every build context. Runs after all
+/// mounts are resolved.
+fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: Option<&str>) {
     let writable = |mount: &Mount| match mount {
         Mount::Bind {
             source,
@@ -278,7 +282,7 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
     let writable: BTreeSet<String> = mounts.filter_map(writable).collect();
     for (_, service) in services {
         if let Image::Built(build) = &mut service.image {
-            let writable = writable.iter().map(String::as_str);
+            let writable = writable.iter().map(String::as_str).chain(env_file);
             build.excluded = Excluded::of(&build.context, &context.host.state_dir, writable);
         }
     }

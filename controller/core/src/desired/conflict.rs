@@ -65,6 +65,12 @@ pub fn conflicts(
             );
             reject("network.name", message, "choose another `network.name`");
         }
+        if let Some(path) = &candidate.env_file
+            && other.env_file.as_ref() == Some(path)
+        {
+            let message = format!("the file `{path}` is in use by environment `{env}` in `{file}`");
+            reject("argus.envFile", message, "choose another `argus.envFile`");
+        }
         for volume in candidate
             .volumes
             .iter()

@@ -64,6 +64,8 @@ impl Desired {
             notes,
             // A fork lives until a person stops it, because no spec file would start it again.
             ttl: None,
+            // The file contains the addresses of the original.
+            env_file: None,
             ..self.clone()
         }
     }

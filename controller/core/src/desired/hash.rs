@@ -50,6 +50,8 @@ pub fn revision_of(desired: &Desired) -> Revision {
     if let Value::Object(fields) = &mut json {
         fields.remove("revision");
         fields.remove("notes");
+        fields.remove("env_file");
+        fields.remove("worktree");
         // The services contain the values that matter.
         fields.remove("secrets");
         fields.remove("hold");

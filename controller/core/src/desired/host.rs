@@ -28,6 +28,8 @@ pub struct HostPaths {
     pub resolved: BTreeMap<String, Result<String, String>>,
     /// Paths of [`host_paths_in`] at which nothing exists, each with the path of a similar name if there is one.
     pub missing: BTreeMap<String, Option<String>>,
+    /// True if something exists at the path of `argus.envFile` that Argus did not write.
+    pub has_foreign_env_file: bool,
 }
 
 impl HostPaths {

@@ -170,6 +170,8 @@ impl Shop {
             clean_orphans: true,
             verify_connectivity: true,
             ttl: None,
+            env_file: None,
+            worktree: None,
             hold: false,
             rollback: None,
             breaker: Some(crate::desired::BreakerSettings::default()),

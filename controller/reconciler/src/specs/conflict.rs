@@ -9,6 +9,7 @@ pub(super) fn conflicts_with(new: &Desired, existing: &Desired) -> bool {
     let name_taken = |name: &ResourceName| existing.services.values().any(|s| s.container_name == *name);
     new.env == existing.env
         || new.network == existing.network
+        || (new.env_file.is_some() && new.env_file == existing.env_file)
         || new.volumes.iter().any(|volume| existing.volumes.contains(volume))
         || new
             .services

@@ -75,6 +75,8 @@ struct NamedFiles {
     project: String,
     first_seen: Timestamp,
     host_paths: BTreeSet<String>,
+    /// Path of the file for the addresses.
+    env_file: Option<String>,
     /// Path of each mock's `openapi` document.
     documents: BTreeMap<String, PathBuf>,
 }
@@ -108,6 +110,9 @@ impl Evaluation {
         let named = self.named_files(path, &location, text, first_seen);
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
+        if let Some(path) = &named.env_file {
+            location.resolve_env_file(path);
+        }
         let (dotenv, dotenv_error) = env_vars::dotenv(&location);
         let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
         let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
@@ -213,6 +218,7 @@ impl Evaluation {
             project: project.clone(),
             first_seen,
             host_paths: parsed.host_paths(location),
+            env_file: parsed.env_file(location),
             documents: parsed.documents(file),
         };
         self.parsed = Some(parsed);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{Roots, real, resolve_without_links};
+use argus_core::desired::env_file::is_env_file;
 use argus_core::desired::host::{HostPaths, similar_name};
 use argus_core::desired::worktree::Worktree;
 
@@ -20,6 +21,8 @@ const SYSTEM_DIRS: [&str; 14] = [
 const MAX_ENTRIES: usize = 1_000;
 /// Maximum number of bytes of a file of git that is read.
 const MAX_GIT_FILE: u64 = 8_192;
+/// Maximum number of bytes of a file with addresses.
+const MAX_ENV_FILE: u64 = 1 << 20;
 /// Default name of the state directory.
 pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 
@@ -100,6 +103,20 @@ impl SpecLocation {
         };
         self.host.resolved = named.iter().map(|path| (path.clone(), lead(path))).collect();
         self.host.missing = missing;
+    }
+
+    /// Resolves the path of the file for the addresses, and checks its present content. The file need not exist, and the facts
+    /// do not depend on that.
+    pub fn resolve_env_file(&mut self, path: &str) {
+        let resolved = self.roots.resolve(Path::new(path)).map_err(|why| why.to_string());
+        let target = resolved.and_then(|found| {
+            text(&found.path).ok_or_else(|| "it leads to a name that is not UTF-8".to_owned())
+        });
+        self.host.resolved.insert(path.to_owned(), target);
+        self.host.has_foreign_env_file = match self.read(Path::new(path), MAX_ENV_FILE) {
+            Ok(content) => !content.is_some_and(|content| is_env_file(&content)),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
     }
 
     /// Reads a regular file inside the allowed directories. Returns `None` if it is longer than `limit` bytes.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::desired::env_file::env_file_in;
 use argus_core::desired::host::host_paths_in;
 use argus_crds::Mock;
 use argus_crds::yaml::{self, ParsedSpec};
@@ -48,6 +49,11 @@ impl ParsedFile {
         let spec = self.contents.spec.as_ref().or(self.contents.rest.as_ref());
         let (directory, project) = (directory(&location.file), &location.host.project);
         spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory, project))
+    }
+
+    /// Path of the file for the addresses. `None` if the contents do not parse.
+    pub(super) fn env_file(&self, location: &SpecLocation) -> Option<String> {
+        env_file_in(self.contents.spec.as_ref()?, &directory(&location.file))
     }
 
     /// Path of each mock's `openapi` document. Empty if the contents do not parse.

@@ -41,6 +41,8 @@ fn desired(env: &str, revision: u32) -> Desired {
         clean_orphans: true,
         verify_connectivity: true,
         ttl: None,
+        env_file: None,
+        worktree: None,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::desired::BreakerSettings::default()),

@@ -41,6 +41,7 @@ impl StatusView for View {
             json: format!("{{\"environment\":\"{env}\"}}"),
             env: "ARGUS_API_80=127.0.0.1:8081\n".to_owned(),
             debug: None,
+            project_file: None,
         }
     }
 
