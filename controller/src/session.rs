@@ -9,10 +9,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::namespace::NamespaceFrom;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::Command;
+use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Context;
@@ -27,7 +29,7 @@ use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::live::View;
 use crate::output;
-use crate::settings::Settings;
+use crate::settings::{Settings, parse_namespace_from};
 use crate::status;
 use crate::view::Statuses;
 
@@ -48,6 +50,7 @@ pub(crate) struct SpecChoice {
 impl SpecChoice {
     /// Reads the file of a command: `path`, else the one of the settings, else `e2e.yaml`. A folder must contain exactly one.
     pub(crate) fn read(settings: &Settings, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let settings = &follow_controller(settings)?;
         let is_default = !settings.specs_given && Path::new(DEFAULT_FILE).exists();
         let default = || {
             if is_default {
@@ -95,6 +98,34 @@ impl SpecChoice {
                 Err(rejection(&name, &mistakes))
             }
         }
+    }
+}
+
+/// Returns the settings with the namespace source of the running controller, because that controller reads the file.
+fn follow_controller(settings: &Settings) -> Result<Settings, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    if !status::is_alive(&state) {
+        return Ok(settings.clone());
+    }
+    let known = status::read_controller(&state)?
+        .unwrap_or_default()
+        .namespace_from;
+    let given = (settings.namespace_from != NamespaceFrom::File).then(|| settings.namespace_from.to_string());
+    match (given, known) {
+        (None, Some(known)) => Ok(Settings {
+            namespace_from: parse_namespace_from(&known).unwrap_or_default(),
+            ..settings.clone()
+        }),
+        (Some(given), known) if known.as_ref() != Some(&given) => {
+            let known = known.map_or_else(|| "none".to_owned(), |known| format!("`{known}`"));
+            let message = format!("the running controller has the namespace source {known}, not `{given}`");
+            Err(Failure::with_reason(Reason::NotPossible, message)
+                .with_exit(Exit::Usage)
+                .with_hint(format!(
+                    "start the controller with `argus run --namespace-from {given}`, or omit the option"
+                )))
+        }
+        _ => Ok(settings.clone()),
     }
 }
 
@@ -270,10 +301,7 @@ impl Session {
 }
 
 /// Fails if the state directory has other environments, which a controller for one file would remove.
-fn refuse_other_environments(
-    state: &argus_reconciler::state_dir::StateDir,
-    environment: &str,
-) -> Result<(), Failure> {
+fn refuse_other_environments(state: &StateDir, environment: &str) -> Result<(), Failure> {
     let others = status::list_names(state)?
         .into_iter()
         .filter(|name| name != environment);

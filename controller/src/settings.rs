@@ -16,6 +16,7 @@ use times::{FileTimes, Times};
 
 mod listen;
 mod paths;
+mod shared_state;
 pub(crate) mod times;
 
 /// Parses a duration such as `30s` or `1h30m`.
@@ -173,6 +174,9 @@ pub(crate) struct Settings {
     /// True if a flag, a variable or the settings file sets `specs`.
     pub(crate) specs_given: bool,
     pub(crate) state: PathBuf,
+    /// State directory of a controller that this command starts. It differs from `state` if a controller of another git worktree
+    /// serves this one.
+    pub(crate) own_state: PathBuf,
     pub(crate) docker_host: Option<String>,
     pub(crate) publish_address: IpAddr,
     pub(crate) strict: bool,
@@ -220,16 +224,19 @@ impl Settings {
             .map(parse_namespace_from)
             .transpose();
         let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
+        let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
+        let docker_host = docker_host.or(file.docker_host);
         let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
+        let state = state.or(file.state);
+        let own_state = state.clone().unwrap_or_else(paths::default_state_dir);
+        let shared = || shared_state::find(&own_state, docker_host.as_deref());
+        let shared = if state.is_some() { None } else { shared() };
         Ok(Self {
             specs_given: given.is_some(),
             specs: given.unwrap_or_else(|| "./environments".into()),
-            state: state.or(file.state).unwrap_or_else(paths::default_state_dir),
-            docker_host: options
-                .docker_host
-                .clone()
-                .filter(|host| !host.is_empty())
-                .or(file.docker_host),
+            state: shared.unwrap_or_else(|| own_state.clone()),
+            own_state,
+            docker_host,
             publish_address: specs
                 .publish_address
                 .or(file.publish_address)

@@ -30,6 +30,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let mut settings = Settings::resolve(options, &self.specs)?;
+        settings.state.clone_from(&settings.own_state);
         if let Some(path) = self.path {
             settings.specs = existing(path)?;
         }

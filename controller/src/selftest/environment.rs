@@ -145,6 +145,7 @@ mod tests {
                 specs: dir.path().join("specs"),
                 specs_given: true,
                 state: dir.path().join("state"),
+                own_state: dir.path().join("state"),
                 docker_host: None,
                 publish_address: [127, 0, 0, 1].into(),
                 strict: true,

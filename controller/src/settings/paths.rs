@@ -19,7 +19,7 @@ impl Settings {
 }
 
 /// State directory in the current directory.
-const LOCAL: &str = "./.argus";
+pub(super) const LOCAL: &str = ".argus";
 
 /// Returns the state directory without a setting: `./.argus`, or a directory of the user if the current directory is not
 /// writable. Controllers and clients that start in the same directory find the same one.
@@ -32,7 +32,7 @@ pub(super) fn default_state_dir() -> PathBuf {
     // A client of another user reads the status of a controller that can write here.
     let is_usable = Path::new(LOCAL).exists() || rustix::fs::access(".", Access::WRITE_OK).is_ok();
     let other = if is_usable { None } else { fallback() };
-    other.unwrap_or_else(|| PathBuf::from(LOCAL))
+    other.unwrap_or_else(|| Path::new(".").join(LOCAL))
 }
 
 /// Returns the directory for state of the user, as the XDG base directory specification defines it.

@@ -60,6 +60,8 @@ pub(super) async fn read_jobs(
         // A controller can also watch one file.
         let watched = PathBuf::from(specs.unwrap_or_default());
         let file = SpecSource::new(&watched, there.root()).folder.join(named);
+        // The paths in a linked file are relative to its target.
+        let file = file.canonicalize().unwrap_or(file);
         let owner = SuiteOwner {
             spec: read_spec(&file)?,
             file,

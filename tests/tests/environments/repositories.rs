@@ -47,7 +47,7 @@ impl Run {
     }
 
     /// Waits for an environment that is Ready.
-    fn ready(&self, state: &Path, env: &str) -> Value {
+    pub(super) fn ready(&self, state: &Path, env: &str) -> Value {
         self.until(&format!("{env} is Ready"), || {
             let bytes = fs::read(state.join(format!("environments/{env}.json"))).ok()?;
             let status: Value = serde_json::from_slice(&bytes).ok()?;

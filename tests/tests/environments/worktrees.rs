@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running};
 use argus_tests::{Controller, RunOptions};
 
-use super::repositories::{argus, text_of};
+use super::repositories::{Run, argus, text_of};
 
 /// Worktrees of one repository with the layout of `git worktree add`: the first one is the main one. Each contains the file.
 fn worktrees(place: &str, names: &[&str], spec: &str) -> Vec<PathBuf> {
@@ -30,6 +30,7 @@ fn worktrees(place: &str, names: &[&str], spec: &str) -> Vec<PathBuf> {
             fs::create_dir_all(&own).unwrap();
             fs::write(own.join("HEAD"), format!("ref: refs/heads/topic/{name}\n")).unwrap();
             fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+            fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
         }
         fs::write(tree.join("e2e.yaml"), spec).unwrap();
         tree
@@ -188,4 +189,51 @@ fn addresses_of_each_worktree_are_in_its_project() {
         refused.status.code() == Some(3) && shown.contains("Argus did not write it"),
         "{shown}"
     );
+}
+
+#[test]
+fn controller_of_one_worktree_serves_another() {
+    let engine = engine();
+    let names = ["wtserve", "wtserve-fix"];
+    let trees = worktrees(
+        "worktrees-serve",
+        &names,
+        &spec(19630, "isolation: { namespace: auto }"),
+    );
+    let specs = trees[0].join("environments");
+    fs::create_dir(&specs).unwrap();
+    symlink("../e2e.yaml", specs.join("e2e.yaml")).unwrap();
+    let run = Run::start(engine, &trees[0], &["run"]);
+    run.ready(&trees[0].join(".argus"), "wtserve");
+    // The second worktree has no controller of its own; the command sees both environments.
+    let script = "test \"$ARGUS_ENVIRONMENT\" = wtserve-fix && \"$0\" get";
+    let argus_path = argus_tests::binary::argus();
+    let words = ["up", "--", "sh", "-c", script, argus_path.to_str().unwrap()];
+    let up = argus(engine, &trees[1], &words).output().unwrap();
+    let shown = text_of(&up);
+    assert!(
+        up.status.success() && shown.contains("removing `wtserve-fix`"),
+        "{shown}"
+    );
+    let listed = String::from_utf8_lossy(&up.stdout).into_owned();
+    let rows: Vec<_> = listed
+        .lines()
+        .skip(1)
+        .filter_map(|row| row.split_whitespace().next())
+        .collect();
+    assert_eq!(rows, names, "{listed}");
+    assert!(!trees[1].join(".argus").exists(), "it started no controller");
+    assert_eq!(fs::read_dir(&specs).unwrap().count(), 1, "the link is removed");
+    assert!(running(engine, "wtserve-web") && !running(engine, "wtserve-fix-web"));
+    // Another source of names would give the file another name than the controller does.
+    let other = argus(engine, &trees[1], &["up", "--namespace-from", "branch"])
+        .output()
+        .unwrap();
+    let shown = text_of(&other);
+    assert!(
+        other.status.code() == Some(2) && shown.contains("namespace source"),
+        "{shown}"
+    );
+    let down = argus(engine, &trees[1], &["down", "wtserve"]).output().unwrap();
+    assert!(down.status.success(), "{}", text_of(&down));
 }

@@ -73,6 +73,11 @@ impl Worktree {
         EnvName::slug(head.get(..COMMIT_DIGITS).filter(|_| is_commit)?).ok()
     }
 
+    /// Git directory of the repository, which its worktrees share.
+    pub fn repository(&self) -> &str {
+        self.linked().map_or(&self.git_dir, |(repository, _)| repository)
+    }
+
     /// Git directory of the repository, and git's name of this worktree. `None` for the main worktree and for a submodule.
     fn linked(&self) -> Option<(&str, &str)> {
         let (parent, own) = self.git_dir.rsplit_once('/')?;

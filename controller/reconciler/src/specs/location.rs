@@ -151,6 +151,35 @@ fn find_worktree(directory: &Path) -> Option<&Path> {
     candidates.find(|path| is_worktree(path, &own))
 }
 
+/// Returns the top directory of the git worktree of a directory, then those of the other worktrees of its repository, the main
+/// one first. Empty without a worktree.
+pub fn worktrees_of(directory: &Path) -> Vec<PathBuf> {
+    let Some((top, tree)) = find_worktree(directory).and_then(|top| Some((top, read_worktree(top)?))) else {
+        return Vec::new();
+    };
+    let repository = Path::new(tree.repository());
+    let main = repository.parent().filter(|_| repository.ends_with(".git"));
+    let entries = fs::read_dir(repository.join("worktrees"));
+    let linked = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MAX_ENTRIES)
+        .filter_map(|entry| {
+            let git_file = read_small(&entry.path().join("gitdir"))?;
+            let git_file = real(&entry.path().join(git_file.trim()));
+            git_file.parent().map(Path::to_path_buf)
+        });
+    let mut linked: Vec<PathBuf> = linked.collect();
+    linked.sort_unstable();
+    let others = main
+        .map(Path::to_path_buf)
+        .into_iter()
+        .chain(linked)
+        .filter(|other| other != top);
+    std::iter::once(top.to_path_buf()).chain(others).collect()
+}
+
 /// Returns the project of a directory without a worktree: the directory that contains `.argus`, else the directory itself.
 fn project_without_worktree<'a>(directory: &'a Path, state: &'a Path) -> &'a Path {
     let parent = state.parent().filter(|_| state.ends_with(DEFAULT_STATE_DIR));

@@ -121,6 +121,27 @@ fn branch_is_read_from_the_git_directory_of_the_worktree() {
 }
 
 #[test]
+fn worktrees_of_a_repository_find_each_other() {
+    let (_dir, root) = tree(&[
+        "shop/.git/worktrees/b",
+        "shop/.git/worktrees/a",
+        "a/env",
+        "b",
+        "plain",
+    ]);
+    for name in ["a", "b"] {
+        let git = root.join("shop/.git/worktrees").join(name);
+        let git_file = root.join(name).join(".git");
+        fs::write(&git_file, format!("gitdir: {}\n", git.display())).unwrap();
+        fs::write(git.join("gitdir"), format!("{}\n", git_file.display())).unwrap();
+    }
+    let expected = |names: [&str; 3]| names.map(|name| root.join(name));
+    assert_eq!(worktrees_of(&root.join("shop")), expected(["shop", "a", "b"]));
+    assert_eq!(worktrees_of(&root.join("a/env")), expected(["a", "shop", "b"]));
+    assert_eq!(worktrees_of(&root.join("plain")), [PathBuf::new(); 0]);
+}
+
+#[test]
 fn worktree_that_another_user_made_is_no_project() {
     if !rustix::process::geteuid().is_root() {
         return;
