@@ -203,6 +203,14 @@ impl Failure {
         }
     }
 
+    /// Returns true if the state of the controller does not permit the request.
+    pub(crate) fn is_not_possible(&self) -> bool {
+        let Self::Error { error, .. } = self else {
+            return false;
+        };
+        error.details.get("reason") == Some(&json!(Reason::NotPossible))
+    }
+
     /// Converts the failure into its error, for interfaces other than a terminal. A hint becomes `details.hint`.
     pub(crate) fn into_error(self) -> StructuredError {
         let error = match self {

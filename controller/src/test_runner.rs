@@ -9,6 +9,7 @@ mod runner;
 pub(crate) mod selection;
 mod shard;
 mod suite_output;
+mod workers;
 mod yaml;
 
 use std::cell::RefCell;
@@ -25,9 +26,11 @@ use job::Job;
 use report::{Outcome, Report, SuiteResult};
 use runner::{Ended, Runner};
 use selection::Selection;
+use workers::Workers;
 
 pub(crate) use runner::{AttemptSettings, Confirm};
 pub(crate) use suite_output::{OutputSettings, Progress};
+pub(crate) use workers::WorkerOptions;
 
 /// Reason of suites and cases that a signal prevented.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -50,6 +53,7 @@ pub(crate) async fn run_suites(
     let runner = Runner {
         client,
         environment: parse_environment(environment, "run")?,
+        is_worker: false,
         settings,
         output,
         stop,
@@ -88,7 +92,7 @@ pub(crate) async fn run_suites(
     Ok(report)
 }
 
-/// Runs all jobs: first those that run alone, in their order, then the parallel ones.
+/// Runs all jobs: with workers, else first those that run alone, in their order, then the parallel ones.
 async fn run_jobs(
     runner: &Runner<'_>,
     jobs: &[Job],
@@ -96,39 +100,81 @@ async fn run_jobs(
     fail_fast: bool,
     report: &mut Report,
 ) {
-    let is_failed = |suite: &&Outcome| fail_fast && suite.result == SuiteResult::Failed;
-    // Reason to skip all further jobs.
-    let halted = RefCell::new(report.suites.iter().find(is_failed).map(describe_fail_fast));
-    let ended_by = RefCell::new(None);
-    let run = async |job: &Job, is_alone: bool| {
-        let reason = halted.borrow().clone();
-        let reason = reason.or_else(|| runner.stop.is_cancelled().then(|| INTERRUPTED.to_owned()));
-        if let Some(reason) = reason {
-            let skipped = Outcome::skipped(&job.name, reason);
-            suite_output::print_outcome(&skipped, runner.output);
-            return skipped;
+    let course = Course {
+        stop: runner.stop,
+        output: runner.output,
+        fail_fast,
+        halted: RefCell::default(),
+        ended_by: RefCell::default(),
+    };
+    if let Some(failed) = report.suites.iter().find(|suite| course.ends_with(suite)) {
+        *course.halted.borrow_mut() = Some(describe_fail_fast(failed));
+    }
+    if let Some(count) = runner.settings.workers.workers {
+        report
+            .suites
+            .extend(Workers::run(runner, count, jobs, &course).await);
+    } else {
+        let run = async |job: &Job, is_alone: bool| match course.skip(job) {
+            Some(skipped) => skipped,
+            None => course.finish(runner.run_job(job, is_alone).await),
+        };
+        let (parallel, alone): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.is_parallel);
+        for job in alone {
+            report.suites.push(run(job, true).await);
         }
-        let Ended { outcome, failure } = runner.run_job(job, is_alone).await;
+        let is_alone = concurrency == 1 || parallel.len() == 1;
+        let runs = stream::iter(parallel).map(|job| run(job, is_alone));
+        let outcomes: Vec<Outcome> = runs.buffered(concurrency).collect().await;
+        report.suites.extend(outcomes);
+    }
+    report.ended_by = course.ended_by.into_inner();
+}
+
+/// Course of a run: its further jobs are skipped after a signal, and after a failure that ends it.
+struct Course<'a> {
+    stop: &'a CancellationToken,
+    output: &'a OutputSettings,
+    fail_fast: bool,
+    /// Reason to skip all further jobs.
+    halted: RefCell<Option<String>>,
+    /// First failure after which no further job can run.
+    ended_by: RefCell<Option<Failure>>,
+}
+
+impl Course<'_> {
+    /// Returns the outcome of a job that does not run.
+    fn skip(&self, job: &Job) -> Option<Outcome> {
+        let reason = self.halted.borrow().clone();
+        let reason = reason.or_else(|| self.stop.is_cancelled().then(|| INTERRUPTED.to_owned()))?;
+        let skipped = Outcome::skipped(&job.name, reason);
+        suite_output::print_outcome(&skipped, self.output);
+        Some(skipped)
+    }
+
+    /// Returns the outcome of a job, and decides about further ones.
+    fn finish(&self, ended: Ended) -> Outcome {
+        let Ended { outcome, failure } = ended;
         if let Some(failure) = failure {
-            *halted.borrow_mut() = Some(format!("the run ended: {}", failure.message()));
+            *self.halted.borrow_mut() = Some(format!("the run ended: {}", failure.message()));
             // Without a verdict because of infrastructure, the result of the suite decides the exit code.
             if outcome.unconfirmed.is_none() {
-                ended_by.borrow_mut().get_or_insert(failure);
+                self.end(failure);
             }
-        } else if is_failed(&&outcome) {
-            *halted.borrow_mut() = Some(describe_fail_fast(&outcome));
+        } else if self.ends_with(&outcome) {
+            *self.halted.borrow_mut() = Some(describe_fail_fast(&outcome));
         }
         outcome
-    };
-    let (parallel, alone): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.is_parallel);
-    for job in alone {
-        report.suites.push(run(job, true).await);
     }
-    let is_alone = concurrency == 1 || parallel.len() == 1;
-    let runs = stream::iter(parallel).map(|job| run(job, is_alone));
-    let outcomes: Vec<Outcome> = runs.buffered(concurrency).collect().await;
-    report.suites.extend(outcomes);
-    report.ended_by = ended_by.into_inner();
+
+    /// Records the failure of the run, unless there is an earlier one.
+    fn end(&self, failure: Failure) {
+        self.ended_by.borrow_mut().get_or_insert(failure);
+    }
+
+    fn ends_with(&self, suite: &Outcome) -> bool {
+        self.fail_fast && suite.result == SuiteResult::Failed
+    }
 }
 
 fn describe_fail_fast(failed: &Outcome) -> String {

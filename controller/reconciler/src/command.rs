@@ -128,6 +128,9 @@ pub enum Command {
         environment: EnvName,
         /// Name of the copy.
         to: EnvName,
+        /// Lifetime of the copy, or of its timed hold; `None` until a person removes it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttl: Option<Duration>,
     },
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::Accepted;
+use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::observed::Store;
 use argus_core::spec_diff::GoodImages;
@@ -122,6 +122,14 @@ impl Overrides {
     pub(crate) fn hold(&mut self, hold: Hold, inputs: OverrideInputs<'_>) -> Result<Reply, CommandError> {
         let accepted = self.find(&hold.environment, inputs)?;
         check_service(&accepted, hold.service.as_ref())?;
+        if let Some(fork) = self.forks.get_mut(&hold.environment)
+            && fork.desired.ttl.is_some()
+            && hold.service.is_none()
+        {
+            // A temporary copy ends with its hold.
+            let since = fork.accepted_at;
+            Arc::make_mut(fork).desired.ttl = hold.until.map(|until| until.since(since));
+        }
         self.requests.add_hold(hold);
         Ok(Reply::Done)
     }
@@ -229,11 +237,12 @@ impl Overrides {
         Ok(reply)
     }
 
-    /// Runs a copy of the same revision.
+    /// Runs a copy of the same revision. With a `ttl`, it is temporary.
     pub(crate) fn fork(
         &mut self,
         env: &EnvName,
         to: &EnvName,
+        ttl: Option<Duration>,
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
         let accepted = self.find(env, inputs)?;
@@ -244,7 +253,10 @@ impl Overrides {
             )));
         }
         let forked = Accepted {
-            desired: accepted.desired.forked(to),
+            desired: Desired {
+                ttl,
+                ..accepted.desired.forked(to)
+            },
             spec_path: accepted.spec_path.clone(),
             lines: accepted.lines.clone(),
             accepted_at: inputs.now,

@@ -59,7 +59,7 @@ fn rollback() -> impl Request {
 
 fn fork(to: &'static str) -> impl Request {
     move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
-        overrides.fork(&env("shop"), &env(to), inputs)
+        overrides.fork(&env("shop"), &env(to), None, inputs)
     }
 }
 
@@ -436,6 +436,47 @@ fn fork_runs_next_to_its_original_until_taken_down() {
         (None, Some("web:2"))
     );
     assert_eq!(fixture.apply(&down), Err(CommandError::Unknown(env("two"))));
+}
+
+#[test]
+fn temporary_fork_ends_with_its_time_or_its_hold() {
+    let mut fixture = Fixture::with(&accepted("web:1", ""));
+    for name in ["two", "three"] {
+        let fork = move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+            overrides.fork(&env("shop"), &env(name), Some(Duration::from_secs(60)), inputs)
+        };
+        assert_eq!(fixture.apply(&fork), Ok(Reply::Forked(env(name))));
+    }
+    let start = fixture.now;
+    let hold = move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+        let hold = Hold {
+            environment: env("three"),
+            service: None,
+            since: inputs.now,
+            until: Some(start + Duration::from_secs(90)),
+            reason: String::new(),
+            holder: None,
+            command: None,
+        };
+        overrides.hold(hold, inputs)
+    };
+    assert_eq!(fixture.apply(&hold), Ok(Reply::Done));
+    for (after, next, left) in [
+        (59, Some(60), &["three", "two"][..]),
+        (60, Some(90), &["three"]),
+        (90, None, &[]),
+    ] {
+        fixture.now = start + Duration::from_secs(after);
+        let due = fixture.overrides.expire_ttls(OverrideInputs {
+            specs: &fixture.specs,
+            store: &fixture.store,
+            state: &fixture.state,
+            now: fixture.now,
+        });
+        assert_eq!(due, next.map(|next| start + Duration::from_secs(next)));
+        let forks: Vec<_> = fixture.overrides.forks.keys().map(EnvName::as_str).collect();
+        assert_eq!(forks, left, "after {after} s");
+    }
 }
 
 fn disruption(at: i64, case: &str) -> Disruption {

@@ -264,6 +264,7 @@ impl Operation for Fork {
                 |env| format!("copy the environment with `argus fork {env}`"),
             )?,
             to: status::parse_environment(&self.copy())?,
+            ttl: None,
         };
         context.client.send(command).await
     }

@@ -34,7 +34,7 @@ use crate::status;
 use crate::telemetry;
 use crate::test_runner::report::{Outcome, Report, ReportFolder};
 use crate::test_runner::selection::Selection;
-use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
+use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 use console::Console;
 
 const VALIDATE: Section = Section {
@@ -74,6 +74,8 @@ pub(crate) struct Ci {
     /// Repetition of cases that failed during a disruption
     #[arg(long, value_enum, value_name = "MODE", default_value = "on")]
     confirm: Confirm,
+    #[command(flatten)]
+    workers: WorkerOptions,
     /// Exit with 0 even if suites or cases are skipped
     #[arg(long)]
     allow_skipped: bool,
@@ -195,6 +197,7 @@ impl Ci {
             ttl: self.ttl,
             holder: Some("argus ci".to_owned()),
             confirm: self.confirm,
+            workers: self.workers.clone(),
         };
         let output = OutputSettings {
             progress: Progress::detect(),

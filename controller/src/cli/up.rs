@@ -23,7 +23,7 @@ use crate::status;
 use crate::telemetry;
 use crate::test_runner::report::Report;
 use crate::test_runner::selection::Selection;
-use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
+use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 
 mod arguments;
 
@@ -169,6 +169,7 @@ impl Up {
             ttl: self.ttl,
             holder: self.holder.clone(),
             confirm: Confirm::Off,
+            workers: WorkerOptions::default(),
         };
         let output = OutputSettings {
             progress: Progress::Silent,

@@ -85,6 +85,9 @@ pub(crate) struct Outcome {
     /// Suite file of the runner `yaml`, as in the spec file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<String>,
+    /// Fork of the worker that ran it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worker: Option<String>,
     pub(crate) result: SuiteResult,
     /// True if it passed after a failed attempt that infrastructure did not cause.
     pub(crate) flaky: bool,
@@ -249,6 +252,7 @@ impl Outcome {
             name: name.to_owned(),
             digest: String::new(),
             file: None,
+            worker: None,
             result: SuiteResult::Skipped,
             flaky: false,
             reason: Some(reason),
@@ -289,6 +293,7 @@ impl Outcome {
             name: name.to_owned(),
             digest: String::new(),
             file: None,
+            worker: None,
             result: match (passed, &reason) {
                 (false, _) => SuiteResult::Failed,
                 (true, Some(_)) => SuiteResult::Skipped,

@@ -16,6 +16,7 @@ use super::job::{Job, LocalCommand, Work};
 use super::report::{Attempt, Outcome, Report};
 use super::retry::{Next, next_attempt};
 use super::suite_output::{OutputSettings, Progress, SuiteOutput};
+use super::workers::WorkerOptions;
 use super::yaml::SuiteEnvironment;
 use crate::api::logs::sources;
 use crate::api::target::Target;
@@ -52,6 +53,8 @@ pub(crate) struct AttemptSettings {
     /// Repetition of cases that failed during a disruption
     #[arg(long, value_enum, value_name = "MODE", default_value = "on")]
     pub(crate) confirm: Confirm,
+    #[command(flatten)]
+    pub(crate) workers: WorkerOptions,
 }
 
 /// Repetition of cases that failed during a disruption.
@@ -67,6 +70,8 @@ pub(crate) enum Confirm {
 pub(super) struct Runner<'a> {
     pub(super) client: &'a ControllerClient,
     pub(super) environment: EnvName,
+    /// True if the environment is a fork of a worker.
+    pub(super) is_worker: bool,
     pub(super) settings: &'a AttemptSettings,
     pub(super) output: &'a OutputSettings,
     pub(super) stop: &'a CancellationToken,
@@ -108,6 +113,7 @@ impl Runner<'_> {
         let mut ended = end_job(job, attempts, failure);
         ended.outcome.file = job.file().map(str::to_owned);
         ended.outcome.digest.clone_from(&job.digest);
+        ended.outcome.worker = self.is_worker.then(|| self.environment.to_string());
         printed.finish(&ended.outcome, &self.read_secrets().await);
         ended
     }

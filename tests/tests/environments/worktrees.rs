@@ -9,9 +9,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running};
-use argus_tests::{Controller, RunOptions};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::repositories::{Run, argus, text_of};
 
@@ -236,4 +239,99 @@ fn controller_of_one_worktree_serves_another() {
     );
     let down = argus(engine, &trees[1], &["down", "wtserve"]).output().unwrap();
     assert!(down.status.success(), "{}", text_of(&down));
+}
+
+/// Suites that record the environment that ran them.
+const SUITES: &str = r#"isolation: { namespace: auto }
+tests:
+  suites:
+    - { name: one, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && echo "$ARGUS_ENVIRONMENT $ARGUS_WEB_URL" > one.ran' }
+    - { name: two, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && echo "$ARGUS_ENVIRONMENT $ARGUS_WEB_URL" > two.ran' }
+    - { name: three, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && echo "$ARGUS_ENVIRONMENT $ARGUS_WEB_URL" > three.ran' }
+    - { name: four, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && echo "$ARGUS_ENVIRONMENT $ARGUS_WEB_URL" > four.ran' }
+"#;
+
+/// Forks of an environment that exist on the engine.
+fn forks(engine: &PrivateEngine, env: &str) -> Vec<String> {
+    let prefix = format!("{env}-w");
+    let containers = engine.containers_with("argusai.project=shop");
+    let names = containers
+        .iter()
+        .map(|container| text(&container["Labels"]["argusai.environment"]));
+    names.filter(|name| name.starts_with(&prefix)).collect()
+}
+
+#[test]
+fn worker_with_a_failed_suite_keeps_its_fork_for_a_while() {
+    let engine = engine();
+    let failing = SUITES.replace("> two.ran", "> two.ran && exit 3");
+    let trees = worktrees("worktrees-hold", &["wthold"], &spec(19640, &failing));
+    let controller = Controller::start(engine, RunOptions::default());
+    link(&controller, &trees[0]);
+    controller.wait_ready("wthold", LIMIT);
+    let out = trees[0].join("report");
+    let words = [
+        "test",
+        "run",
+        "wthold",
+        "--workers",
+        "2",
+        "--on-failure",
+        "hold=30m",
+        "-o",
+        "json",
+        "--out",
+    ];
+    let ran = controller.cli(&[&words[..], &[out.to_str().unwrap()]].concat());
+    let shown = text_of(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{shown}");
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    let worker_of = |name: &str| {
+        let suites = report["suites"].as_array().unwrap();
+        text(&suites.iter().find(|suite| suite["name"] == name).unwrap()["worker"])
+    };
+    for name in ["one", "two", "three", "four"] {
+        let worker = worker_of(name);
+        assert!(worker.starts_with("wthold-w"), "{name}: {shown}");
+        let recorded = fs::read_to_string(trees[0].join(format!("{name}.ran"))).unwrap();
+        assert!(recorded.starts_with(&format!("{worker} http://")), "{recorded}");
+    }
+    let held = worker_of("two");
+    assert!(shown.contains(&format!("`{held}` is held for 30m")), "{shown}");
+    assert_eq!(controller.status(&held)["phase"], "Held");
+    let left = forks(engine, "wthold");
+    assert_eq!(left, std::slice::from_ref(&held), "only the held fork remains");
+    let junit = fs::read_to_string(out.join("junit.xml")).unwrap();
+    assert!(
+        junit.contains(&format!("name=\"worker\" value=\"{held}\"")),
+        "{junit}"
+    );
+    assert!(controller.cli(&["down", &held]).status.success());
+    assert_eq!(forks(engine, "wthold"), [""; 0]);
+}
+
+#[test]
+fn signal_ends_the_workers_and_removes_their_forks() {
+    let engine = engine();
+    let endless = SUITES.replace(
+        "&& echo",
+        "&& touch \"$ARGUS_ENVIRONMENT.seen\" && sleep 600 && echo",
+    );
+    let trees = worktrees("worktrees-signal", &["wtsignal"], &spec(19645, &endless));
+    let controller = Controller::start(engine, RunOptions::default());
+    link(&controller, &trees[0]);
+    controller.wait_ready("wtsignal", LIMIT);
+    let mut run = controller.command();
+    run.args(["test", "run", "wtsignal", "--workers", "2"])
+        .stdin(Stdio::null());
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    for number in [1, 2] {
+        let seen = trees[0].join(format!("wtsignal-w{number}.seen"));
+        controller.wait_until(LIMIT, "both workers run a suite", || seen.exists().then_some(()));
+    }
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let ended = wait::poll(LIMIT, || run.try_wait().unwrap()).expect("the run ends");
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(forks(engine, "wtsignal"), [""; 0]);
+    assert!(running(engine, "wtsignal-web"));
 }

@@ -14,7 +14,7 @@ impl Overrides {
         if !inputs.specs.scanned || inputs.specs.unavailable.is_some() {
             return None;
         }
-        let mut next: Option<Timestamp> = None;
+        let mut next = self.expire_forks(inputs);
         for (env, accepted) in &inputs.specs.environments {
             let Some(ttl) = accepted.desired.ttl else { continue };
             if accepted.has_pending_edit || self.down.contains_key(env) {
@@ -31,6 +31,27 @@ impl Overrides {
                 next = Some(next.map_or(due, |next| next.min(due)));
             }
         }
+        next
+    }
+
+    /// Removes temporary copies whose time has passed, and returns the next expiry.
+    fn expire_forks(&mut self, inputs: OverrideInputs<'_>) -> Option<Timestamp> {
+        let requests = &self.requests;
+        let mut next: Option<Timestamp> = None;
+        self.forks.retain(|env, accepted| {
+            let Some(ttl) = accepted.desired.ttl else {
+                return true;
+            };
+            let due = accepted.accepted_at + ttl;
+            let test = requests.test_lease(env, inputs.now);
+            let due = test.map_or(due, |lease| due.max(lease.until));
+            if due <= inputs.now {
+                tracing::info!(environment = %env, "the time of a temporary copy ended: removing it");
+                return false;
+            }
+            next = Some(next.map_or(due, |next| next.min(due)));
+            true
+        });
         next
     }
 

@@ -57,7 +57,7 @@ impl<B: Backend> Reconciler<B> {
                 self.planner.retry(&environment, None);
                 Ok(reply)
             }
-            Command::Fork { environment, to } => overrides.fork(&environment, &to, inputs),
+            Command::Fork { environment, to, ttl } => overrides.fork(&environment, &to, ttl, inputs),
             Command::Hold {
                 environment,
                 service,

@@ -28,6 +28,9 @@ fn suite(outcome: &Outcome) -> TestSuite {
     if let Some(file) = &outcome.file {
         suite.extra.insert("file".into(), file.as_str().into());
     }
+    if let Some(worker) = &outcome.worker {
+        suite.add_property(("worker", worker.as_str()));
+    }
     suite.add_property(("restarts", outcome.count_restarts().to_string().as_str()));
     let cases = outcome.final_cases();
     suite.add_test_cases(cases.iter().map(|found| case(outcome, found)));
