@@ -6,6 +6,7 @@
     reason = "a failed step ends the test"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -334,4 +335,85 @@ fn signal_ends_the_workers_and_removes_their_forks() {
     assert_eq!(ended.code(), Some(130));
     assert_eq!(forks(engine, "wtsignal"), [""; 0]);
     assert!(running(engine, "wtsignal-web"));
+}
+
+/// Rounds of the test of many workers, from `ARGUS_ROUNDS`.
+fn rounds() -> usize {
+    let given = std::env::var("ARGUS_ROUNDS").ok();
+    given.map_or(1, |text| text.parse().expect("a number of rounds"))
+}
+
+#[test]
+fn four_worktrees_with_four_workers_each_never_collide() {
+    let engine = engine();
+    let names = ["wtfour", "wtfour-a", "wtfour-b", "wtfour-c"];
+    let trees = worktrees("worktrees-four", &names, &spec(19650, SUITES));
+    // One controller serves two worktrees; the other two have their own.
+    let specs = trees[0].join("environments");
+    fs::create_dir(&specs).unwrap();
+    let main = Run::start(engine, &trees[0], &["run"]);
+    main.until("the controller of the main worktree runs", || {
+        trees[0].join(".argus/private/argus.sock").exists().then_some(())
+    });
+    let binary = argus_tests::binary::argus();
+    let script = "exec \"$0\" test run \"$ARGUS_ENVIRONMENT\" --workers 4";
+    for round in 0..rounds() {
+        let runs: Vec<_> = trees
+            .iter()
+            .enumerate()
+            .map(|(index, tree)| {
+                for name in ["one", "two", "three", "four"] {
+                    drop(fs::remove_file(tree.join(format!("{name}.ran"))));
+                }
+                let mut command = argus(engine, tree, &["up"]);
+                if index >= 2 {
+                    command.env("ARGUS_STATE", ".argus");
+                }
+                command.args(["--", "sh", "-c", script]).arg(&binary);
+                let output = fs::File::create(tree.join("run.log")).unwrap();
+                command.stdout(output.try_clone().unwrap()).stderr(output);
+                command.spawn().unwrap()
+            })
+            .collect();
+        let mut used = BTreeSet::new();
+        for ((mut run, tree), name) in runs.into_iter().zip(&trees).zip(names) {
+            let ended = wait::poll(LIMIT * 2, || run.try_wait().unwrap()).expect("the run ends");
+            let log = fs::read_to_string(tree.join("run.log")).unwrap();
+            assert!(ended.success(), "round {round}, {name}: {log}");
+            for suite in ["one", "two", "three", "four"] {
+                let recorded = fs::read_to_string(tree.join(format!("{suite}.ran"))).unwrap();
+                let (env, url) = recorded.trim().split_once(' ').unwrap();
+                assert!(env.starts_with(&format!("{name}-w")), "{recorded}");
+                used.insert((env.to_owned(), url.to_owned()));
+            }
+        }
+        let environments: BTreeSet<_> = used.iter().map(|(env, _)| env).collect();
+        assert_eq!(
+            environments.len(),
+            used.len(),
+            "each fork has one address: {used:?}"
+        );
+        let left: Vec<String> = names.iter().flat_map(|name| objects(engine, name)).collect();
+        assert_eq!(left, [""; 0], "round {round}");
+        assert!(
+            !trees[1].join(".argus").exists(),
+            "the first controller serves it"
+        );
+    }
+}
+
+/// Containers and networks of an environment and its forks.
+fn objects(engine: &PrivateEngine, env: &str) -> Vec<String> {
+    let listed = |words: &[&str]| {
+        let output = engine.docker_ok(words);
+        output.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let containers = listed(&["ps", "--all", "--format", "{{.Names}}"]);
+    let networks = listed(&["network", "ls", "--format", "{{.Name}}"]);
+    let (own, network) = (format!("{env}-web"), format!("argusai-{env}-network"));
+    let (fork, fork_network) = (format!("{env}-w"), format!("argusai-{env}-w"));
+    let is_own = |name: &String| {
+        *name == own || *name == network || name.starts_with(&fork) || name.starts_with(&fork_network)
+    };
+    containers.into_iter().chain(networks).filter(is_own).collect()
 }
