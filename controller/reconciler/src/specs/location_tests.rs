@@ -138,7 +138,7 @@ fn worktrees_of_a_repository_find_each_other() {
     let expected = |names: [&str; 3]| names.map(|name| root.join(name));
     assert_eq!(worktrees_of(&root.join("shop")), expected(["shop", "a", "b"]));
     assert_eq!(worktrees_of(&root.join("a/env")), expected(["a", "shop", "b"]));
-    assert_eq!(worktrees_of(&root.join("plain")), [PathBuf::new(); 0]);
+    assert!(worktrees_of(&root.join("plain")).is_empty());
 }
 
 #[test]
