@@ -14,6 +14,7 @@ use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
 use crate::failed_run::FailedRun;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
+use crate::time::Timestamp;
 
 mod call;
 mod cause;
@@ -228,6 +229,9 @@ pub enum Action {
     CollectEvidence {
         /// Run to collect it from.
         run: Box<FailedRun>,
+        /// Time from which lines of the log belong to the run; absent if its start is unknown.
+        #[serde(default)]
+        lines_since: Option<Timestamp>,
         /// Port of its probe; probed once more if the container still runs.
         port: Option<u16>,
         /// True if its probe sends HTTP requests.

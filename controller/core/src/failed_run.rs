@@ -10,6 +10,7 @@ use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
 mod facts;
+mod log;
 
 pub use facts::{RunFacts, Stopper};
 

@@ -38,10 +38,17 @@ pub(crate) async fn execute(
         Action::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => image::build::build(shared, build, progress).await,
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
-        Action::CollectEvidence { run, port, http, .. } => {
+        Action::CollectEvidence {
+            run,
+            lines_since,
+            port,
+            http,
+            ..
+        } => {
             let run = evidence::Run {
                 id: &run.container,
                 since: run.started_at,
+                lines_since: *lines_since,
                 port: *port,
                 http: *http,
             };

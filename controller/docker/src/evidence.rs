@@ -32,9 +32,6 @@ const DISPLACING_BYTES: usize = 16 * 1024;
 const RETRY_TAILS: [Option<u32>; 2] = [Some(64_000), None];
 /// Deadline of the collection, below the deadline of the action: what arrives later is reported as missing.
 const COLLECTION_TIMEOUT: Duration = Duration::from_secs(4);
-/// Time before the recorded start from which lines belong to the run. The engine records a start after the process has
-/// started, and a short-lived process has already written its output by then.
-const START_TOLERANCE: Duration = Duration::from_millis(500);
 /// Maximum stored bytes per stream; the end of a longer stream is stored.
 const MAX_STREAM_BYTES: usize = 512 * 1024;
 /// Deadline of a test connection.
@@ -49,6 +46,8 @@ const NO_PEAK: &str =
 pub(crate) struct Run<'a> {
     pub(crate) id: &'a ContainerId,
     pub(crate) since: Option<Timestamp>,
+    /// Time of its first lines.
+    pub(crate) lines_since: Option<Timestamp>,
     pub(crate) port: Option<u16>,
     /// True if the probe sends HTTP requests.
     pub(crate) http: bool,
@@ -194,7 +193,7 @@ async fn read_lines(
     tail: Option<u32>,
     deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
-    let since = run.since.map(|started| started - START_TOLERANCE);
+    let since = run.lines_since;
     let query = LogQuery {
         tail,
         timestamps: true,

@@ -250,6 +250,7 @@ async fn missing_evidence_is_recorded_on_disk() {
                     probe_output: vec!["503".to_owned()],
                     ..FailedRun::of(id("a"), Timestamp(0))
                 }),
+                lines_since: None,
                 port: None,
                 http: false,
                 by_engine: true,
@@ -290,6 +291,7 @@ fn collect_evidence() -> Step {
         },
         action: Action::CollectEvidence {
             run: Box::new(FailedRun::of(id("a"), Timestamp(0))),
+            lines_since: None,
             port: Some(80),
             http: true,
             by_engine: false,
@@ -371,6 +373,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
             subject: Subject::ExtraContainer { id: id("d") },
             action: Action::CollectEvidence {
                 run: Box::new(FailedRun::of(id("d"), Timestamp(0))),
+                lines_since: None,
                 port: None,
                 http: false,
                 by_engine: false,

@@ -45,11 +45,13 @@ fn cause(call: &RefusedCall) -> Cause {
 fn evidence_action(planner: &ServicePlanner<'_>, container: &Container, number: u64) -> Action {
     let ended = container.inspect.as_ref().and_then(|info| info.finished_at);
     let at = ended.unwrap_or(planner.input.now);
+    let run = FailedRun {
+        number,
+        ..FailedRun::observed(container, at)
+    };
     Action::CollectEvidence {
-        run: Box::new(FailedRun {
-            number,
-            ..FailedRun::observed(container, at)
-        }),
+        lines_since: run.first_line_at(None),
+        run: Box::new(run),
         port: None,
         http: false,
         by_engine: false,

@@ -65,7 +65,8 @@ fn plan_requested_restart(planner: &ServicePlanner<'_>, container: &Container) -
 
 /// Collects the evidence of the newest failure, if it is missing and its container still exists.
 pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
-    let last = service_history(planner)?.failures.last()?;
+    let (last, earlier) = service_history(planner)?.failures.split_last()?;
+    let earlier = earlier.iter().rfind(|run| run.container == last.container);
     let container = planner.input.observed.containers.get(&last.container)?;
     let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeHandler::Http { port, .. }) => (Some(*port), true),
@@ -75,6 +76,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {
             run: Box::new(last.clone()),
+            lines_since: last.first_line_at(earlier),
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
             http,
             by_engine: restart::is_caused_by_engine(last, planner.input.outages),
