@@ -31,6 +31,8 @@ mod outage;
 mod ports;
 #[path = "../bench/raw.rs"]
 mod raw;
+#[path = "../bench/suite.rs"]
+mod suite;
 
 const IDLE_SECONDS: u64 = 20;
 
@@ -84,6 +86,9 @@ fn main() {
     }
     if wanted("recovery") {
         outage::recovery(&engine, pairs, &mut figures);
+    }
+    if wanted("suite") {
+        suite::run(&engine, pairs, &mut figures);
     }
     drop(engine);
     if wanted("program") {
