@@ -164,7 +164,8 @@ fn every_documented_key_is_accepted() {
         other = other.replace(one, another);
     }
     let warnings = warnings.map(|path| match path {
-        "history.retention.maxRuns" => "history.storage",
+        "history.path" => "history.storage",
+        "history.retention.maxRuns" => "history.path",
         other => other,
     });
     accepted(&other, &warnings);
