@@ -21,7 +21,7 @@ use crate::output;
 use crate::status;
 use crate::test_runner::report::{FailedPlace, Report, SuiteResult, describe_origin};
 use crate::test_runner::selection::Selection;
-use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, run_suites};
+use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 
 /// Maximum number of concurrent runs; further ones wait. Each has a thread.
 const MAX_RUNS: usize = 8;
@@ -144,6 +144,7 @@ impl Operation for RunTests {
             ttl: limit,
             holder: None,
             confirm: if self.confirm { Confirm::On } else { Confirm::Off },
+            workers: WorkerOptions::default(),
         };
         let output = OutputSettings {
             progress: Progress::Reported(context.clone()),

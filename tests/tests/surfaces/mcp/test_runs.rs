@@ -184,3 +184,26 @@ fn suite_of_an_agent_that_leaves_tears_down() {
     assert_eq!(status, 200, "{report:#}");
     assert_eq!(report["interrupted"], true, "{report:#}");
 }
+
+#[test]
+fn stopping_controller_waits_for_no_suite() {
+    let fixture = fixture("halting", 18_695, &[]);
+    std::thread::scope(|scope| {
+        let socket = fixture.argus.state.join("private/argus.sock");
+        let slow = json!({ "suites": ["slow"] }).to_string();
+        let call = scope.spawn(move || {
+            let path = "/api/v1/environments/halting/tests";
+            http::request(&socket, "POST", path, "application/json", slow.as_bytes(), LIMIT)
+        });
+        fixture.argus.wait_until(LIMIT, "the suite runs", || {
+            let begun = ["exec", "halting-web", "test", "-e", "/tmp/begun"];
+            fixture.engine.docker(&begun).status.success().then_some(())
+        });
+        let status = fixture.argus.stop();
+        assert!(status.success(), "{status:?}");
+        let answer = call.join().expect("the call ends");
+        assert!(answer.is_ok_and(|answer| answer.status == 503));
+    });
+    let log = fixture.argus.logs();
+    assert!(!log.contains("panicked"), "{log}");
+}
