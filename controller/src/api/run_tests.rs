@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use argus_core::failed_run::REPORTED_LINES;
 use argus_crds::error::Reason;
 use regex::Regex;
 use schemars::JsonSchema;
@@ -102,6 +103,9 @@ struct CaseFailure {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     message: String,
+    /// Last lines of the output of a command.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    tail: String,
     /// `test`, `service`, `resource` or `infrastructure`, with the disruptions during the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     attribution: Option<String>,
@@ -266,6 +270,7 @@ impl RunSummary {
                 case,
                 at,
                 message,
+                tail,
                 attribution,
             } = failure;
             let name = if suite == case {
@@ -277,6 +282,7 @@ impl RunSummary {
             let line = foreign_text::mark_further_lines(&format!("failed {name}{at}: {message}"));
             // Writing into a String cannot fail.
             let _ = writeln!(text, "{line}");
+            text.push_str(&foreign_text::mark_lines(tail));
             if let Some(attribution) = attribution {
                 let _ = writeln!(text, "  attribution: {attribution}");
             }
@@ -299,9 +305,16 @@ impl CaseFailure {
             case: place.case.to_owned(),
             at: place.file.map(|file| format!("{file}{line}")),
             message: clip(&place.message, MAX_MESSAGE),
+            tail: last_lines(&place.output),
             attribution: place.attribution.map(describe_origin),
         }
     }
+}
+
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    let last = &lines[lines.len().saturating_sub(REPORTED_LINES)..];
+    output::join_lines(last.iter().map(|line| clip(line, MAX_MESSAGE)))
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn documented_requests_work_and_others_are_refused() {
                 ("post", "/api/v1/commands") => r#"{"verb":"retry","environment":"routes"}"#,
                 ("post", "/api/v1/preflight" | "/api/v1/prune") => "{}",
                 ("post", "/api/v1/validate") => r#"{"content":"services: ["}"#,
-                ("post", path) if path.ends_with("/network") => "{}",
+                ("post", path) if path.ends_with("/network") || path.ends_with("/tests") => "{}",
                 ("post", _) => r#"{"environment":"routes"}"#,
                 _ => "",
             };
@@ -139,8 +139,8 @@ fn documented_requests_work_and_others_are_refused() {
             // Without a failure no evidence and no incident exists.
             let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
-            } else if path.ends_with("/requests") {
-                // `web` is a service, not a mock.
+            } else if path.ends_with("/requests") || (method == "post" && path.ends_with("/tests")) {
+                // `web` is a service, not a mock, and the file has no suites.
                 &[409]
             } else {
                 &[200, 202]

@@ -73,6 +73,7 @@ impl Console {
                 file,
                 line,
                 message: _,
+                output: _,
                 attribution: _,
             } = place;
             // A failed command belongs to the spec file, which names it.

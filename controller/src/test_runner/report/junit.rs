@@ -97,8 +97,10 @@ fn describe(failure: &CaseFailure<'_>) -> String {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
+    type Names = &'static [&'static str];
+
     /// Elements of the schema: their parents, required attributes and optional attributes.
-    const SCHEMA: [(&str, &[&str], &[&str], &[&str]); 13] = [
+    const SCHEMA: [(&str, Names, Names, Names); 13] = [
         (
             "testsuites",
             &[""],

@@ -17,6 +17,8 @@ pub(crate) struct FailedPlace<'a> {
     pub(crate) line: Option<usize>,
     /// Failure, in one line for a case of a suite file.
     pub(crate) message: String,
+    /// End of the output of a failed command, without secrets; empty for a case of a suite file.
+    pub(crate) output: String,
     pub(crate) attribution: Option<&'a CaseAttribution>,
 }
 
@@ -52,12 +54,14 @@ impl Report {
                 if let Some(reason) = case.reason.filter(|_| message.is_empty()) {
                     reason.clone_into(&mut message);
                 }
+                let output = last.filter(|_| case.line.is_none());
                 places.push(FailedPlace {
                     suite: &suite.name,
                     case: case.name,
                     file: suite.file.as_deref(),
                     line: case.line,
                     message,
+                    output: output.map(|failure| failure.text.clone()).unwrap_or_default(),
                     attribution: last.and_then(|failure| failure.attribution),
                 });
             }

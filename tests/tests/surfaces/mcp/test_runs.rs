@@ -36,6 +36,7 @@ tests:
     - {{ name: Checks, id: checks, file: checks.yaml }}
     - {{ name: Slow, id: slow, file: slow.yaml }}
     - {{ name: Host, id: host, runner: shell, command: 'touch ran && test -n \"$ARGUS_WEB_URL\"' }}
+    - {{ name: Broken, id: broken, runner: shell, command: 'echo no store >&2; exit 3' }}
 "
     )
 }
@@ -152,6 +153,14 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
         "{report:#}"
     );
     assert!(allowing.argus.specs.join("ran").exists());
+    let broken = json!({ "environment": "allowing", "suites": ["broken"] });
+    let result = allowing.call(Over::Http, "argus_test_run", &broken);
+    assert_eq!(data(&result)["failures"][0]["tail"], "no store\n", "{result:#}");
+    let shown = text(&result["content"][0]["text"]);
+    assert!(
+        shown.contains("failed broken: exit code 3\n  | no store\n"),
+        "{shown}"
+    );
 }
 
 #[test]
