@@ -205,8 +205,8 @@ fn stopping_controller_waits_for_no_suite() {
             http::request(&socket, "POST", path, "application/json", slow.as_bytes(), LIMIT)
         });
         fixture.argus.wait_until(LIMIT, "the suite runs", || {
-            let begun = ["exec", "halting-web", "test", "-e", "/tmp/begun"];
-            fixture.engine.docker(&begun).status.success().then_some(())
+            let started = ["exec", "halting-web", "test", "-e", "/tmp/started"];
+            fixture.engine.docker(&started).status.success().then_some(())
         });
         let status = fixture.argus.stop();
         assert!(status.success(), "{status:?}");
