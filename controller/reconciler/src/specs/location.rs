@@ -79,7 +79,7 @@ impl SpecLocation {
     /// Reads the branch of the worktree.
     pub fn read_head(&mut self) {
         if let Some(tree) = &mut self.host.worktree {
-            tree.head = read_small(&Path::new(&tree.git_dir).join("HEAD"));
+            tree.head = read_small(&real(Path::new(&tree.git_dir)).join("HEAD"));
         }
     }
 
@@ -157,7 +157,7 @@ pub fn worktrees_of(directory: &Path) -> Vec<PathBuf> {
     let Some((top, tree)) = find_worktree(directory).and_then(|top| Some((top, read_worktree(top)?))) else {
         return Vec::new();
     };
-    let repository = Path::new(tree.repository());
+    let repository = real(Path::new(tree.repository()));
     let main = repository.parent().filter(|_| repository.ends_with(".git"));
     let entries = fs::read_dir(repository.join("worktrees"));
     let linked = entries

@@ -138,6 +138,10 @@ fn worktrees_of_a_repository_find_each_other() {
     let expected = |names: [&str; 3]| names.map(|name| root.join(name));
     assert_eq!(worktrees_of(&root.join("shop")), expected(["shop", "a", "b"]));
     assert_eq!(worktrees_of(&root.join("a/env")), expected(["a", "shop", "b"]));
+    // Git can record the path of the repository with links.
+    symlink(root.join("shop"), root.join("link")).unwrap();
+    fs::write(root.join("a/.git"), "gitdir: ../link/.git/worktrees/a\n").unwrap();
+    assert_eq!(worktrees_of(&root.join("a")), expected(["a", "shop", "b"]));
     assert!(worktrees_of(&root.join("plain")).is_empty());
 }
 
