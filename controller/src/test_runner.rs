@@ -30,7 +30,7 @@ use workers::Workers;
 
 pub(crate) use runner::{AttemptSettings, Confirm};
 pub(crate) use suite_output::{OutputSettings, Progress};
-pub(crate) use workers::WorkerOptions;
+pub(crate) use workers::{WorkerOptions, parse_workers};
 
 /// Reason of suites and cases that a signal prevented.
 const INTERRUPTED: &str = "the run was interrupted";

@@ -34,7 +34,9 @@ use crate::status;
 use crate::telemetry;
 use crate::test_runner::report::{Outcome, Report, ReportFolder};
 use crate::test_runner::selection::Selection;
-use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
+use crate::test_runner::{
+    AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, parse_workers, run_suites,
+};
 use console::Console;
 
 const VALIDATE: Section = Section {
@@ -74,8 +76,9 @@ pub(crate) struct Ci {
     /// Repetition of cases that failed during a disruption
     #[arg(long, value_enum, value_name = "MODE", default_value = "on")]
     confirm: Confirm,
-    #[command(flatten)]
-    workers: WorkerOptions,
+    /// Forks of the environment that share the suites [default: none]
+    #[arg(long, value_name = "N", value_parser = parse_workers)]
+    workers: Option<usize>,
     /// Exit with 0 even if suites or cases are skipped
     #[arg(long)]
     allow_skipped: bool,
@@ -197,7 +200,11 @@ impl Ci {
             ttl: self.ttl,
             holder: Some("argus ci".to_owned()),
             confirm: self.confirm,
-            workers: self.workers.clone(),
+            workers: WorkerOptions {
+                workers: self.workers,
+                // No controller would remove a held fork after the run.
+                on_failure: None,
+            },
         };
         let output = OutputSettings {
             progress: Progress::detect(),

@@ -60,7 +60,8 @@ impl FromStr for OnFailure {
     }
 }
 
-fn parse_workers(text: &str) -> Result<usize, String> {
+/// Parses a number of workers.
+pub(crate) fn parse_workers(text: &str) -> Result<usize, String> {
     let number = text
         .parse()
         .ok()
