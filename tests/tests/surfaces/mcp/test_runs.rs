@@ -14,7 +14,7 @@ cases:
 
 const SLOW: &str = "name: Slow
 cases:
-  - { name: begin, exec: { command: 'touch /tmp/begun' } }
+  - { name: begin, exec: { command: 'touch /tmp/started' } }
   - { name: slow, delay: 600s, request: { path: / } }
 teardown:
   - { name: end, exec: { command: 'touch /tmp/torn-down' } }
