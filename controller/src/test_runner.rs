@@ -3,6 +3,7 @@
 mod child;
 mod job;
 mod jobs;
+mod panics;
 pub(crate) mod report;
 mod retry;
 mod runner;

@@ -161,6 +161,9 @@ pub(crate) struct FailedCase {
     pub(crate) line: Option<usize>,
     #[serde(flatten)]
     pub(crate) attribution: CaseAttribution,
+    /// Line of the log in which a service reported a panic during the case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) panic: Option<String>,
 }
 
 fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -192,6 +195,7 @@ impl Attempt {
                     case: case.name.clone(),
                     line: Some(case.line),
                     attribution: find(case.started, case.duration),
+                    panic: None,
                 })
                 .collect(),
             None if self.has_passed() => Vec::new(),
@@ -199,6 +203,7 @@ impl Attempt {
                 case: name.to_owned(),
                 line: None,
                 attribution: find(self.started, self.duration),
+                panic: None,
             }],
         };
         Self { during, ..self }

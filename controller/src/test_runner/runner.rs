@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::child;
 use super::job::{Job, LocalCommand, Work};
+use super::panics::add_panics;
 use super::report::{Attempt, Outcome, Report};
 use super::retry::{Next, next_attempt};
 use super::suite_output::{OutputSettings, Progress, SuiteOutput};
@@ -181,7 +182,13 @@ impl Runner<'_> {
             self.observe_disruption(before).await;
         }
         let during = self.end_test(&job.name).await;
-        Ok(ran?.complete(&job.name, during, &self.read_secrets().await))
+        let attempt = ran?.complete(&job.name, during, &self.read_secrets().await);
+        let env = self.environment.as_str();
+        let attributions = add_panics(self.client, env, attempt.attributions).await;
+        Ok(Attempt {
+            attributions,
+            ..attempt
+        })
     }
 
     /// Waits until the status shows a disruption of the failed attempt, and then until its end.

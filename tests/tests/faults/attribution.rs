@@ -156,7 +156,12 @@ fn describe(suite: &Value) -> String {
             .collect();
         evidence.dedup();
         let evidence = evidence.join(", ");
-        format!("{again}{} ({evidence})", text(&found["attribution"]))
+        let panic = found["panic"].as_str().map(|line| format!(": {line}"));
+        format!(
+            "{again}{} ({evidence}{})",
+            text(&found["attribution"]),
+            panic.unwrap_or_default()
+        )
     });
     let attempts: Vec<String> = attempts.collect();
     let mut result = suite["result"].as_str().unwrap_or_default();
@@ -222,9 +227,9 @@ fn every_failed_case_gets_its_origin() {
         others,
         [
             "assertion failed: test ()",
-            "crash-once flaky: service (api exit); again passed",
+            "crash-once flaky: service (api exit: panicked at orders.rs:7); again passed",
             "disk flaky: resource (web diskFull); again passed",
-            "crash-always failed: service (web exit); again service (web exit)",
+            "crash-always failed: service (web exit: panicked at orders.rs:7); again service (web exit: panicked at orders.rs:7)",
             "memory flaky: resource (db outOfMemory); again passed",
             "stopped passed: infrastructure (db stop); again passed",
             "killed unconfirmed: infrastructure (web stop); again infrastructure (web stop)",

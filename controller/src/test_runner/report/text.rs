@@ -41,6 +41,9 @@ pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
                     failed.case,
                     describe_origin(&failed.attribution)
                 );
+                if let Some(panic) = &failed.panic {
+                    let _ = writeln!(text, "    {}", panic.replace(char::is_control, " "));
+                }
             }
         }
         if let Some(during) = &attempt.during {
