@@ -7,6 +7,7 @@
 )]
 
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine};
 use argus_tests::{Controller, RunOptions, wait};
@@ -233,6 +234,10 @@ fn service_failure_during_a_suite_is_in_its_report() {
 fn attempt_is_repeated_after_a_kill_by_another_client() {
     let argus = started("excused", 18930, "    []");
     argus.wait_ready("excused", LIMIT);
+    // A stop shortly after the start of the engine counts as caused by the engine.
+    wait::all_the_while(Duration::from_secs(3), "it stays Ready", || {
+        argus.status("excused")["phase"] == "Ready"
+    });
     let file = |name: &str| argus.state.join(name);
     let (mark, go, again) = (file("mark"), file("go"), file("again"));
     let command = format!(
