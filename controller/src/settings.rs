@@ -224,6 +224,10 @@ impl Settings {
             .map(parse_namespace_from)
             .transpose();
         let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
+        if file.allow_test_commands && options.config.is_none() {
+            let message = "`allow-test-commands` in `argus.toml` needs `--config`, because the current folder can be a foreign repository";
+            return Err(Failure::usage(message));
+        }
         let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
         let docker_host = docker_host.or(file.docker_host);
         let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());

@@ -61,6 +61,8 @@ struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
     /// Snapshot that all files show; `None` before the first complete write, and after a failed one.
     shown: Option<Arc<Snapshot>>,
+    /// File in the project of each environment that names one.
+    project_files: BTreeMap<EnvName, PathBuf>,
     /// Failures of files in projects, each logged once.
     failed: BTreeMap<PathBuf, String>,
 }
@@ -160,10 +162,11 @@ impl StatusFiles {
         for env in view.environments(snapshot) {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
+            let lacks_file = self.project_files.get(&env).is_some_and(|path| !path.exists());
             let is_shown = shown
                 .as_ref()
                 .is_some_and(|shown| snapshot.is_same_for(&env, shown));
-            if is_shown && view.keep_environment(&env) {
+            if is_shown && !lacks_file && view.keep_environment(&env) {
                 current.extend([json, ports, dir.debug(env.as_str())]);
                 continue;
             }
@@ -229,7 +232,9 @@ impl StatusFiles {
         if earlier.as_deref() != path && (path.is_some() || snapshot.is_complete()) {
             self.remove_project_file(json);
         }
+        self.project_files.remove(env);
         if let Some(path) = path {
+            self.project_files.insert(env.clone(), path.to_path_buf());
             let written = env_file::write(path, &format_env_file(env, addresses));
             self.log_failure(path, "cannot write the addresses", written);
         }

@@ -36,6 +36,12 @@ impl Down {
         let context = call::create_context(options, &SpecOptions::default())?;
         let client = &context.client;
         let names = if self.all {
+            let settings = client.settings();
+            if settings.state != settings.own_state {
+                let message = "`--all` would also remove the environments of other worktrees, which this controller serves";
+                return Err(Failure::usage(message)
+                    .with_hint("name the environments, or the state directory with `--state`"));
+            }
             status::list_names(client.state())?
         } else {
             self.environments

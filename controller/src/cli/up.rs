@@ -107,7 +107,7 @@ impl Up {
             let keep = self.keep || self.detach;
             let mut findings = Findings::default();
             let work = Session::run(&settings, &spec, keep, &stop, async |session: &Session| {
-                self.work(session, &mut view, &stop, &mut findings).await
+                Box::pin(self.work(session, &mut view, &stop, &mut findings)).await
             });
             let ended = tokio::select! {
                 ended = work => ended,

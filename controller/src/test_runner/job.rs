@@ -169,6 +169,7 @@ pub(super) mod tests {
                     spec: spec.spec.unwrap(),
                     file: PathBuf::from("e2e.yaml"),
                     secrets: Secrets::default(),
+                    is_confined: false,
                 }),
             })),
             ..command(name)

@@ -66,6 +66,7 @@ pub(super) async fn read_jobs(
             spec: read_spec(&file)?,
             file,
             secrets: sources::read_secrets(&there, Some(&status.environment)),
+            is_confined: selection.commands_refused,
         };
         read_suites(&status, &selection, &Arc::new(owner), &output)
     })
@@ -187,6 +188,12 @@ fn max_parallel(tests: &Tests) -> usize {
     usize::try_from(concurrency.unwrap_or(CONCURRENCY)).map_or(1, |most| most.max(1))
 }
 
+/// True if a file is in a folder, after links are resolved.
+fn is_below(file: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize();
+    matches!((real(file), real(folder)), (Ok(file), Ok(folder)) if file.starts_with(&folder))
+}
+
 /// Reads the file of a YAML suite, and notes its errors.
 fn read_suite(
     suite: &Suite,
@@ -197,7 +204,13 @@ fn read_suite(
 ) -> Entry {
     let folder = owner.file.parent().unwrap_or(Path::new("."));
     let rejected = |reason: String| Box::new(Outcome::rejected(suite_id(suite), reason));
-    let bytes = match read_bounded(&find_suite_file(folder, path), MAX_FILE_BYTES) {
+    let place = find_suite_file(folder, path);
+    if owner.is_confined && !is_below(&place, folder) {
+        return Err(rejected(format!(
+            "`{path}` is outside the folder of the spec file"
+        )));
+    }
+    let bytes = match read_bounded(&place, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
             return Err(rejected(format!(

@@ -16,6 +16,7 @@ use argus_crds::E2eSpec;
 use argus_crds::status::EnvironmentStatus;
 use argus_docker::Docker;
 use argus_reconciler::clock;
+use argus_reconciler::specs::env_vars;
 use argus_suite::{
     Action, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry, Run,
     SuiteFile, Work, actual_port,
@@ -63,6 +64,9 @@ pub(super) struct SuiteOwner {
     pub(super) file: PathBuf,
     /// Secrets that no output contains.
     pub(super) secrets: Secrets,
+    /// True if the suites run for a client of the controller. They reach only what their environment may reach: allowed variables,
+    /// own containers, and files in the folder of the spec file.
+    pub(super) is_confined: bool,
 }
 
 /// Everything that the attempts of a suite need.
@@ -84,6 +88,7 @@ impl SuiteEnvironment<'_> {
                 .await
                 .map_err(|failure| failure.message().to_owned()),
             context,
+            is_confined: suite.owner.is_confined,
         };
         let mut run = Run::new(
             suite.suite.clone(),
@@ -132,7 +137,12 @@ impl SuiteEnvironment<'_> {
         // Without a readable `.env`, its variables stay unresolved.
         let mut env = crate::blocking_io::read(read).await.unwrap_or_default();
         // The process overrides the `.env`, as for a spec file.
-        env.extend(crate::spec_files::read_process_env());
+        let process = crate::spec_files::read_process_env();
+        if suite.owner.is_confined {
+            env = env_vars::passed(env, &process, &self.client.settings().env_allow);
+        } else {
+            env.extend(process);
+        }
         let secrets = suite.secrets(&env);
         // The variables of Argus are no secrets.
         env.extend(crate::status::list_variables(&self.status));
@@ -199,6 +209,7 @@ struct Driver<'a> {
     environment: &'a SuiteEnvironment<'a>,
     docker: Result<Docker, String>,
     context: Context,
+    is_confined: bool,
 }
 
 impl Driver<'_> {
@@ -258,8 +269,8 @@ impl Driver<'_> {
                     .find_environment(&self.context.environment);
                 // Without a readable status, the last one applies.
                 let status = status.await.ok();
-                self.context
-                    .container_id(name, status.as_ref().unwrap_or(&self.environment.status))
+                let status = status.as_ref().unwrap_or(&self.environment.status);
+                self.context.container_id(name, status, self.is_confined)
             };
             outputs.push(match command::run(docker, find, name, command).await {
                 Err(reason) if check.is_exec() => CommandOutput::failed(reason),

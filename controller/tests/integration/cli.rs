@@ -172,6 +172,10 @@ fn unknown_keys_warn_and_strict_rejects_them() {
     );
     std::fs::write(home.path("argus.toml"), "strict = true\n").unwrap();
     assert_eq!(code(&home.run(&["validate"])), 3);
+    std::fs::write(home.path("argus.toml"), "allow-test-commands = true\n").unwrap();
+    let foreign = home.run(&["validate"]);
+    assert_eq!(code(&foreign), 2);
+    assert!(err(&foreign).contains("needs `--config`"), "{}", err(&foreign));
     std::fs::write(home.path("argus.toml"), "strikt = true\n").unwrap();
     let typo = home.run(&["validate"]);
     assert_eq!(code(&typo), 2);

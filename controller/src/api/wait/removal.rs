@@ -12,14 +12,19 @@ use crate::api::{Context, Operation as _};
 use crate::exit::Failure;
 use crate::status;
 
-/// Removes environments, and waits until they are gone.
+/// Removes environments, and waits until they are gone. A failure does not keep the others.
 pub(crate) async fn remove_environments(
     context: &Context,
     names: &[String],
     timeout: Duration,
 ) -> Result<(), Failure> {
+    let mut failed = None;
     for environment in names.iter().cloned() {
-        Down { environment }.run(context).await?;
+        let removed = Down { environment }.run(context).await;
+        failed = failed.or(removed.err());
+    }
+    if let Some(failure) = failed {
+        return Err(failure);
     }
     let client = &context.client;
     let known = status::read_controller(client.state())?.unwrap_or_default();

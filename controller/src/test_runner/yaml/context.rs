@@ -83,10 +83,16 @@ impl Context {
         }
     }
 
-    /// Id of the container with a name of the file. Other names are those of the engine. `None` without a container.
-    pub(super) fn container_id(&self, name: &str, status: &EnvironmentStatus) -> Option<ContainerId> {
+    /// Id of the container with a name of the file. Other names are those of the engine, unless the suite is confined to its
+    /// environment. `None` without a container.
+    pub(super) fn container_id(
+        &self,
+        name: &str,
+        status: &EnvironmentStatus,
+        is_confined: bool,
+    ) -> Option<ContainerId> {
         let Some(service) = self.services.get(name) else {
-            return ContainerId::new(name).ok();
+            return ContainerId::new(name).ok().filter(|_| !is_confined);
         };
         let row = status.services.iter().find(|row| row.name == *service)?;
         ContainerId::new(row.container_id.clone()?).ok()
@@ -232,11 +238,13 @@ services:
             resolve(&web, "{{services.web.url}} {{ports.web.9000}}"),
             "http://web:9000 9000"
         );
-        let id = |name: &str| web.container_id(name, &status()).map(|id| id.to_string());
+        let id = |name: &str| web.container_id(name, &status(), false).map(|id| id.to_string());
         assert_eq!(id("shop-web").as_deref(), Some("a1"));
         assert_eq!(id("web-db").as_deref(), Some("b2"));
         assert_eq!(id("mail").as_deref(), Some("c3"));
         assert_eq!(id("elsewhere").as_deref(), Some("elsewhere"));
+        let confined = |name: &str| web.container_id(name, &status(), true).is_some();
+        assert!(confined("shop-web") && !confined("elsewhere"));
         let moved = argus_suite::actual_port("localhost", 8080, &web.ports);
         assert_eq!(moved, Some(20001));
 

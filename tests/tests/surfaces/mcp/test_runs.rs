@@ -12,6 +12,13 @@ cases:
   - { name: teapot, request: { method: GET, path: / }, expect: { status: 418 } }
 ";
 
+const CURIOUS: &str = "name: Curious
+cases:
+  - { name: own, exec: { container: web, command: 'true' } }
+  - { name: stranger, exec: { container: stranger, command: 'touch /tmp/reached' } }
+  - { name: variable, exec: { container: web, command: 'test \"{{env.HOME}}\" = /root' } }
+";
+
 const SLOW: &str = "name: Slow
 cases:
   - { name: begin, exec: { command: 'touch /tmp/started' } }
@@ -128,6 +135,41 @@ fn agent_runs_suites_and_reads_failed_cases() {
         &json!({ "environment": "agents" }),
     );
     assert_eq!(data(&kept)["suites"][0]["result"], "passed", "{kept:#}");
+}
+
+#[test]
+fn suites_of_agents_reach_only_their_environment() {
+    let fixture = fixture("curious", 18_646, &[]);
+    let engine = fixture.engine;
+    let outside = fixture.argus.specs.with_file_name("outside.yaml");
+    std::fs::write(outside, CHECKS).expect("a file next to the folder");
+    fixture.argus.write_spec("curious.yaml", CURIOUS);
+    let suites = "    - { name: Curious, id: curious, file: curious.yaml }\n    - { name: Outside, id: outside, file: ../outside.yaml }\n";
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &(spec("curious", 18_646) + suites));
+    engine.docker_ok(&["run", "-d", "--name", "stranger", IMAGE]);
+    let (status, report) = post(&fixture, "curious", &json!({ "suites": ["curious", "outside"] }));
+    engine.docker_ok(&["exec", "stranger", "test", "!", "-e", "/tmp/reached"]);
+    engine.docker_ok(&["rm", "-f", "stranger"]);
+    assert_eq!(status, 200, "{report:#}");
+    let suites = report["suites"].as_array().expect("a list");
+    let suite = |name: &str| {
+        let mut suites = suites.iter();
+        suites.find(|suite| suite["name"] == name).expect("the suite")
+    };
+    let cases = suite("curious")["attempts"][0]["cases"].as_array();
+    let passed = cases
+        .expect("cases")
+        .iter()
+        .filter(|case| case["result"] == "passed");
+    let passed: Vec<_> = passed.map(|case| text(&case["name"])).collect();
+    assert_eq!(passed, ["own"], "{report:#}");
+    let outside = text(&suite("outside")["reason"]);
+    assert!(
+        outside.contains("outside the folder of the spec file"),
+        "{report:#}"
+    );
 }
 
 #[test]
