@@ -14,8 +14,9 @@ const LOGIN: [&str; 5] = [
     "pull access denied",
     "requested access to the resource is denied",
 ];
-/// Phrases of registries and of the network for a cause that can end without a change.
-const OUTSIDE: [&str; 20] = [
+/// Phrases of registries, of the network, and of an engine whose image of an earlier step was removed by a prune. Such a cause can end
+/// without a change.
+const OUTSIDE: [&str; 22] = [
     "toomanyrequests",
     "too many requests",
     "rate limit",
@@ -36,6 +37,8 @@ const OUTSIDE: [&str; 20] = [
     "server misbehaving",
     "is unreachable",
     "unexpected eof",
+    "no such image: sha256:",
+    "layer does not exist",
 ];
 
 /// Classifies the message of a builder. The caller adds the log.
@@ -113,6 +116,7 @@ mod tests {
                 "received unexpected HTTP status: 503 Service Unavailable",
                 "outside",
             ),
+            ("No such image: sha256:0a1b2c3d", "outside"),
             (
                 "ADD failed: Get \"http://h/a.tar\": dial tcp 10.1.2.3:80: i/o timeout",
                 "outside",

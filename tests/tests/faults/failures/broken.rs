@@ -160,7 +160,8 @@ impl Broken {
         let answer = agent::why(argus, self.name)["structuredContent"].clone();
         let steps = answer["nextSteps"].as_array().cloned().unwrap_or_default();
         let mut remedies = steps.iter().filter(|step| step["why"] != "evidence of this run");
-        let first = remedies.next().map(|step| text(&step["why"])).unwrap_or_default();
+        let work = |step: &Value| text(step.get("first").unwrap_or(&step["why"]));
+        let first = remedies.next().map(work).unwrap_or_default();
         check(first.contains(&expected), format!("{answer:#}"))?;
         let call = |step: &Value| format!("{} {}", step["tool"], step["arguments"]);
         let calls: BTreeSet<String> = steps.iter().map(call).collect();

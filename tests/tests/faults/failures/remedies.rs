@@ -157,7 +157,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-taken",
             "PORT_CONFLICT",
             published("cure-taken", 18352),
-            &[VALIDATE, RETRY, RETRY],
+            &[VALIDATE, RETRY],
         )
         .with(STRICT),
         Case::of(

@@ -16,7 +16,7 @@ const ANSWER: Duration = Duration::from_secs(LIMIT + 60);
 const MOST_CALLS: usize = 3;
 /// Answers that do not include the edit before them, after which a repair counts as endless. The controller waits at most 5 s
 /// for a busy folder.
-const MOST_STALE: usize = 20;
+const MOST_STALE: usize = 50;
 /// Maximum size of one answer of `argus_why`, in tokens.
 const MOST_TOKENS: usize = 1_200;
 
