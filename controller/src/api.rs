@@ -1,11 +1,11 @@
 //! Operations of Argus: arguments, output, errors and effect, each defined once.
 //!
 //! An [`Operation`] is a type whose fields are the arguments. Its file also has the output and the [`Route`]s; a [`Tool`] adds the summary
-//! for a model. [`operation_list::all`] lists the operations. From this list, `http` builds its routes and the `OpenAPI` document, and `mcp`
+//! for a model. [`operations`](crate::operations) lists them. From this list, `http` builds its routes and the `OpenAPI` document, and `mcp`
 //! builds its tools. A command in `cli` has its own arguments, runs the operation, and prints its output as JSON or as text.
 //!
 //! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it), and
-//! name it here and in [`operation_list::all`]. Tests then ask for its rows in `docs/http.md` and `docs/mcp.md`. For a command, write a file
+//! name it here and in [`operations`](crate::operations). Tests then ask for its rows in `docs/http.md` and `docs/mcp.md`. For a command, write a file
 //! in `cli` and name it in `cli.rs`.
 
 pub(crate) mod apply;
@@ -25,17 +25,15 @@ pub(crate) mod logs;
 pub(crate) mod mock_requests;
 pub(crate) mod network;
 mod operation;
-pub(crate) mod operation_list;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
 pub(crate) mod restart;
 pub(crate) mod retry;
-pub(crate) mod run_tests;
-mod status;
+pub(crate) mod status;
 mod summary;
-mod sync;
+pub(crate) mod sync;
 pub(crate) mod target;
 pub(crate) mod test;
 pub(crate) mod test_results;
@@ -46,5 +44,4 @@ pub(crate) mod why;
 pub(crate) use context::Context;
 pub(crate) use environment_summary::output_tail;
 pub(crate) use operation::{Effect, Method, Operation, Route, Tool};
-pub(crate) use operation_list::{CallError, OperationEntry, ToolEntry};
-pub(crate) use summary::{NextStep, Summary, ToolOutput};
+pub(crate) use summary::{NextStep, Summary, ToolOutput, clip};

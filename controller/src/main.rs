@@ -47,6 +47,7 @@ mod live;
 mod mcp;
 mod metrics;
 mod mock;
+mod operations;
 mod output;
 mod own_image;
 mod run_summary;

@@ -3,6 +3,7 @@
 mod child;
 mod job;
 mod jobs;
+pub(crate) mod operation;
 mod panics;
 pub(crate) mod report;
 mod retry;

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
-use crate::api::operation_list;
+use crate::operations;
 
 /// Access rules of a listener.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ pub(super) fn needs_token(path: &str) -> bool {
         parts.as_slice(),
         ["api", "v1", "environments", _, "mocks", _, "requests"]
     );
-    is_mock || operation_list::is_private_operation(path)
+    is_mock || operations::is_private_operation(path)
 }
 
 /// True for the listen address itself, and for `localhost` on a loopback address.

@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen::serve_connection;
 use super::{Guard, MCP, routes};
-use crate::api::{Method, operation_list};
+use crate::api::Method;
 use crate::client::ControllerClient;
 use crate::client::remote::COMMANDS;
+use crate::operations;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Number of seeds of a run without a time.
@@ -65,7 +66,7 @@ fn valid_messages() -> Vec<Message> {
     ]
     .map(|path| (format!("GET {path}"), Vec::new()))
     .into();
-    for entry in operation_list::all() {
+    for entry in operations::all() {
         for route in entry.routes {
             let path = route.path.replace(['{', '}'], "");
             match route.method {
@@ -102,10 +103,7 @@ fn mcp_messages() -> Vec<Vec<u8>> {
         ("resources/templates/list", json!({})),
         ("resources/read", json!({ "uri": "argus://evidence/shop/api/1" })),
     ];
-    for tool in operation_list::all()
-        .iter()
-        .filter_map(|entry| entry.tool.as_ref())
-    {
+    for tool in operations::all().iter().filter_map(|entry| entry.tool.as_ref()) {
         let arguments = json!({ "environment": "shop", "service": "api", "tail": 3, "maxTextBytes": 100 });
         all.push(("tools/call", json!({ "name": tool.name, "arguments": arguments })));
     }

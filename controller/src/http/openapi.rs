@@ -8,7 +8,8 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::guard::needs_token;
-use crate::api::{Method, OperationEntry, Route, arguments, operation_list};
+use crate::api::{Method, Route, arguments};
+use crate::operations::{self, OperationEntry};
 
 /// A path that is not an operation of [`crate::api`].
 pub(super) struct OtherPath {
@@ -91,7 +92,7 @@ fn to_json() -> Value {
 
 /// Returns all routes of operations.
 pub(super) fn routes() -> impl Iterator<Item = (&'static OperationEntry, &'static Route)> {
-    let entries = operation_list::all().iter();
+    let entries = operations::all().iter();
     entries.flat_map(|entry| entry.routes.iter().map(move |route| (entry, route)))
 }
 

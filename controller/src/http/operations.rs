@@ -12,12 +12,13 @@ use super::commands;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
-use crate::api::{CallError, Context, Method, OperationEntry, Route, arguments, operation_list};
+use crate::api::{Context, Method, Route, arguments};
 use crate::exit::Failure;
+use crate::operations::{self, CallError, OperationEntry};
 
 /// Adds the routes of all operations.
 pub(super) fn add(router: Router<AppState>) -> Router<AppState> {
-    let all = operation_list::all()
+    let all = operations::all()
         .iter()
         .flat_map(|entry| (0..entry.routes.len()).map(move |index| (entry, index)));
     all.fold(router, |router, (entry, index)| {

@@ -24,10 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::listen::serve_connection;
 use super::{Guard, load_token, routes};
-use crate::api::{Method, operation_list};
+use crate::api::Method;
 use crate::client::ControllerClient;
 use crate::controller_start::reconciler_options;
 use crate::engine::find_endpoint;
+use crate::operations;
 use crate::settings::{Options as Flags, Settings, SpecOptions};
 use crate::view::{About, StatusBuilder};
 
@@ -156,7 +157,7 @@ impl Fixture {
             CancellationToken::new(),
         );
         let mut responses = Vec::new();
-        for entry in operation_list::all() {
+        for entry in operations::all() {
             for route in entry.routes.iter().filter(|route| route.method == Method::Get) {
                 let path = route
                     .path

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
-use crate::api::{CallError, Context, Effect, NextStep, OperationEntry, ToolEntry, operation_list};
+use crate::api::{Context, Effect, NextStep};
 use crate::call_trace;
 use crate::client::ControllerClient;
 use crate::foreign_text;
+use crate::operations::{self, CallError, OperationEntry, ToolEntry};
 
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
@@ -37,7 +38,7 @@ pub(super) struct ServerTool {
 
 /// Returns all tools, the most important first.
 pub(super) fn list_tools() -> Vec<ServerTool> {
-    let tools = operation_list::all().iter();
+    let tools = operations::all().iter();
     tools
         .filter_map(|entry| Some(create_tool(entry, entry.tool.as_ref()?)))
         .collect()

@@ -7,16 +7,14 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::arguments::{self, Object};
-use super::context::Context;
-use super::operation::{Effect, Operation, Route, Tool};
-use super::summary::{Summary, ToolOutput};
-use super::{
-    apply, breaker, commands, diff, doctor, environments, events, evidence, explain, incidents, logs,
-    mock_requests, network, orphans, plan, preflight, prune, restart, retry, run_tests, status, sync, test,
-    test_results, validate, wait, why,
+use crate::api::arguments::{self, Object};
+use crate::api::{
+    Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
+    environments, events, evidence, explain, incidents, logs, mock_requests, network, orphans, plan,
+    preflight, prune, restart, retry, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
+use crate::test_runner::operation::RunTests;
 
 /// An operation of the list.
 pub(crate) struct OperationEntry {
@@ -93,7 +91,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<restart::Restart>(),
             entry_with_tool::<breaker::ResetBreaker>(),
             entry_with_tool::<orphans::Orphans>(),
-            entry_with_tool::<run_tests::RunTests>(),
+            entry_with_tool::<RunTests>(),
             entry_with_tool::<test::Test>(),
             entry_with_tool::<test_results::TestResults>(),
             entry_with_tool::<commands::Hold>(),

@@ -13,16 +13,15 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::summary::clip;
-use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use super::report::{FailedPlace, Report, SuiteResult, describe_origin};
+use super::selection::Selection;
+use super::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
+use crate::api::{Context, Effect, NextStep, Operation, Route, Summary, Tool, clip};
 use crate::correlation;
 use crate::exit::Failure;
 use crate::foreign_text;
 use crate::output;
 use crate::status;
-use crate::test_runner::report::{FailedPlace, Report, SuiteResult, describe_origin};
-use crate::test_runner::selection::Selection;
-use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 
 /// Maximum number of concurrent runs; further ones wait. Each has a thread.
 const MAX_RUNS: usize = 8;
