@@ -198,3 +198,58 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.enter(None)?.info().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_backend::FakeBackend;
+
+    fn lease() -> LeaseSpec {
+        LeaseSpec {
+            controller: "c".to_owned(),
+            run: "r".to_owned(),
+            state_dir: String::new(),
+            host: String::new(),
+            pid: 1,
+            pid_namespace: String::new(),
+            ttl: Duration::from_secs(90),
+            since: None,
+            claims: BTreeMap::new(),
+        }
+    }
+
+    /// Results of all queries: true for one that the guard refused.
+    async fn refusals(guard: &BreakerGuard<FakeBackend>) -> Vec<bool> {
+        fn is_refused<T>(result: &Result<T, ActionError>) -> bool {
+            matches!(result, Err(ActionError::CircuitOpen))
+        }
+        let id = ContainerId::new("c").unwrap();
+        let source = LinkSource::Container(id.clone());
+        let logs: Vec<_> = guard.logs(&id, LogQuery::default()).collect().await;
+        let facts = guard.host_facts().await;
+        vec![
+            is_refused(&guard.exec(&id, &[]).await),
+            is_refused(&guard.is_run_intact(&id, None).await),
+            is_refused(&guard.check_links(&source, &[]).await),
+            is_refused(&guard.info().await),
+            logs.iter().any(is_refused),
+            facts == HostFacts::unknown(&ActionError::CircuitOpen.to_string()),
+        ]
+    }
+
+    #[tokio::test]
+    async fn open_breaker_refuses_queries_but_no_lease_calls() {
+        for blocked in [true, false] {
+            let openings = BreakerOpenings {
+                blocked,
+                ..BreakerOpenings::default()
+            };
+            let (_sender, receiver) = watch::channel(openings);
+            let guard = BreakerGuard::new(FakeBackend::empty(), receiver);
+            assert_eq!(refusals(&guard).await, [blocked; 6]);
+            assert!(guard.leases().await.is_ok());
+            assert!(guard.renew_lease(&lease()).await.is_ok());
+            assert!(guard.release_lease("r").await.is_ok());
+        }
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use argus_crds::error::Category;
+use argus_crds::error::{Category, Reason};
 use argus_crds::{ActionId, Code, SpecEdit, StructuredError};
 use serde_json::json;
 
@@ -175,6 +175,17 @@ fn remedies_name_environment_and_service() {
         .find(|remedy| remedy.action == ActionId::InspectLogs)
         .unwrap();
     assert_eq!(logs.command.as_deref(), Some("argus logs 'my shop' api"));
+}
+
+#[test]
+fn reason_suggests_its_actions() {
+    let actions = |reason| StructuredError::missing(reason, "x").suggested_actions;
+    assert_eq!(actions(Reason::NotReady), [ActionId::Wait]);
+    assert_eq!(
+        actions(Reason::MissingPrerequisite),
+        [ActionId::InstallPrerequisite, ActionId::RunPreflight]
+    );
+    assert_eq!(actions(Reason::NotFound), []);
 }
 
 #[test]
