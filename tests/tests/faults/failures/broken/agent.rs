@@ -16,7 +16,7 @@ const ANSWER: Duration = Duration::from_secs(LIMIT + 60);
 const MOST_CALLS: usize = 3;
 /// Answers that do not include the edit before them, after which a repair counts as endless. The controller waits at most 5 s
 /// for a busy folder.
-const MOST_STALE: usize = 50;
+const MOST_STALE: usize = 20;
 /// Maximum size of one answer of `argus_why`, in tokens.
 const MOST_TOKENS: usize = 1_200;
 
@@ -66,7 +66,6 @@ impl Answer {
             match edited(argus, &remedy) {
                 Some((file, text)) if file == one.spec_file() => one.write(argus, &text),
                 Some((file, text)) => argus.write_spec(&file, &text),
-                None if remedy["suggest"].is_string() => (calls, stale) = (calls - 1, stale + 1),
                 None => {}
             }
             let answer = call(argus, "argus_wait", &arguments);
@@ -78,6 +77,10 @@ impl Answer {
             let error = &answer["structuredContent"];
             assert_never_first(error);
             remedy = error["remedies"][0].clone();
+            // The same edit again: the answer does not include it yet. This can also be the last call.
+            if remedy["suggest"].is_string() && edited(argus, &remedy).is_none() {
+                (calls, stale) = (calls - 1, stale + 1);
+            }
         }
         let status = argus.status(one.name);
         panic!("{} is not Ready after {calls} calls: {status:#}", one.name);
