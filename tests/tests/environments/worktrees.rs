@@ -238,6 +238,13 @@ fn controller_of_one_worktree_serves_another() {
         other.status.code() == Some(2) && shown.contains("namespace source"),
         "{shown}"
     );
+    // The first worktree keeps its environment.
+    let all = argus(engine, &trees[1], &["down", "--all"]).output().unwrap();
+    let shown = text_of(&all);
+    assert!(
+        all.status.code() == Some(2) && shown.contains("other worktrees") && running(engine, "wtserve-web"),
+        "{shown}"
+    );
     let down = argus(engine, &trees[1], &["down", "wtserve"]).output().unwrap();
     assert!(down.status.success(), "{}", text_of(&down));
 }
