@@ -183,9 +183,15 @@ impl Backend for FakeBackend {
     }
 }
 
-/// Event with the only container of an environment: its service `api`, running since this time.
-pub(crate) fn run_of(env: &str, started_at: i64) -> WatchEvent {
-    let labels = [(MANAGED, "true"), (ENVIRONMENT, env), (SERVICE, "api")];
+/// Container of a service in this state, on the network of its environment. Its last run started at this time.
+pub(crate) fn container(
+    env: &str,
+    id: &str,
+    service: &str,
+    state: ContainerState,
+    started_at: i64,
+) -> Container {
+    let labels = [(MANAGED, "true"), (ENVIRONMENT, env), (SERVICE, service)];
     let attachment = Attachment {
         network: None,
         aliases: Vec::new(),
@@ -201,18 +207,24 @@ pub(crate) fn run_of(env: &str, started_at: i64) -> WatchEvent {
         health: None,
         config: Config::default(),
     };
-    WatchEvent::Apply(Object::Container(Arc::new(Container {
-        id: ContainerId::new(env).unwrap(),
-        name: format!("{env}-api"),
+    Container {
+        id: ContainerId::new(id).unwrap(),
+        name: format!("{env}-{service}"),
         labels: labels
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),
         image: "nginx:1".to_owned(),
-        state: ContainerState::Running,
+        state,
         created_at: Timestamp(1),
         networks: [(format!("argusai-{env}-network"), attachment)].into(),
         inspect: Some(info),
         stopped_by_other: None,
         oom_at: None,
-    })))
+    }
+}
+
+/// Event with the only container of an environment: its service `api`, running since this time.
+pub(crate) fn run_of(env: &str, started_at: i64) -> WatchEvent {
+    let run = container(env, env, "api", ContainerState::Running, started_at);
+    WatchEvent::Apply(Object::Container(Arc::new(run)))
 }

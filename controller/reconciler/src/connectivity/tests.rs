@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use argus_core::connectivity::{CheckResults, ConnectivityCheck, LinkError, TargetResult};
-use argus_core::ident::{ContainerId, EnvName, Hash, NetworkId, ServiceName};
-use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE, SPEC_HASH};
+use argus_core::ident::{EnvName, Hash, NetworkId, ServiceName};
+use argus_core::labels::{ENVIRONMENT, MANAGED, SPEC_HASH};
 use argus_core::mode::Mode;
-use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Store, WatchEvent,
-};
+use argus_core::observed::{Attachment, Container, ContainerState, Network, Object, Store, WatchEvent};
 use argus_core::outcome::ActionError;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
@@ -22,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CheckSchedule, ConnectivityTask, LinkState, link_state};
 use crate::clock::Clock;
-use crate::fake_backend::FakeBackend;
+use crate::fake_backend::{self, FakeBackend};
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::admission::{AdmissionInput, SpecAdmitter};
@@ -46,32 +44,11 @@ fn container(service: &str, started_at: i64, on: bool) -> Container {
         aliases: vec![service.to_owned()],
         address: None,
     };
-    Container {
-        id: ContainerId::new(service).unwrap(),
-        name: format!("shop-{service}"),
-        labels: named(&[
-            (MANAGED, "true"),
-            (ENVIRONMENT, "shop"),
-            (SERVICE, service),
-            (SPEC_HASH, "ab"),
-        ]),
-        image: "a".to_owned(),
-        state: ContainerState::Running,
-        created_at: Timestamp(1),
-        networks: on.then(|| ("net".to_owned(), at)).into_iter().collect(),
-        inspect: Some(InspectInfo {
-            started_at: Some(Timestamp(started_at)),
-            finished_at: None,
-            exit_code: 0,
-            oom_killed: false,
-            error: String::new(),
-            image_id: None,
-            health: None,
-            config: Config::default(),
-        }),
-        stopped_by_other: None,
-        oom_at: None,
-    }
+    let mut container =
+        fake_backend::container("shop", service, service, ContainerState::Running, started_at);
+    container.labels.insert(SPEC_HASH.to_owned(), "ab".to_owned());
+    container.networks = on.then(|| ("net".to_owned(), at)).into_iter().collect();
+    container
 }
 
 /// Snapshot in which `web` depends on `db` and both are up.

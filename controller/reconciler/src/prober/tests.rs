@@ -13,10 +13,7 @@ use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeHandler};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, Protocol, ProtocolPort};
-use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Store, WatchEvent,
-};
+use argus_core::observed::{Container, ContainerState, Network, Object, Store, WatchEvent};
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
@@ -25,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::target::Target;
 use super::{Addresses, ProberIo, describe_request, http, probe_once, target, tcp};
 use crate::clock::Clock;
-use crate::fake_backend::FakeBackend;
+use crate::fake_backend::{self, FakeBackend};
 use crate::metrics::TaskMetrics;
 use crate::specs::SpecRegistry;
 use crate::specs::admission::{AdmissionInput, SpecAdmitter};
@@ -201,46 +198,8 @@ fn store(state: ContainerState, started_at: i64) -> Store {
     store_of(&[container("c", "api", state, started_at)])
 }
 
-/// Name of the environment's network.
-fn network() -> String {
-    let environments = registry().environments;
-    let shop = environments.values().next().unwrap();
-    shop.desired.network.to_string()
-}
-
 fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
-    let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, service)];
-    let labels = labels
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect();
-    let info = InspectInfo {
-        started_at: Some(Timestamp(started_at)),
-        finished_at: None,
-        exit_code: 0,
-        oom_killed: false,
-        error: String::new(),
-        image_id: None,
-        health: None,
-        config: Config::default(),
-    };
-    let attachment = Attachment {
-        network: None,
-        aliases: Vec::new(),
-        address: None,
-    };
-    Container {
-        id: ContainerId::new(id).unwrap(),
-        name: format!("shop-{service}"),
-        labels,
-        image: "nginx:1".to_owned(),
-        state,
-        created_at: Timestamp(1),
-        networks: [(network(), attachment)].into(),
-        inspect: Some(info),
-        stopped_by_other: None,
-        oom_at: None,
-    }
+    fake_backend::container("shop", id, service, state, started_at)
 }
 
 fn store_of(containers: &[Container]) -> Store {
@@ -305,12 +264,12 @@ fn container_on_a_broken_network_is_not_probed() {
     };
     let id = NetworkId::new("n").unwrap();
     let mut attached = container("c", "api", ContainerState::Running, 1);
-    attached.networks.get_mut(&network()).unwrap().network = Some(id.clone());
+    attached.networks.values_mut().next().unwrap().network = Some(id.clone());
     let probed = |is_broken: bool| {
         let mut store = store_of(std::slice::from_ref(&attached));
         let network = Network {
             id: id.clone(),
-            name: network(),
+            name: "argusai-shop-network".to_owned(),
             labels: attached.labels.clone(),
             created_at: Timestamp(1),
             is_broken,
