@@ -52,6 +52,7 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
     let edit = |edit: SpecEdit| SpecEdit {
         now: text(edit.now),
         suggest: text(edit.suggest),
+        hint: text(edit.hint),
         reason: secrets.redacted(&edit.reason),
         ..edit
     };

@@ -42,6 +42,9 @@ pub struct SpecEdit {
     /// Value to write, as YAML; absent if Argus cannot propose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggest: Option<String>,
+    /// Description of the new value, if Argus cannot propose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Observation that makes the change necessary.
     pub reason: String,
 }
@@ -55,6 +58,7 @@ impl SpecEdit {
             key: key.into(),
             now: None,
             suggest: None,
+            hint: None,
             reason: reason.into(),
         }
     }
@@ -108,9 +112,13 @@ impl SpecEdit {
             }
             (None, None) => format!("change `{name}` in "),
         };
-        match self.line {
+        let change = match self.line {
             Some(line) => format!("{change}{}:{line}", self.file),
             None => change + &self.file,
+        };
+        match &self.hint {
+            Some(hint) => format!("{change}: {hint}"),
+            None => change,
         }
     }
 }

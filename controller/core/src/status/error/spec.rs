@@ -12,27 +12,28 @@ use super::{ErrorScope, MAX_ERRORS};
 /// Prefix of the hint of a diagnostic about the policy.
 const POLICY_PREFIX: &str = "POLICY_VIOLATION: ";
 
-/// Hint of a diagnostic without a suggested value, or its message, with the lines of its related places.
-fn reason(diagnostic: &Diagnostic, suggest: Option<&str>, related: &[RelatedPlace]) -> String {
-    let hint = diagnostic.hint.as_deref().filter(|_| suggest.is_none());
-    let reason = hint
-        .unwrap_or(&diagnostic.message)
-        .trim_start_matches(POLICY_PREFIX);
+/// Message of a diagnostic, with the lines of its related places.
+fn reason(diagnostic: &Diagnostic, related: &[RelatedPlace]) -> String {
     let place = |place: &RelatedPlace| match place.line {
         Some(line) => format!("{} in line {line}", place.message),
         None => place.message.clone(),
     };
     if related.is_empty() {
-        return reason.to_owned();
+        return diagnostic.message.clone();
     }
     let places: Vec<String> = related.iter().map(place).collect();
-    format!("{reason}; {}", places.join(", "))
+    format!("{}; {}", diagnostic.message, places.join(", "))
 }
 
 /// Change of the file that fixes a diagnostic, or of a file that it names.
 fn edit_of(diagnostic: &Diagnostic, spec_path: &str) -> SpecEdit {
     let correction = diagnostic.correction.as_deref().cloned().unwrap_or_default();
-    let reason = reason(diagnostic, correction.suggest.as_deref(), &correction.related);
+    let reason = reason(diagnostic, &correction.related);
+    // A value says more than its description.
+    let hint = diagnostic
+        .hint
+        .as_deref()
+        .filter(|_| correction.suggest.is_none());
     let edit = match correction.elsewhere {
         Some(place) => SpecEdit::new(next_to(spec_path, &place.file), place.path, reason).line(place.line),
         None => SpecEdit::new(spec_path, diagnostic.path.as_str(), reason)
@@ -41,6 +42,7 @@ fn edit_of(diagnostic: &Diagnostic, spec_path: &str) -> SpecEdit {
     SpecEdit {
         now: correction.now,
         suggest: correction.suggest,
+        hint: hint.map(|hint| hint.trim_start_matches(POLICY_PREFIX).to_owned()),
         ..edit
     }
 }
