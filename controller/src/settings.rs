@@ -226,7 +226,8 @@ impl Settings {
         let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
         if file.allow_test_commands && options.config.is_none() {
             let message = "`allow-test-commands` in `argus.toml` needs `--config`, because the current folder can be a foreign repository";
-            return Err(Failure::usage(message));
+            return Err(Failure::usage(message)
+                .with_hint("remove the key, or name the file with `--config argus.toml`"));
         }
         let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
         let docker_host = docker_host.or(file.docker_host);
