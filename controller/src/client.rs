@@ -251,13 +251,8 @@ impl ControllerClient {
         if let Some(parts) = self.in_process_parts() {
             let statuses = parts.statuses.borrow();
             let find = |name: &String| {
-                (
-                    name.clone(),
-                    statuses
-                        .environments
-                        .get(name)
-                        .map(|status| EnvironmentStatus::clone(status)),
-                )
+                let status = statuses.environments.get(name).cloned();
+                (name.clone(), status.map(Arc::unwrap_or_clone))
             };
             return Ok(names.iter().map(find).collect());
         }
@@ -298,7 +293,8 @@ impl ControllerClient {
                 .borrow()
                 .calls
                 .get(env.as_str())
-                .map(|calls| Calls::clone(calls))
+                .cloned()
+                .map(Arc::unwrap_or_clone)
                 .unwrap_or_default(),
             Transport::Remote => status::read_or_default(&self.state.debug(env.as_str())),
         }
@@ -337,10 +333,8 @@ impl ControllerClient {
     /// Returns the last status that the controller in this process published.
     fn read_status(&self, env: &str) -> Option<EnvironmentStatus> {
         let statuses = self.in_process_parts()?.statuses.borrow();
-        statuses
-            .environments
-            .get(env)
-            .map(|status| EnvironmentStatus::clone(status))
+        let status = statuses.environments.get(env).cloned();
+        status.map(Arc::unwrap_or_clone)
     }
 }
 
