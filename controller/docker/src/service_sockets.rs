@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_backend::http1::exchange;
 use argus_core::ident::ContainerId;
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{HOST, USER_AGENT};
@@ -20,8 +20,13 @@ use crate::helper::{self, HelperNetwork};
 
 /// Maximum time for a helper to read the sockets. The rest of the evidence does not wait longer.
 const HELPER_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// Deadline of the HTTP requests, which run in parallel. A small server answers them one after the other.
+/// Maximum time for the response to one HTTP request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time for all HTTP requests.
+const REQUESTS_TIMEOUT: Duration = Duration::from_millis(2_500);
+/// Maximum number of HTTP requests at the same time. A small server has a short queue of connections; the kernel drops a
+/// connection beyond it and repeats it only after one second.
+const PARALLEL_REQUESTS: usize = 4;
 /// Common paths of health checks, best first.
 const HEALTH_PATHS: [&str; 12] = [
     "/healthz",
@@ -100,11 +105,12 @@ pub(crate) async fn find_healthy_paths(address: SocketAddr) -> Vec<String> {
         let answer = tokio::time::timeout(REQUEST_TIMEOUT, is_success(address, path)).await;
         answer.unwrap_or(false).then(|| path.to_owned())
     };
-    join_all(HEALTH_PATHS.map(check))
-        .await
-        .into_iter()
-        .flatten()
+    stream::iter(HEALTH_PATHS.map(check))
+        .buffered(PARALLEL_REQUESTS)
+        .take_until(tokio::time::sleep(REQUESTS_TIMEOUT))
+        .filter_map(std::future::ready)
         .collect()
+        .await
 }
 
 async fn is_success(address: SocketAddr, path: &str) -> bool {
@@ -121,4 +127,39 @@ async fn is_success(address: SocketAddr, path: &str) -> bool {
     };
     let response = exchange(stream, request, None).await;
     response.is_ok_and(|response| response.status().is_success() || response.status().is_redirection())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    /// Answers one request at a time, and keeps at most five connections in its queue.
+    async fn serve_only_the_root(socket: tokio::net::TcpListener) {
+        while let Ok((mut stream, _)) = socket.accept().await {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or(0);
+            let status = if request[..read].starts_with(b"GET / ") {
+                "200 OK"
+            } else {
+                "404 Not Found"
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let _ = stream.write_all(head.as_bytes()).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn server_with_a_short_queue_is_searched_completely() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let socket = socket.listen(4).unwrap();
+        let address = socket.local_addr().unwrap();
+        let server = tokio::spawn(serve_only_the_root(socket));
+        assert_eq!(find_healthy_paths(address).await, ["/"]);
+        server.abort();
+    }
 }
