@@ -3,7 +3,10 @@
 use argus_crds::error::Remedy;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use super::Tool as _;
+use super::wait::Wait;
 
 /// Maximum number of next steps in a result.
 const MAX_STEPS: usize = 5;
@@ -105,9 +108,12 @@ impl NextStep {
     /// Creates the step of a remedy; `None` if it is not a call.
     pub(crate) fn from_remedy(remedy: &Remedy) -> Option<Self> {
         let call = remedy.mcp.as_ref()?;
-        let (first, why) = match &remedy.verify {
-            Some(verify) => (Some(remedy.summary.clone()), verify.clone()),
-            None => (None, remedy.summary.clone()),
+        let (first, why) = match (&call.verify, &remedy.command) {
+            (Some(verify), Some(command)) if remedy.verify.is_none() => {
+                (Some(format!("{}: `{command}`", remedy.summary)), verify.clone())
+            }
+            (Some(verify), _) => (Some(remedy.summary.clone()), verify.clone()),
+            (None, _) => (None, remedy.summary.clone()),
         };
         Some(Self {
             first,
@@ -115,6 +121,12 @@ impl NextStep {
             tool: call.tool.clone(),
             arguments: call.arguments.clone(),
         })
+    }
+
+    /// Creates the wait after a change of a file of the environment.
+    pub(crate) fn wait_after_edit(environment: &str) -> Self {
+        let environment = json!({ "environment": environment });
+        Self::new("after the edit, wait until it is Ready", Wait::NAME, environment)
     }
 
     /// Returns true if a call with these arguments contains the call of this step.

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::evidence::Evidence;
 use super::target;
-use super::wait::Wait;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::foreign_text::MARK;
@@ -85,10 +84,7 @@ phase other than Ready.";
         let steps = |remedies: Vec<&Remedy>| -> Vec<NextStep> {
             remedies.into_iter().filter_map(NextStep::from_remedy).collect()
         };
-        let wait = (!edits.is_empty()).then(|| {
-            let environment = json!({ "environment": report.environment });
-            NextStep::new("after the edit, wait until it is Ready", Wait::NAME, environment)
-        });
+        let wait = (!edits.is_empty()).then(|| NextStep::wait_after_edit(&report.environment));
         let others = steps(others);
         let shows_run = |step: &NextStep, service: &str| {
             step.tool == Evidence::NAME && step.arguments.get("service").is_some_and(|of| of == service)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Call as Made, Reason, StructuredError};
+use argus_crds::error::{Call as Made, Reason, Remedy, StructuredError};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -87,6 +87,10 @@ pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolRes
     let mut steps: Vec<NextStep> = Vec::new();
     for step in error.remedies.iter().filter_map(NextStep::from_remedy) {
         NextStep::add(&mut steps, step, MAX_REMEDIES);
+    }
+    let is_edit = |remedy: &Remedy| remedy.edit.is_some();
+    if let Some(environment) = error.environment.as_deref().filter(|_| error.remedies.iter().any(is_edit)) {
+        NextStep::add(&mut steps, NextStep::wait_after_edit(environment), MAX_REMEDIES + 1);
     }
     text.extend(steps.iter().map(format_step));
     let text = join_text(&body, &text, limit);

@@ -356,7 +356,52 @@ fn error_lists_each_call_once_and_no_command() {
     assert_eq!(words.matches("next: argus_validate").count(), 1, "{words}");
     let first = words.lines().find(|line| line.starts_with("do:")).unwrap();
     assert!(first.contains("from `64m` to `128MiB` in e2e.yaml:7"), "{words}");
+    let wait = "next: argus_wait {\"environment\":\"shop\"} (after the edit, wait until it is Ready)";
+    assert!(words.contains(wait), "{words}");
     assert!(!words.contains("`argus ") && words.len() <= 1_200, "{words}");
+}
+
+#[test]
+fn work_outside_of_argus_comes_before_its_call() {
+    let of = |action, details| {
+        let error = StructuredError::new(Code::BuildFailed, "no access").details(details);
+        text(&reply::error_result(&error.environment("shop").suggest(&[action]), 1_200))
+    };
+    for (action, details, work, call) in [
+        (
+            ActionId::LogIn,
+            json!({ "registry": "registry.test:5000" }),
+            "do: log in to the registry as the controller's user: `docker login registry.test:5000`",
+            "next: argus_retry {\"environment\":\"shop\"} (retry)",
+        ),
+        (
+            ActionId::JoinGroup,
+            json!({ "group": "docker" }),
+            "do: become a member of the group `docker`, then log in again: `sudo usermod -aG docker \"$USER\"`",
+            "next: argus_preflight_check {} (check the access)",
+        ),
+        (
+            ActionId::FreeDiskSpace,
+            json!({}),
+            "do: remove replaced images and the build cache: `argus prune`",
+            "next: argus_preflight_check {} (check the disk)",
+        ),
+        (
+            ActionId::FixBuild,
+            json!({ "dockerfile": "/app/Dockerfile" }),
+            "do: fix `/app/Dockerfile`, its context or its target",
+            "next: argus_validate {} (check the file)",
+        ),
+        (
+            ActionId::FreePort,
+            json!({}),
+            "do: free the port",
+            "next: argus_retry {\"environment\":\"shop\"} (retry)",
+        ),
+    ] {
+        let words = of(action, details);
+        assert!(words.contains(&format!("{work}\n{call}\n")), "{words}");
+    }
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ pub struct Remedy {
     pub action: ActionId,
     /// Description of the action.
     pub summary: String,
-    /// Purpose of the calls, if they do not perform the action but only check its result.
+    /// Purpose of the command, if it does not perform the action but follows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
     /// Change of the spec file; only of the action `fix_spec`.
@@ -98,6 +98,9 @@ pub struct ToolCall {
     pub tool: String,
     /// Arguments of the call.
     pub arguments: Map<String, Value>,
+    /// Purpose of the call, if it does not perform the action but follows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
 }
 
 impl Remedy {
@@ -116,7 +119,8 @@ impl Remedy {
         }
     }
 
-    /// Completes the command with the registry of a login, or with the group that has access to the engine.
+    /// Completes the remedy with the registry of a login, with the group that has access to the engine, or with the Dockerfile
+    /// of a build.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
         let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
@@ -132,6 +136,11 @@ impl Remedy {
                     self.command = Some(format!("sudo usermod -aG {group} \"$USER\""));
                     self.summary = format!("become a member of the group `{group}`, then log in again");
                     self.verify = None;
+                }
+            }
+            ActionId::FixBuild => {
+                if let Some(dockerfile) = details.get("dockerfile").and_then(Value::as_str) {
+                    self.summary = format!("fix `{dockerfile}`, its context or its target");
                 }
             }
             _ => {}
@@ -210,15 +219,17 @@ impl ActionId {
             Some(arguments) => (template.tool, arguments),
             None => ("argus_status", Map::new()),
         };
+        let verify = (!verify.is_empty()).then(|| verify.to_owned());
         Remedy {
             action: self,
             edit: None,
             summary: template.action.to_owned(),
-            verify: (!verify.is_empty()).then(|| verify.to_owned()),
+            verify: verify.clone().filter(|_| !template.is_done_by_command),
             command: Some(command.unwrap_or_else(|| "argus get".to_owned())),
             mcp: Some(ToolCall {
                 tool: tool.to_owned(),
                 arguments,
+                verify,
             }),
         }
     }

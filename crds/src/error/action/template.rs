@@ -9,6 +9,8 @@ pub(super) struct Template {
     /// Imperative clause for the calls, if they only inspect the problem; otherwise empty.
     pub(super) then_verify: &'static str,
     pub(super) command: &'static str,
+    /// True if the command performs the action although the MCP call only inspects the problem.
+    pub(super) is_done_by_command: bool,
     pub(super) tool: &'static str,
     pub(super) arguments: Arguments,
 }
@@ -43,8 +45,23 @@ const fn manual(
         action,
         then_verify,
         command,
+        is_done_by_command: false,
         tool,
         arguments,
+    }
+}
+
+/// Creates the template of an action that only the command performs.
+const fn by_command(
+    action: &'static str,
+    command: &'static str,
+    then: &'static str,
+    tool: &'static str,
+    arguments: Arguments,
+) -> Template {
+    Template {
+        is_done_by_command: true,
+        ..manual(action, then, command, tool, arguments)
     }
 }
 
@@ -76,14 +93,16 @@ impl ActionId {
                 "get access to the engine's socket, usually as a member of its group, and log in again",
                 "check the access",
             ),
-            Self::FreeDiskSpace => call(
+            Self::FreeDiskSpace => by_command(
                 "remove replaced images and the build cache",
                 "argus prune",
+                "check the disk",
                 "argus_preflight_check",
                 &[],
             ),
-            Self::FreePort => call(
-                "free the port, then retry",
+            Self::FreePort => manual(
+                "free the port",
+                "retry",
                 "argus retry {env}",
                 "argus_retry",
                 ENV,
@@ -154,9 +173,10 @@ impl ActionId {
             Self::UpgradeEngine => host_fix("upgrade the Docker engine", "check its API version"),
             Self::FixImage => edit("fix the name or tag of the image"),
             Self::PullImage => call("retry the pull", "argus retry {env}", "argus_retry", ENV),
-            Self::LogIn => call(
+            Self::LogIn => by_command(
                 "log in to the registry as the controller's user",
                 "docker login",
+                "retry",
                 "argus_retry",
                 ENV,
             ),

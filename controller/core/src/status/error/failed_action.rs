@@ -1,5 +1,6 @@
 //! Errors of failed engine calls.
 
+use std::path::Path;
 use std::time::Duration;
 
 use argus_crds::error::{ActionId, Call, Class, Code, StructuredError};
@@ -121,7 +122,7 @@ fn details(failure: &ActionFailure) -> Value {
             "freeNow": refusal.free_now,
         }),
         ActionError::BuildFailed { message, log } | ActionError::BuildInterrupted { message, log } => {
-            json!({ "message": message, "log": log })
+            json!({ "message": message, "log": log, "dockerfile": dockerfile(failure) })
         }
         ActionError::NameTaken { holder } => json!({ "holder": holder }),
         ActionError::TimedOut(_) => json!({
@@ -143,6 +144,15 @@ fn details(failure: &ActionFailure) -> Value {
             details
         }
     }
+}
+
+/// Path of the Dockerfile of a build.
+fn dockerfile(failure: &ActionFailure) -> Option<String> {
+    let argument = |name: &str| failure.call.arguments.get(name).and_then(Value::as_str);
+    let (context, dockerfile) = (argument("context")?, argument("dockerfile")?);
+    // An absolute path replaces the context.
+    let path = Path::new(context).join(dockerfile);
+    Some(path.display().to_string())
 }
 
 /// Registry of a base image in the message of a builder, from its first URL or from `FROM`.

@@ -2,6 +2,7 @@
 
 use argus_crds::diagnostic::OtherFile;
 use argus_crds::error::{ActionId, StructuredError};
+use serde_json::json;
 
 use super::spec_edits::{
     FILE, SPEC, assert_first, error_of, error_of_wait, exited, failing, failing_in, plain, rejected,
@@ -258,6 +259,30 @@ fn interrupted_build_is_first_waited_for() {
     });
     let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure: failed });
     assert_eq!(error.suggested_actions[0], ActionId::FixBuild, "{error:#?}");
+}
+
+#[test]
+fn failed_build_names_its_dockerfile() {
+    for (dockerfile, path) in [
+        ("docker/api", "/app/docker/api"),
+        ("/other/Dockerfile", "/other/Dockerfile"),
+    ] {
+        let mut failure = Shop::failure(
+            ActionKind::BuildImage,
+            ActionError::BuildFailed {
+                message: "Step 2/2 : RUN false".to_owned(),
+                log: String::new(),
+            },
+        );
+        let arguments = json!({ "context": "/app", "dockerfile": dockerfile });
+        failure.call.arguments = arguments.as_object().unwrap().clone();
+        let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure });
+        assert_eq!(error.details["dockerfile"], path, "{error:#?}");
+        assert_eq!(
+            error.remedies[0].summary,
+            format!("fix `{path}`, its context or its target")
+        );
+    }
 }
 
 #[test]
