@@ -117,6 +117,13 @@ impl Lock {
     }
 }
 
+impl Drop for Lock {
+    /// Releases the lock also for a child process that inherited the file and did not reach its `exec` yet.
+    fn drop(&mut self) {
+        drop(flock(&self.file, FlockOperation::Unlock));
+    }
+}
+
 /// Name of the task that watches the lock.
 pub const LOCK_TASK: &str = "lock";
 /// Time between two checks of the lock file.
@@ -192,6 +199,18 @@ mod tests {
         }
         drop(first);
         drop(Lock::acquire(&path, &own_holder(2)).unwrap());
+    }
+
+    #[test]
+    fn inherited_file_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = Lock::acquire(&path, &own_holder(1)).unwrap();
+        // As in a child process between `fork` and `exec`.
+        let inherited = first.file.try_clone().unwrap();
+        drop(first);
+        Lock::acquire(&path, &own_holder(2)).unwrap();
+        drop(inherited);
     }
 
     #[test]
