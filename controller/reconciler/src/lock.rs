@@ -120,7 +120,7 @@ impl Lock {
 impl Drop for Lock {
     /// Releases the lock also for a child process that inherited the file and did not reach its `exec` yet.
     fn drop(&mut self) {
-        drop(flock(&self.file, FlockOperation::Unlock));
+        flock(&self.file, FlockOperation::Unlock).unwrap_or_default();
     }
 }
 
