@@ -203,12 +203,12 @@ impl Failure {
         }
     }
 
-    /// Returns true if the state of the controller does not permit the request.
-    pub(crate) fn is_not_possible(&self) -> bool {
+    /// Returns true if the error has this reason.
+    pub(crate) fn has_reason(&self, reason: Reason) -> bool {
         let Self::Error { error, .. } = self else {
             return false;
         };
-        error.details.get("reason") == Some(&json!(Reason::NotPossible))
+        error.details.get("reason") == Some(&json!(reason))
     }
 
     /// Converts the failure into its error, for interfaces other than a terminal. A hint becomes `details.hint`.

@@ -89,8 +89,16 @@ pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolRes
         NextStep::add(&mut steps, step, MAX_REMEDIES);
     }
     let is_edit = |remedy: &Remedy| remedy.edit.is_some();
-    if let Some(environment) = error.environment.as_deref().filter(|_| error.remedies.iter().any(is_edit)) {
-        NextStep::add(&mut steps, NextStep::wait_after_edit(environment), MAX_REMEDIES + 1);
+    if let Some(environment) = error
+        .environment
+        .as_deref()
+        .filter(|_| error.remedies.iter().any(is_edit))
+    {
+        NextStep::add(
+            &mut steps,
+            NextStep::wait_after_edit(environment),
+            MAX_REMEDIES + 1,
+        );
     }
     text.extend(steps.iter().map(format_step));
     let text = join_text(&body, &text, limit);

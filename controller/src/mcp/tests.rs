@@ -365,7 +365,10 @@ fn error_lists_each_call_once_and_no_command() {
 fn work_outside_of_argus_comes_before_its_call() {
     let of = |action, details| {
         let error = StructuredError::new(Code::BuildFailed, "no access").details(details);
-        text(&reply::error_result(&error.environment("shop").suggest(&[action]), 1_200))
+        text(&reply::error_result(
+            &error.environment("shop").suggest(&[action]),
+            1_200,
+        ))
     };
     for (action, details, work, call) in [
         (

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
+use argus_crds::error::Reason;
 use argus_reconciler::{Command, clock};
 use clap::Args;
 use futures::future::join_all;
@@ -171,7 +172,8 @@ impl<'a> Workers<'a> {
                     return Ok(to);
                 }
                 // Another run has a fork of this name.
-                Err(failure) if failure.is_not_possible() && number < MAX_WORKERS * MAX_WORKERS => {}
+                Err(failure)
+                    if failure.has_reason(Reason::NotPossible) && number < MAX_WORKERS * MAX_WORKERS => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -201,7 +203,15 @@ impl<'a> Workers<'a> {
 
     /// Removes the forks that are not held, even after a signal.
     async fn remove_forks(&self, course: &Course<'_>) {
-        let names: Vec<String> = self.forks.borrow().iter().map(ToString::to_string).collect();
+        let mut names = Vec::new();
+        let forks = self.forks.take();
+        for fork in &forks {
+            let found = self.origin.client.find_environment(fork.as_str()).await;
+            // It can be removed during the run, for example by `argus down`.
+            if !found.is_err_and(|failure| failure.has_reason(Reason::NotFound)) {
+                names.push(fork.to_string());
+            }
+        }
         if names.is_empty() {
             return;
         }

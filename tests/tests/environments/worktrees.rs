@@ -319,6 +319,43 @@ fn worker_with_a_failed_suite_keeps_its_fork_for_a_while() {
 }
 
 #[test]
+fn run_with_a_removed_fork_passes() {
+    let engine = engine();
+    let waiting = SUITES.replace(
+        "&& echo",
+        "&& while [ $ARGUS_ENVIRONMENT = wtgone-w2 ] && ! [ -e go ]; do sleep 0.1; done && echo",
+    );
+    let trees = worktrees("worktrees-gone", &["wtgone"], &spec(19660, &waiting));
+    let controller = Controller::start(engine, RunOptions::default());
+    link(&controller, &trees[0]);
+    controller.wait_ready("wtgone", LIMIT);
+    let mut run = controller.command();
+    run.args(["test", "run", "wtgone", "--workers", "2"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let run = run.spawn().unwrap();
+    let is_idle = || {
+        let suites = ["one", "two", "three", "four"];
+        let ran = suites
+            .iter()
+            .filter(|name| trees[0].join(format!("{name}.ran")).exists());
+        (ran.count() == 3
+            && controller.status("wtgone-w1")["tests"]
+                .as_array()
+                .is_none_or(Vec::is_empty))
+        .then_some(())
+    };
+    controller.wait_until(LIMIT, "the first worker has no more suites", is_idle);
+    assert!(controller.cli(&["down", "wtgone-w1"]).status.success());
+    fs::write(trees[0].join("go"), "").unwrap();
+    let ended = run.wait_with_output().unwrap();
+    let shown = text_of(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{shown}");
+    assert_eq!(forks(engine, "wtgone"), [""; 0]);
+}
+
+#[test]
 fn signal_ends_the_workers_and_removes_their_forks() {
     let engine = engine();
     let endless = SUITES.replace(

@@ -100,13 +100,7 @@ impl ActionId {
                 "argus_preflight_check",
                 &[],
             ),
-            Self::FreePort => manual(
-                "free the port",
-                "retry",
-                "argus retry {env}",
-                "argus_retry",
-                ENV,
-            ),
+            Self::FreePort => manual("free the port", "retry", "argus retry {env}", "argus_retry", ENV),
             Self::UseAutoPorts => {
                 edit("set `resilience.network.portConflictStrategy: auto` to move the port")
             }
