@@ -87,13 +87,12 @@ impl NextStep {
         }
     }
 
-    /// Adds a step to at most `most` steps. The same call with another purpose remains one step.
+    /// Adds a step to at most `most` steps. The same call with another purpose remains one step, with the first purpose.
     pub(crate) fn add(steps: &mut Vec<Self>, step: Self, most: usize) {
         let is_same = |known: &Self| known.tool == step.tool && known.arguments == step.arguments;
         match steps.iter().position(is_same) {
             Some(at) => {
                 let known = &mut steps[at];
-                join_alternative(&mut known.why, &step.why);
                 match (&mut known.first, step.first) {
                     (Some(first), Some(other)) => join_alternative(first, &other),
                     (first @ None, other) => *first = other,
@@ -123,10 +122,10 @@ impl NextStep {
         })
     }
 
-    /// Creates the wait after a change of a file of the environment.
-    pub(crate) fn wait_after_edit(environment: &str) -> Self {
+    /// Creates the wait after the work of earlier steps.
+    pub(crate) fn wait_after_work(environment: &str) -> Self {
         let environment = json!({ "environment": environment });
-        Self::new("after the edit, wait until it is Ready", Wait::NAME, environment)
+        Self::new("after that, wait until it is Ready", Wait::NAME, environment)
     }
 
     /// Returns true if a call with these arguments contains the call of this step.

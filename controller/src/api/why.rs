@@ -84,8 +84,14 @@ phase other than Ready.";
         let steps = |remedies: Vec<&Remedy>| -> Vec<NextStep> {
             remedies.into_iter().filter_map(NextStep::from_remedy).collect()
         };
-        let wait = (!edits.is_empty()).then(|| NextStep::wait_after_edit(&report.environment));
         let others = steps(others);
+        let is_work = |step: &NextStep| step.first.is_some();
+        let wait = NextStep::wait_after_work(&report.environment);
+        let (wait, last_wait) = if edits.is_empty() {
+            (None, others.iter().any(is_work).then_some(wait))
+        } else {
+            (Some(wait), None)
+        };
         let shows_run = |step: &NextStep, service: &str| {
             step.tool == Evidence::NAME && step.arguments.get("service").is_some_and(|of| of == service)
         };
@@ -102,6 +108,7 @@ phase other than Ready.";
             .chain(wait)
             .chain(evidence)
             .chain(others)
+            .chain(last_wait)
             .collect();
         Summary::new(report, text).with_steps(steps)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Call as Made, Reason, Remedy, StructuredError};
+use argus_crds::error::{Call as Made, Reason, StructuredError};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -88,17 +88,10 @@ pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolRes
     for step in error.remedies.iter().filter_map(NextStep::from_remedy) {
         NextStep::add(&mut steps, step, MAX_REMEDIES);
     }
-    let is_edit = |remedy: &Remedy| remedy.edit.is_some();
-    if let Some(environment) = error
-        .environment
-        .as_deref()
-        .filter(|_| error.remedies.iter().any(is_edit))
-    {
-        NextStep::add(
-            &mut steps,
-            NextStep::wait_after_edit(environment),
-            MAX_REMEDIES + 1,
-        );
+    let has_work = steps.iter().any(|step| step.first.is_some());
+    if let Some(environment) = error.environment.as_deref().filter(|_| has_work) {
+        let wait = NextStep::wait_after_work(environment);
+        NextStep::add(&mut steps, wait, MAX_REMEDIES + 1);
     }
     text.extend(steps.iter().map(format_step));
     let text = join_text(&body, &text, limit);

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 
 use template::Arguments;
 
+use crate::quantity::ByteSize;
+
 mod edit;
 mod template;
 
@@ -138,6 +140,7 @@ impl Remedy {
                     self.verify = None;
                 }
             }
+            ActionId::FreeDiskSpace => self = self.of_disk(details),
             ActionId::FixBuild => {
                 if let Some(dockerfile) = details.get("dockerfile").and_then(Value::as_str) {
                     self.summary = format!("fix `{dockerfile}`, its context or its target");
@@ -146,6 +149,43 @@ impl Remedy {
             _ => {}
         }
         self
+    }
+}
+
+const MEGABYTE: u64 = 1_000_000;
+
+impl Remedy {
+    /// Names the disk, and replaces the command if it cannot free enough.
+    fn of_disk(self, details: &Map<String, Value>) -> Self {
+        let Some(root) = details.get("dataRoot").and_then(Value::as_str) else {
+            return self;
+        };
+        let bytes = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64);
+        let reclaimable = details
+            .get("reclaimable")
+            .and_then(|found| Some(bytes(found, "imagesBytes")? + bytes(found, "buildCacheBytes")?));
+        let free = details.get("freeBytes").and_then(Value::as_u64);
+        let threshold = details.get("thresholdBytes").and_then(Value::as_u64);
+        let (Some(reclaimable), Some(free), Some(threshold)) = (reclaimable, free, threshold) else {
+            return Self {
+                summary: format!("{}, or other files on the disk of `{root}`", self.summary),
+                ..self
+            };
+        };
+        if free.saturating_add(reclaimable) >= threshold {
+            return self;
+        }
+        let missing = ByteSize::from_bytes(threshold.saturating_sub(free).div_ceil(MEGABYTE) * MEGABYTE);
+        let reclaimable = ByteSize::from_bytes(reclaimable / MEGABYTE * MEGABYTE);
+        Self {
+            summary: format!(
+                "remove {missing} of files from the disk of `{root}`, because replaced images and the build cache have \
+                 only {reclaimable}"
+            ),
+            verify: self.mcp.as_ref().and_then(|call| call.verify.clone()),
+            command: Some("argus preflight".to_owned()),
+            ..self
+        }
     }
 }
 

@@ -261,3 +261,42 @@ fn tails_keep_their_end_and_whole_characters() {
     let cut = StructuredError::new(Code::ContainerCrash, "x").tails(&format!("{}end", "a".repeat(5000)), "");
     assert!(cut.stdout_tail.unwrap().ends_with("end"));
 }
+
+#[test]
+fn full_disk_suggests_only_what_frees_enough() {
+    let remedy = |details: serde_json::Value| {
+        let error = StructuredError::new(Code::DiskSpaceLow, "full").details(details);
+        error.remedies.into_iter().next().unwrap()
+    };
+    let prune = remedy(json!({
+        "dataRoot": "/data", "freeBytes": 9_900_000, "thresholdBytes": 20_000_000,
+        "reclaimable": { "imagesBytes": 10_000_000, "buildCacheBytes": 100_000 },
+    }));
+    assert_eq!(
+        (prune.summary.as_str(), prune.command.as_deref()),
+        ("remove replaced images and the build cache", Some("argus prune"))
+    );
+    let files = remedy(json!({
+        "dataRoot": "/data", "freeBytes": 9_900_000, "thresholdBytes": 20_000_000,
+        "reclaimable": { "imagesBytes": 10_000_000, "buildCacheBytes": 99_999 },
+    }));
+    assert_eq!(
+        (
+            files.summary.as_str(),
+            files.command.as_deref(),
+            files.verify.as_deref()
+        ),
+        (
+            "remove 11MB of files from the disk of `/data`, because replaced images and the build cache have only 10MB",
+            Some("argus preflight"),
+            Some("check the disk")
+        )
+    );
+    let unknown = remedy(json!({ "dataRoot": "/data" }));
+    assert!(
+        unknown
+            .summary
+            .ends_with(", or other files on the disk of `/data`"),
+        "{unknown:?}"
+    );
+}
