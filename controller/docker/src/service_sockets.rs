@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_backend::http1::exchange;
 use argus_core::ident::ContainerId;
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use http_body_util::Full;
 use hyper::Request;
 use hyper::header::{HOST, USER_AGENT};
@@ -101,9 +101,11 @@ fn listening(entries: impl Iterator<Item = TcpNetEntry>) -> Vec<SocketAddr> {
 
 /// Returns the common paths of health checks to which the address answers with 2xx or 3xx, best first.
 pub(crate) async fn find_healthy_paths(address: SocketAddr) -> Vec<String> {
-    let check = async |path: &'static str| {
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, is_success(address, path)).await;
-        answer.unwrap_or(false).then(|| path.to_owned())
+    let check = |path: &'static str| {
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, is_success(address, path));
+        answer
+            .map(|answer| answer.unwrap_or(false).then(|| path.to_owned()))
+            .boxed()
     };
     stream::iter(HEALTH_PATHS.map(check))
         .buffered(PARALLEL_REQUESTS)
@@ -158,8 +160,9 @@ mod tests {
         socket.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let socket = socket.listen(4).unwrap();
         let address = socket.local_addr().unwrap();
-        let server = tokio::spawn(serve_only_the_root(socket));
-        assert_eq!(find_healthy_paths(address).await, ["/"]);
-        server.abort();
+        tokio::select! {
+            found = find_healthy_paths(address) => assert_eq!(found, ["/"]),
+            () = serve_only_the_root(socket) => panic!("the server ended"),
+        }
     }
 }
