@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_backend::HOST_FACTS_TIMEOUT;
 use argus_core::ident::EnvName;
 use argus_core::journal::Event;
-use tokio::sync::{mpsc, oneshot, watch};
+use argus_core::wait::{Wait, WaitReason};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::command::{Command, CommandError, Reply, Request};
 use crate::connectivity::{LinkState, link_state};
@@ -37,6 +39,8 @@ pub struct Handle {
     /// Newest snapshot that the status files show.
     pub(crate) flushed: watch::Receiver<Arc<Snapshot>>,
     pub(crate) heartbeat: Heartbeat,
+    /// Request for a preflight check.
+    pub(crate) needs_preflight: Arc<Notify>,
 }
 
 impl Handle {
@@ -50,6 +54,7 @@ impl Handle {
     pub async fn send(&self, command: Command, id: String) -> Result<Reply, CommandError> {
         self.spec_sync.wait().await;
         if command == Command::Sync {
+            self.repeat_failed_checks().await;
             self.wait_for_status_flush().await;
             return Ok(Reply::Done);
         }
@@ -84,6 +89,20 @@ impl Handle {
         Ok(reply)
     }
 
+    /// Repeats the preflight checks if an environment waits for one, so that the answer does not show a cause that a person has
+    /// already removed.
+    async fn repeat_failed_checks(&self) {
+        let before = self.snapshot();
+        let is_check = |wait: &Wait| matches!(wait.on, WaitReason::Preflight { .. });
+        if !before.plans.values().any(|plan| plan.waits.iter().any(is_check)) {
+            return;
+        }
+        self.needs_preflight.notify_one();
+        let mut snapshots = self.snapshot.clone();
+        let is_newer = |snapshot: &Arc<Snapshot>| snapshot.preflight.at > before.preflight.at;
+        drop(tokio::time::timeout(HOST_FACTS_TIMEOUT, snapshots.wait_for(is_newer)).await);
+    }
+
     /// Waits for the write of a command, which would not survive a crash before. The command is in effect even if the
     /// write fails.
     async fn wait_until_saved(&self, number: u64) -> Result<(), CommandError> {
@@ -116,9 +135,11 @@ impl Handle {
     /// disk does not block the command.
     async fn wait_for_status_flush(&self) {
         let mut flushed = self.flushed.clone();
-        let commands = self.snapshot().accepted_commands;
+        let newest = self.snapshot();
         let is_current = |shown: &Arc<Snapshot>| {
-            shown.accepted_commands >= commands && Arc::ptr_eq(&shown.specs, &self.registries.borrow())
+            shown.accepted_commands >= newest.accepted_commands
+                && shown.preflight.at >= newest.preflight.at
+                && Arc::ptr_eq(&shown.specs, &self.registries.borrow())
         };
         drop(tokio::time::timeout(SYNC_TIMEOUT, flushed.wait_for(is_current)).await);
     }

@@ -313,7 +313,7 @@ impl Controller {
             snapshots,
             persisted,
             epochs,
-            needs_preflight,
+            needs_preflight: needs_preflight.clone(),
             heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),
         };
         let planner = Planner::new(identity, planner_state)
@@ -345,6 +345,7 @@ impl Controller {
                 saved: saved_seen,
                 flushed: flushed_seen,
                 heartbeat,
+                needs_preflight,
             },
             running,
         )

@@ -1,4 +1,4 @@
-//! Scan of the specs folder on request.
+//! Scan of the specs folder, and failed preflight checks, on request.
 
 use argus_reconciler::Command;
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ impl Operation for Sync {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[Route::command(
         "/api/v1/commands/sync",
-        "scans the specs folder, and responds when the status files show its content",
+        "scans the specs folder, repeats the preflight checks that an environment waits for, and responds when the status files show the result",
     )];
     type Output = CommandReply;
 

@@ -179,8 +179,7 @@ impl Remedy {
         let reclaimable = ByteSize::from_bytes(reclaimable / MEGABYTE * MEGABYTE);
         Self {
             summary: format!(
-                "remove {missing} of files from the disk of `{root}`, because replaced images and the build cache have \
-                 only {reclaimable}"
+                "remove {missing} of files from the disk of `{root}` (`argus prune` can free only {reclaimable})"
             ),
             verify: self.mcp.as_ref().and_then(|call| call.verify.clone()),
             command: Some("argus preflight".to_owned()),

@@ -287,7 +287,7 @@ fn full_disk_suggests_only_what_frees_enough() {
             files.verify.as_deref()
         ),
         (
-            "remove 11MB of files from the disk of `/data`, because replaced images and the build cache have only 10MB",
+            "remove 11MB of files from the disk of `/data` (`argus prune` can free only 10MB)",
             Some("argus preflight"),
             Some("check the disk")
         )
