@@ -97,7 +97,7 @@ impl Newcomer {
         let hint = shown
             .split("hint: ")
             .nth(1)
-            .and_then(|hint| hint.split('`').nth(1));
+            .and_then(|hint| hint.rsplit('`').nth(1));
         let command = hint.unwrap_or_else(|| panic!("no hint has a command: {shown}"));
         self.types(command, 0);
     }

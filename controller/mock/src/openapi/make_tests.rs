@@ -116,6 +116,19 @@ fn combined_choices_are_satisfied() {
     assert!(made(&deep, 1, 3).is_err());
 }
 
+/// Each level of nesting merges the items of three parts, which contain the whole schema again.
+#[test]
+fn merged_schemas_are_bounded() {
+    let part = |least: usize| {
+        json!({ "type": "object", "required": ["a", "b"], "properties": {
+        "a": { "allOf": [{ "$ref": "#" }, { "minProperties": least }] },
+        "b": { "$ref": "#" },
+    } })
+    };
+    let growing = json!({ "allOf": [part(1), part(2), part(3)] });
+    assert!(made(&growing, 1, 3).is_err());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

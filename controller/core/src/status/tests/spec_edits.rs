@@ -349,6 +349,36 @@ fn error_of_a_hold_names_its_holder_first() {
     assert!(error.message.ends_with(": debugging"), "{error:#?}");
 }
 
+#[test]
+fn hold_of_the_file_is_ended_there() {
+    let text = format!("argus: {{ hold: true }}\n{SPEC}");
+    let on = WaitReason::Held {
+        until: None,
+        why: String::new(),
+    };
+    let error = error_of_wait(failing_in(&text, |_| {}), on);
+    assert_first(&error, "argus.hold", 1, Some("true"), Some("false"));
+    assert_eq!(error.message, "it is on hold");
+}
+
+#[test]
+fn taken_name_of_a_mock_has_no_edit() {
+    let on = WaitReason::NameTaken {
+        name: "shop-web".to_owned(),
+        conflicting_object: "container `shop-web` (nginx)".to_owned(),
+        until: NOW,
+        attempts: Vec::new(),
+    };
+    let mut mock = failing(|_| {});
+    let services = &mut mock.accepted.as_mut().unwrap().desired.services;
+    services.get_mut("web").unwrap().role = crate::desired::Role::Mock;
+    let error = error_of_wait(mock, on);
+    assert!(
+        error.remedies.iter().all(|remedy| remedy.edit.is_none()),
+        "{error:#?}"
+    );
+}
+
 /// Errors of a file that admission rejects.
 pub(super) fn rejected(text: &str) -> Vec<StructuredError> {
     let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());

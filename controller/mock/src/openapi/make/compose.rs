@@ -8,6 +8,10 @@ use crate::openapi::json_pointer::unescape;
 /// Maximum number of nested composed schemas, with or without values between them. Each one needs stack space.
 const MAX_COMPOSED_DEPTH: usize = 200;
 
+/// Maximum number of values in a merged schema. Where the items of two recursive parts are merged, the schema doubles at each level
+/// of nesting.
+const MAX_MERGED_VALUES: usize = 20_000;
+
 /// Returns true if a schema refers to other schemas.
 pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
     ["$ref", "allOf", "oneOf", "anyOf", "if"]
@@ -50,7 +54,7 @@ impl Maker<'_> {
             let Value::Object(found) = found else {
                 return self.any(&found, depth);
             };
-            merge(&mut whole, &found);
+            merge_within_bound(&mut whole, &found)?;
             return self.any(&Value::Object(whole), depth);
         }
         // Choices come first. A second choice among the parts follows when the first one is resolved.
@@ -68,7 +72,9 @@ impl Maker<'_> {
                 };
                 let mut merged = whole.clone();
                 let reference = branch.get("$ref").and_then(Value::as_str).and_then(target);
-                merge(&mut merged, &flat);
+                if merge_within_bound(&mut merged, &flat).is_none() {
+                    continue;
+                }
                 let length = self.refs.len();
                 if let Some(pointer) = &reference {
                     if self.refs.contains(pointer) {
@@ -100,7 +106,7 @@ impl Maker<'_> {
         if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
             for part in &parts {
                 let flat = self.flat(part, 0)?;
-                merge(&mut whole, &flat);
+                merge_within_bound(&mut whole, &flat)?;
             }
             return self.any(&Value::Object(whole), depth);
         }
@@ -113,7 +119,7 @@ impl Maker<'_> {
         };
         for part in parts.into_iter().flatten() {
             let flat = self.flat(&part, 0)?;
-            merge(&mut whole, &flat);
+            merge_within_bound(&mut whole, &flat)?;
         }
         self.any(&Value::Object(whole), depth)
     }
@@ -130,12 +136,12 @@ impl Maker<'_> {
         if whole.shift_remove("$ref").is_some() {
             let (_, found) = self.resolve(schema)?;
             let found = self.flat(&found, level + 1)?;
-            merge(&mut whole, &found);
+            merge_within_bound(&mut whole, &found)?;
         }
         if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
             for part in &parts {
                 let flat = self.flat(part, level + 1)?;
-                merge(&mut whole, &flat);
+                merge_within_bound(&mut whole, &flat)?;
             }
         }
         Some(whole)
@@ -200,6 +206,26 @@ fn set_discriminator(mut made: Value, discriminator: &Value, pointer: &str) -> V
         map.insert(property.to_owned(), Value::from(schema_name));
     }
     made
+}
+
+/// Merges one schema into another; `None` if the result is larger than [`MAX_MERGED_VALUES`].
+fn merge_within_bound(into: &mut Map<String, Value>, from: &Map<String, Value>) -> Option<()> {
+    merge(into, from);
+    let mut left = MAX_MERGED_VALUES;
+    into.values()
+        .all(|value| is_smaller(value, &mut left))
+        .then_some(())
+}
+
+/// Subtracts the number of values in a schema; false if too few are left.
+fn is_smaller(schema: &Value, left: &mut usize) -> bool {
+    *left = left.saturating_sub(1);
+    *left > 0
+        && match schema {
+            Value::Array(items) => items.iter().all(|item| is_smaller(item, left)),
+            Value::Object(map) => map.values().all(|value| is_smaller(value, left)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
 }
 
 /// Merges one schema into another. Constraints of both on one keyword are combined, as far as one schema can express them.
