@@ -75,15 +75,13 @@ fn fixture(lines: usize) -> Fixture {
 fn assert_safe(words: &str, next: &Value) {
     let is_deceptive = |c: char| c != '\n' && crate::foreign_text::is_deceptive(c);
     assert!(!words.contains(is_deceptive), "{words:?}");
-    // The structured error has no wait after the work of its remedies.
     let steps = words
         .lines()
-        .filter(|line| line.trim_start().starts_with("next:") && !line.contains("next: argus_wait"));
+        .filter(|line| line.trim_start().starts_with("next:"));
+    // The remedies of an error have no wait after their work; its text has one.
     let next = next.as_array().cloned().unwrap_or_default();
-    let next = next
-        .iter()
-        .filter(|step| step["tool"] != "argus_wait" && step["mcp"]["tool"] != "argus_wait");
-    assert_eq!(steps.count(), next.count(), "{words}");
+    let has_work = next.iter().any(|remedy| remedy["mcp"]["verify"].is_string());
+    assert_eq!(steps.count(), next.len() + usize::from(has_work), "{words}");
     for line in words
         .lines()
         .filter(|line| line.trim_start().starts_with("next:"))
