@@ -379,6 +379,32 @@ fn taken_name_of_a_mock_has_no_edit() {
     );
 }
 
+/// Error of the environment whose network cannot have this name.
+fn network_error(mut shop: Shop, taken: &str) -> StructuredError {
+    let on = WaitReason::NameTaken {
+        name: taken.to_owned(),
+        conflicting_object: "network `shop-net` (other)".to_owned(),
+        until: NOW,
+        attempts: Vec::new(),
+    };
+    let subject = Subject::Network {
+        environment: shop.env.clone(),
+    };
+    shop.plan.get_or_insert_default().waits.push(Wait { subject, on });
+    let mut errors = shop.status().errors.into_iter();
+    errors.find(|error| error.code == Code::NameConflict).unwrap()
+}
+
+#[test]
+fn taken_name_of_the_network_suggests_another_name() {
+    let text = format!("network: {{ name: shop-net-2 }}\n{SPEC}");
+    let named = || failing_in(&text, |_| {});
+    let error = network_error(named(), "shop-net-2");
+    assert_first(&error, "network.name", 1, Some("shop-net-2"), Some("shop-net-3"));
+    let has_edit = |error: StructuredError| error.remedies.iter().any(|remedy| remedy.edit.is_some());
+    assert!(!has_edit(network_error(named(), "another-net")));
+}
+
 /// Errors of a file that admission rejects.
 pub(super) fn rejected(text: &str) -> Vec<StructuredError> {
     let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
