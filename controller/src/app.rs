@@ -194,14 +194,23 @@ fn start_http(
     stop: &CancellationToken,
 ) {
     let path = client.state().socket();
+    // Clients that read the published address also expect the socket.
+    let mut first_listener = Some(http::listen::bind_socket(&path));
     supervisor.spawn("http-socket", Importance::Useful, {
         let (client, stop) = (client.clone(), stop.clone());
         move || {
+            let bound = first_listener
+                .take()
+                .unwrap_or_else(|| http::listen::bind_socket(&path));
             let app = http::routes(client.clone(), Guard::Socket, stop.clone());
             let (path, stop) = (path.clone(), stop.clone());
             async move {
-                if let Err(error) = http::listen::listen_on_socket(path.clone(), app, stop).await {
-                    tracing::error!(socket = %path.display(), error = format_chain(&error), "cannot serve commands");
+                match bound {
+                    Ok(listener) => http::listen::listen_on_socket(listener, &path, app, stop).await,
+                    Err(error) => {
+                        let error = format_chain(&error);
+                        tracing::error!(socket = %path.display(), error, "cannot serve commands");
+                    }
                 }
             }
         }

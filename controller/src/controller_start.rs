@@ -9,6 +9,7 @@ use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Controller, Handle, Running};
 use tokio::sync::watch;
 
+use crate::compose;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
 use crate::exit::{Failure, state_failure};
 use crate::own_image;
@@ -54,6 +55,7 @@ pub(crate) fn reconciler_options(
         engine_socket: spec_files::find_engine_socket(settings),
         own_image: own_image::lazy_build(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
+        translate: Some(compose::translate),
         engine_host,
         helpers: settings.helpers,
         deadlines: times.deadlines,

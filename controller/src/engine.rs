@@ -59,10 +59,7 @@ pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
 
 /// Resolves the address of published ports on a remote engine; `None` for a local engine.
 pub(crate) async fn endpoint_host(endpoint: &Endpoint) -> Option<IpAddr> {
-    let Endpoint::Tcp(address) = endpoint else {
-        return None;
-    };
-    let mut found = tokio::net::lookup_host(address.as_str()).await.ok()?;
+    let mut found = tokio::net::lookup_host(endpoint.address()?).await.ok()?;
     found
         .next()
         .map(|address| address.ip())

@@ -7,34 +7,29 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_core::ident::EnvName;
+use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::{self, Diagnostic};
-use argus_crds::error::Reason;
+use argus_crds::error::{Code, Reason};
 use argus_reconciler::specs::env_vars;
+use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::compose;
+use crate::compose::Document;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_draft::note::Note;
+use crate::spec_draft::{Draft, ProjectInfo, ReadFile, project};
 use crate::spec_files;
 
-mod compose;
 mod dockerfile;
-mod project;
 mod repair;
-mod variables;
-
-use compose::Document;
 
 /// Name of the written file.
 const NAME: &str = "e2e.yaml";
-const COMPOSE: &[&str] = &[
-    "compose.yaml",
-    "compose.yml",
-    "docker-compose.yaml",
-    "docker-compose.yml",
-];
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
@@ -51,59 +46,35 @@ pub(crate) struct Init {
     pub(crate) output: Option<Format>,
 }
 
-/// Facts about a project that the translators need.
-struct ProjectInfo<'a> {
-    /// Folder of the project.
-    dir: &'a Path,
-    /// Relative path from the folder of the spec file to the folder of the project.
-    back: PathBuf,
-    /// Prefix of container names.
-    slug: &'a str,
-}
-
-/// Content of the spec file before it is written.
-#[derive(Debug, Default)]
-struct Draft {
-    services: Vec<Value>,
-    /// True if no service can reach other networks.
-    internal: bool,
-    /// Name of the translated file.
-    from: Option<String>,
-    /// Comments at the top of the file, such as keys without a translation.
-    notes: Vec<String>,
-    /// Secret values of the project that the spec file reads from the `.env` next to it.
-    secrets: BTreeMap<String, String>,
-}
-
 impl Init {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let target = settings.specs.join(NAME);
+        let folder = &settings.specs;
+        let target = folder.join(NAME);
         if !self.force && fs::symlink_metadata(&target).is_ok() {
             return Err(already_exists_failure(&target));
         }
         let dir = resolve_folder(&self.dir)?;
-        fs::create_dir_all(&settings.specs).map_err(|error| {
-            Failure::operation_failed(&format!("cannot create `{}`", settings.specs.display()), &error)
+        fs::create_dir_all(folder).map_err(|error| {
+            Failure::operation_failed(&format!("cannot create `{}`", folder.display()), &error)
         })?;
-        let (name, mut draft, document) = create_draft(&dir, &resolve_folder(&settings.specs)?)?;
-        write_secrets(&settings.specs.join(".env"), &draft.secrets)?;
+        let (name, mut draft, document) = create_draft(&dir, &resolve_folder(folder)?)?;
+        write_secrets(&folder.join(".env"), &draft.secrets)?;
         let text = repair::repair(&name, &mut draft, &settings, &target, |service, key| {
-            document
-                .as_ref()
-                .map_or_else(String::new, |document| document.locate(service, key))
+            document.as_ref()?.place(service, key)
         })?;
         self.write(&target, &text)?;
         let checked = spec_files::read_file(&settings, &target);
         let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();
+        let notes: Vec<String> = draft.notes.iter().map(Note::to_string).collect();
         let report = json!({
             "path": target,
             "project": name,
             "from": draft.from,
             "environment": checked.desired.as_ref().map(|desired| &desired.env),
             "services": services,
-            "notes": draft.notes,
+            "notes": notes,
             "accepted": !rejected,
             "diagnostics": checked.diagnostics,
         });
@@ -118,7 +89,7 @@ impl Init {
                 output::print(&format!("wrote `{}`{from}: {services}\n", target.display()))?;
             }
         }
-        for note in &draft.notes {
+        for note in &notes {
             output::print_note(&format!("note: {note}"));
         }
         if !checked.diagnostics.is_empty() {
@@ -207,11 +178,21 @@ fn resolve_folder(path: &Path) -> Result<PathBuf, Failure> {
 
 /// Name of the project, content of its spec file, and the compose file. A compose file takes precedence over a Dockerfile.
 fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Document>), Failure> {
-    let compose = COMPOSE
+    let compose = COMPOSE_NAMES
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file());
-    let document = compose.as_deref().map(Document::read).transpose()?;
+    let read = |path: &Path| match read_bounded(path, MAX_FILE_BYTES) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
+        Err(error) => Err(error.to_string()),
+    };
+    let document = compose
+        .as_deref()
+        .map(|path| read_document(path, &read))
+        .transpose()?;
+    let dotenv = read(&dir.join(".env")).unwrap_or_default();
+    let variables = env_vars::parse(&String::from_utf8_lossy(&dotenv));
     let named = document
         .as_ref()
         .and_then(|document| document.value["name"].as_str());
@@ -221,6 +202,9 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
         dir,
         back: relative_path(specs, dir),
         slug: &slug,
+        read: &read,
+        variables: &variables,
+        is_inlined: true,
     };
     let draft = match (&document, compose) {
         (Some(document), Some(path)) => {
@@ -234,6 +218,26 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
     // A name without valid characters is replaced by its slug.
     let name = if EnvName::slug(&name).is_ok() { name } else { slug };
     Ok((name, draft, document))
+}
+
+fn read_document(path: &Path, read: ReadFile<'_>) -> Result<Document, Failure> {
+    let name = path.display().to_string();
+    let parsed = read(path)
+        .map_err(|why| Diagnostic::error("", format!("cannot read the file: {why}")))
+        .and_then(|bytes| Document::parse(&name, path, &bytes, read).map_err(|diagnostic| *diagnostic));
+    parsed.map_err(|diagnostic| {
+        let line = diagnostic
+            .location
+            .map(|location| format!(":{}", location.line))
+            .unwrap_or_default();
+        Failure::with_code(
+            Code::SpecInvalid,
+            format!("`{name}`{line}: {}", diagnostic.message),
+        )
+        .with_details(json!({ "path": path, "reason": diagnostic.message }))
+        .with_exit(Exit::SpecRejected)
+        .with_hint("fix the file or move it away")
+    })
 }
 
 /// A working example for projects without a compose file and a Dockerfile.
@@ -250,30 +254,9 @@ fn example_draft(project: &ProjectInfo<'_>) -> Draft {
     let note = "no compose file and no Dockerfile in this folder: replace this example service with your own";
     Draft {
         services: vec![service],
-        notes: vec![note.to_owned()],
+        notes: vec![Note::remark(note)],
         ..Draft::default()
     }
-}
-
-fn format_file(name: &str, draft: &Draft) -> Result<String, Failure> {
-    let mut value = json!({ "version": "1", "project": { "name": name } });
-    if draft.internal {
-        value["network"] = json!({ "internal": true });
-    }
-    value["services"] = json!(draft.services);
-    let yaml = argus_crds::yaml::to_yaml(&value)
-        .map_err(|error| Failure::operation_failed("cannot write YAML", &error))?;
-    let from = draft
-        .from
-        .as_ref()
-        .map(|from| format!(" from {from}"))
-        .unwrap_or_default();
-    let mut text = format!("# Written by `argus init`{from}. All keys: `argus schema`.\n");
-    for note in &draft.notes {
-        // Control characters are replaced, so that a note stays a comment of one line.
-        text.extend(["# ", &note.replace(char::is_control, " "), "\n"]);
-    }
-    Ok(text + &yaml)
 }
 
 /// Relative path between two canonical folders.

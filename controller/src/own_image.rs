@@ -45,6 +45,7 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
         target: None,
         args: BTreeMap::new(),
         digest,
+        options: Box::default(),
         excluded: Excluded::default(),
     })
 }

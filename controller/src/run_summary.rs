@@ -143,6 +143,8 @@ impl RunSummary {
     }
 
     /// Memory use and signs of exhaustion in words, if anything is known.
+    ///
+    /// A command that could not be executed used no memory: a sample contains that of the container runtime.
     pub(crate) fn format_memory(&self) -> Option<String> {
         let verdict = if self.oom_killed {
             Some("the engine reports out of memory")
@@ -156,6 +158,7 @@ impl RunSummary {
             None
         };
         let used = match (self.memory_peak, self.memory_limit) {
+            _ if verdict.is_none() && self.kind == Some(FailureKind::NotRunnable) => None,
             (Some(peak), Some(limit)) => Some(format!(
                 "memory peak {} of {}",
                 format_size(peak),
@@ -279,6 +282,13 @@ mod tests {
             ending.format_memory().unwrap(),
             "out of memory is suspected, not proven; memory peak 64 MiB of 64 MiB"
         );
+        let never_ran = RunSummary {
+            kind: Some(FailureKind::NotRunnable),
+            exit_code: Some(127),
+            memory_peak: Some(3 << 20),
+            ..RunSummary::default()
+        };
+        assert_eq!(never_ran.format_memory(), None);
         let nothing = RunSummary::default();
         assert_eq!(
             (nothing.format_end().as_str(), nothing.format_memory()),

@@ -98,7 +98,7 @@ impl Selftest {
             self.run_rounds(&mut fixture, &mut report).await
         };
         output::print_note("cleaning up");
-        let remaining = remove_environment(test_env, docker, handle, running).await;
+        let remaining = Box::pin(remove_environment(test_env, docker, handle, running)).await;
         test_env.remove();
         match result {
             Ok(()) => {}

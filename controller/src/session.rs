@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::namespace::NamespaceFrom;
+use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase};
@@ -38,7 +39,7 @@ pub(crate) use background::start_in_background;
 /// Maximum time of the removal at the end.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Spec file of a folder without a setting.
-const DEFAULT_FILE: &str = "./e2e.yaml";
+const DEFAULT_FILE: &str = "e2e.yaml";
 
 /// An accepted spec file and its environment.
 #[derive(Debug, Clone)]
@@ -48,18 +49,10 @@ pub(crate) struct SpecChoice {
 }
 
 impl SpecChoice {
-    /// Reads the file of a command: `path`, else the one of the settings, else `e2e.yaml`. A folder must contain exactly one.
+    /// Reads the file of a command: `path`, else the one of the settings, else `e2e.yaml` or a Compose file. A folder must contain exactly one.
     pub(crate) fn read(settings: &Settings, path: Option<PathBuf>) -> Result<Self, Failure> {
         let settings = &follow_controller(settings)?;
-        let is_default = !settings.specs_given && Path::new(DEFAULT_FILE).exists();
-        let default = || {
-            if is_default {
-                DEFAULT_FILE.into()
-            } else {
-                settings.specs.clone()
-            }
-        };
-        let path = path.unwrap_or_else(default);
+        let path = path.unwrap_or_else(|| default_path(settings));
         let mut notes = Vec::new();
         let mut files = if path.exists() {
             check_paths(settings, std::slice::from_ref(&path), &mut notes)?
@@ -99,6 +92,18 @@ impl SpecChoice {
             }
         }
     }
+}
+
+/// Returns the file or folder of a command without a path. A Compose file counts only in a project without spec files.
+fn default_path(settings: &Settings) -> PathBuf {
+    if !settings.specs_given {
+        let compose = COMPOSE_NAMES.into_iter().filter(|_| !settings.specs.exists());
+        let mut names = std::iter::once(DEFAULT_FILE).chain(compose);
+        if let Some(name) = names.find(|name| Path::new(name).exists()) {
+            return Path::new(".").join(name);
+        }
+    }
+    settings.specs.clone()
 }
 
 /// Returns the settings with the namespace source of the running controller, because that controller reads the file.

@@ -18,6 +18,7 @@ use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
 
+use crate::compose;
 use crate::own_image;
 use crate::settings::Settings;
 use crate::status;
@@ -44,6 +45,7 @@ pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str)
         process_env: read_process_env(),
         controller: controller.to_owned(),
         admitter: create_admitter(settings),
+        translate: Some(compose::translate),
     }
 }
 

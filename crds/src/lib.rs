@@ -18,6 +18,7 @@
 //!
 //! Start with [`yaml::read`] for spec files and with [`StructuredError`] for errors.
 
+pub mod compose;
 pub mod diagnostic;
 pub mod diff;
 pub mod environment;
@@ -51,7 +52,7 @@ pub use resilience::{
     CircuitBreaker, ContainerResilience, NetworkResilience, PortConflictStrategy, Preflight, Resilience,
     RestartBackoff,
 };
-pub use service::{Build, Container, Criticality, Dependency, DependencyCondition, Service};
+pub use service::{Build, Container, Criticality, Dependency, DependencyCondition, PullPolicy, Service};
 pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };

@@ -26,6 +26,10 @@ pub struct Service {
     /// Image to run. Argus pulls a missing image. With `build`, the tag of the built image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Time of the pull of `image`: `missing` pulls an image that the engine does not have, `always` also pulls before the first
+    /// container of each revision, `never` does not pull. Default: `missing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_policy: Option<PullPolicy>,
     /// Container of the service; required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
@@ -118,6 +122,23 @@ pub struct Build {
     )]
     #[schemars(with = "text::TextMap")]
     pub args: BTreeMap<String, String>,
+    /// Platform of the image, such as `linux/arm64`. Default: the platform of the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// Network of the `RUN` instructions: `default` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// Labels of the image by name.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
+    #[schemars(with = "text::TextMap")]
+    pub labels: BTreeMap<String, String>,
+    /// Images with an inline build cache whose layers the build can reuse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cache_from: Vec<String>,
 }
 
 /// Container of a service.
@@ -158,6 +179,19 @@ pub struct Container {
     /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without a health check, a running container is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
+}
+
+/// Time of the pull of an image: if it is missing, also before the first container of a revision, or never.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
+pub enum PullPolicy {
+    #[default]
+    Missing,
+    Always,
+    Never,
 }
 
 /// Effect of a given-up service on its environment: failed, degraded, ready with a warning, or ready and never waited for.

@@ -78,25 +78,43 @@ pub struct ParsedSpec {
 pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     let root = match text_of(bytes).and_then(tree_of) {
         Ok(root) => root,
-        Err(diagnostic) => {
-            let source = SourceMap::new(file_name, None);
-            return ParsedSpec {
-                spec: None,
-                rest: None,
-                diagnostics: vec![*diagnostic],
-                source,
-            };
-        }
+        Err(diagnostic) => return rejected(file_name, *diagnostic),
     };
+    read_tree(file_name, root, false)
+}
+
+/// Reads the translation of a Compose file. `text` is the text of a spec file, and `locate` returns the location in the Compose file of
+/// a path of that text. All locations of the result are those of the Compose file.
+pub fn read_translated(file_name: &str, text: &str, locate: &dyn Fn(&str) -> Option<Location>) -> ParsedSpec {
+    match tree_of(text) {
+        Ok(mut root) => {
+            let start = Location {
+                line: 1,
+                column: 1,
+                length: 1,
+            };
+            root.node = Arc::new(tree::relocate(&root.node, "", start, locate));
+            read_tree(file_name, root, true)
+        }
+        Err(diagnostic) => rejected(file_name, *diagnostic),
+    }
+}
+
+/// Result for a file that is not a spec file.
+fn rejected(file_name: &str, diagnostic: Diagnostic) -> ParsedSpec {
+    ParsedSpec {
+        spec: None,
+        rest: None,
+        diagnostics: vec![diagnostic],
+        source: SourceMap::new(file_name, None),
+    }
+}
+
+fn read_tree(file_name: &str, root: Tree, is_translated: bool) -> ParsedSpec {
     if !check::is_spec(&root.node) {
         let diagnostic = Diagnostic::error("", "the file has no key of a spec file")
             .hint("begin with `project:`, or rename the file if it is not for Argus");
-        return ParsedSpec {
-            spec: None,
-            rest: None,
-            diagnostics: vec![diagnostic],
-            source: SourceMap::new(file_name, None),
-        };
+        return rejected(file_name, diagnostic);
     }
     let mut collector = Collector::default();
     check::tags(&root.ignored_tags, &mut collector);
@@ -105,7 +123,7 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     }
     check::against_schema(&root.node, &mut collector);
     rules::check(&root.node, &mut collector);
-    let source = SourceMap::new(file_name, Some(root.node));
+    let source = SourceMap::of(file_name, root.node, is_translated);
     let mut spec = None;
     if !collector.has_error()
         && let Some(node) = source.root()

@@ -22,6 +22,7 @@ pub mod pausable_pipe;
 pub mod port_holder;
 pub mod prometheus;
 pub mod proxy;
+pub mod pure;
 pub mod registry;
 pub mod terminal;
 pub mod wait;

@@ -220,6 +220,14 @@ impl Proxy {
         hit.len()
     }
 
+    /// Number of open connections whose latest request's class starts with `class`.
+    #[must_use]
+    pub fn open_connections(&self, class: &str) -> usize {
+        let state = self.shared.lock();
+        let open = state.live.values().filter(|live| live.class.starts_with(class));
+        open.count()
+    }
+
     /// Closes all connections, and every new one immediately.
     pub fn refuse(&self) {
         self.shared.lock().refusing = true;

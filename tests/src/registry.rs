@@ -1,6 +1,7 @@
 //! A registry next to the engine, from Debian's docker-registry, for real pulls without a network.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -12,19 +13,47 @@ pub struct Registry {
     process: Child,
     /// `127.0.0.1:PORT`, the first part of image names.
     pub address: String,
+    /// Folder with the configuration of a client that is logged in.
+    login: Option<PathBuf>,
 }
+
+/// User of a registry with a login.
+pub const USER: &str = "reader";
+/// Password of [`USER`].
+pub const PASSWORD: &str = "opens-7f3a";
+/// `USER:PASSWORD` in Base64.
+const LOGIN: &str = "cmVhZGVyOm9wZW5zLTdmM2E=";
+/// Hash of [`PASSWORD`] for the registry.
+const PASSWORD_HASH: &str = "$2b$05$abcdefghijklmnopqrstuukFc4kKAc75kgKwA5wdHDUh9jdbkWLvG";
 
 impl Registry {
     /// Starts a registry inside the engine's network namespace, on `port`.
     #[must_use]
     pub fn start(engine: &PrivateEngine, port: u16) -> Self {
+        Self::run(engine, port, false)
+    }
+
+    /// Starts a registry that requires a login as [`USER`].
+    #[must_use]
+    pub fn start_with_login(engine: &PrivateEngine, port: u16) -> Self {
+        Self::run(engine, port, true)
+    }
+
+    fn run(engine: &PrivateEngine, port: u16, has_login: bool) -> Self {
         let home = engine.scratch(&format!("registry{port}"));
         let address = format!("127.0.0.1:{port}");
         let data = home.join("data");
-        let config = format!(
+        let mut config = format!(
             "version: 0.1\nlog: {{ level: warn }}\nstorage: {{ filesystem: {{ rootdirectory: {} }} }}\nhttp: {{ addr: \"{address}\" }}\n",
             data.display()
         );
+        if has_login {
+            let users = home.join("htpasswd");
+            fs::write(&users, format!("{USER}:{PASSWORD_HASH}\n")).expect("a file of users");
+            let users = users.display();
+            let auth = format!("auth: {{ htpasswd: {{ realm: tests, path: {users} }} }}\n");
+            config += &auth;
+        }
         fs::write(home.join("config.yml"), config).expect("a configuration file");
         let log = File::create(home.join("log")).expect("a log file");
         let mut command = engine.command_in_netns("docker-registry");
@@ -38,10 +67,24 @@ impl Registry {
         let process = command
             .spawn()
             .expect("docker-registry starts; hint: ./scripts/setup");
-        let registry = Self { process, address };
+        let login = has_login.then(|| {
+            let config = serde_json::json!({ "auths": { &address: { "auth": LOGIN } } });
+            fs::write(home.join("config.json"), config.to_string()).expect("a configuration file");
+            home
+        });
+        let registry = Self {
+            process,
+            address,
+            login,
+        };
         wait::until(Duration::from_secs(20), "the registry answers", || {
             let mut client = engine.command_in_netns("busybox");
-            let url = format!("http://{}/v2/", registry.address);
+            let user = if has_login {
+                format!("{USER}:{PASSWORD}@")
+            } else {
+                String::new()
+            };
+            let url = format!("http://{user}{}/v2/", registry.address);
             let output = client.args(["wget", "-q", "-O", "-", &url]).output().ok()?;
             output.status.success().then_some(())
         });
@@ -53,7 +96,10 @@ impl Registry {
     pub fn push(&self, engine: &PrivateEngine, image: &str) -> String {
         let name = format!("{}/{image}", self.address);
         engine.docker_ok(&["tag", image, &name]);
-        engine.docker_ok(&["push", "-q", &name]);
+        let login = self.login.as_ref().map(|folder| folder.display().to_string());
+        let config = login.iter().flat_map(|folder| ["--config", folder.as_str()]);
+        let push: Vec<&str> = config.chain(["push", "-q", &name]).collect();
+        engine.docker_ok(&push);
         engine.docker_ok(&["rmi", &name]);
         name
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use argus_crds::PullPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::connectivity::Target;
@@ -140,7 +141,7 @@ impl Step {
             *key = secrets.redacted(key);
         }
         match &mut step.action {
-            Action::PullImage { reference: image } | Action::BuildImage(Build { tag: image, .. }) => {
+            Action::PullImage { reference: image, .. } | Action::BuildImage(Build { tag: image, .. }) => {
                 *image = secrets.redacted(image);
             }
             Action::CreateContainer { spec, .. } => spec.image = secrets.redacted(&spec.image),
@@ -184,6 +185,9 @@ pub enum Action {
     PullImage {
         /// Image reference.
         reference: String,
+        /// With [`PullPolicy::Never`], the action only checks that the engine has the image.
+        #[serde(default)]
+        policy: PullPolicy,
     },
     /// Build an image.
     BuildImage(Build),
@@ -298,7 +302,7 @@ impl Action {
     /// Returns the reference of the image that the action pulls or builds.
     pub fn image(&self) -> Option<&str> {
         match self {
-            Self::PullImage { reference } => Some(reference),
+            Self::PullImage { reference, .. } => Some(reference),
             Self::BuildImage(build) => Some(&build.tag),
             _ => None,
         }

@@ -5,6 +5,7 @@
 mod accepted;
 pub mod admit;
 mod aliases;
+mod build;
 pub mod conflict;
 mod container;
 mod container_labels;
@@ -50,7 +51,9 @@ use crate::ident::{EnvName, Hash, PortKey, Protocol, ProtocolPort, ResourceName,
 use crate::secrets::Secrets;
 
 pub use accepted::Accepted;
+pub use argus_crds::PullPolicy;
 pub use argus_crds::RestartMode;
+pub use build::{Build, BuildOptions};
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
@@ -140,6 +143,9 @@ pub struct Service {
     pub aliases: Vec<String>,
     /// Image to run.
     pub image: Image,
+    /// Time of its pull.
+    #[serde(default, skip_serializing_if = "is_missing")]
+    pub pull_policy: PullPolicy,
     /// Replaces the entry point of the image.
     pub entrypoint: Option<Vec<String>>,
     /// Replaces the command of the image.
@@ -237,27 +243,6 @@ impl Image {
     }
 }
 
-/// Build of an image.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Build {
-    /// Tag of the built image.
-    pub tag: String,
-    /// Absolute path of the context folder.
-    pub context: String,
-    /// Path of the Dockerfile, relative to the context, or absolute if it is outside.
-    pub dockerfile: String,
-    /// Stage to build; `None` for the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// Build arguments.
-    pub args: BTreeMap<String, String>,
-    /// Hash of context, Dockerfile, arguments and target; a different digest requires a new build.
-    pub digest: Hash,
-    /// Paths that the context never contains.
-    #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
-    pub excluded: excluded::Excluded,
-}
-
 /// Published port, as the spec file requests it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
@@ -343,6 +328,11 @@ pub enum Condition {
     Healthy,
     /// It exited with 0.
     Completed,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_missing(policy: &PullPolicy) -> bool {
+    *policy == PullPolicy::Missing
 }
 
 /// Effect of a failed service on its environment.

@@ -129,10 +129,8 @@ impl ObservableEffect {
                 name,
             } => {
                 let observed = store.of(environment);
-                let mut containers = observed.iter().flat_map(|it| it.containers.values());
-                containers
-                    .any(|container| container.is_of(service) && container.name == *name)
-                    .into()
+                let mut containers = observed.iter().flat_map(|it| it.containers.of(service));
+                containers.any(|container| container.name == *name).into()
             }
             Self::Started(id, newer_than) => of(id, &|container| has_run(container, *newer_than)),
             Self::Stopped(id) => store

@@ -11,15 +11,17 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Mount;
-use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort, ServiceName};
+use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort};
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
+mod containers;
 mod merge;
 mod outage;
 mod released;
 pub mod store;
 
+pub use containers::Containers;
 pub use outage::Outage;
 pub use released::{Released, ReleasedNames};
 pub use store::{RetryState, Store};
@@ -131,15 +133,6 @@ impl Container {
     /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<ObjectLabels> {
         ObjectLabels::read(&self.labels)
-    }
-
-    /// Returns whether it belongs to this service of its environment.
-    ///
-    /// One label is enough here, because [`Store`] holds managed objects only; [`Self::owner`] checks all labels.
-    pub fn is_of(&self, service: &ServiceName) -> bool {
-        self.labels
-            .get(labels::SERVICE)
-            .is_some_and(|name| name == service.as_str())
     }
 
     /// Returns whether it was created from the specification with this hash.
@@ -368,8 +361,8 @@ pub struct MemoryUse {
 /// Observed objects of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Containers by id.
-    pub containers: BTreeMap<ContainerId, Arc<Container>>,
+    /// Containers by id and by service.
+    pub containers: Containers,
     /// Networks by id.
     pub networks: BTreeMap<NetworkId, Arc<Network>>,
     /// Volumes by name.

@@ -21,7 +21,7 @@ pub struct BuiltImage {
     pub created_at: Timestamp,
     /// True if a container or another image is based on it.
     pub used: bool,
-    /// Layers of the build with their sizes in bytes, by image id. Builds with the same first steps share layers.
+    /// Layers of the build with their sizes in bytes, by a key of the layer. Builds with the same first steps share layers.
     pub layer_sizes: BTreeMap<String, u64>,
 }
 

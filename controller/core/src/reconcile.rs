@@ -201,6 +201,7 @@ impl Planner {
             .chain(inputs.store.environments().keys())
             .cloned()
             .collect();
+        let mut is_image_forgotten = false;
         for env in &envs {
             if matches!(
                 inputs.leases.ownership(env, true, inputs.now),
@@ -210,7 +211,7 @@ impl Planner {
                 continue;
             }
             let observed = inputs.store.of(env).unwrap_or(&nothing);
-            self.state.observe(
+            is_image_forgotten |= self.state.observe(
                 env,
                 inputs.specs.get(env).map(AsRef::as_ref),
                 observed,
@@ -222,6 +223,9 @@ impl Planner {
                     now: inputs.now,
                 },
             );
+        }
+        if is_image_forgotten {
+            self.invalidate_all();
         }
         self.observe_obstacles(inputs);
         let mut reservations = self.reservations();

@@ -10,6 +10,7 @@
 //! observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -103,8 +104,8 @@ pub struct EnvHistory {
     /// Requested host ports at the time of the assignment, 0 for any. A changed request causes a new assignment.
     #[serde(with = "pairs")]
     pub requested_ports: PortMap,
-    /// History by service.
-    pub services: BTreeMap<ServiceName, ServiceHistory>,
+    /// History by service. Clones share the histories that do not change.
+    pub services: BTreeMap<ServiceName, Arc<ServiceHistory>>,
     /// Disruptions during tests, oldest first, at most 100.
     pub disruptions: Vec<Disruption>,
     /// Restarts of services during tests, oldest first, at most 100.
@@ -118,6 +119,18 @@ pub struct EnvHistory {
     pub last_ready: Option<Revision>,
     /// Revision of the recorded failures and restart counters.
     pub revision: Option<Revision>,
+}
+
+impl EnvHistory {
+    /// History of a service, if it is known.
+    pub fn service(&self, service: &ServiceName) -> Option<&ServiceHistory> {
+        self.services.get(service).map(Arc::as_ref)
+    }
+
+    /// History of a service for changes. It is empty for an unknown service.
+    pub fn service_mut(&mut self, service: &ServiceName) -> &mut ServiceHistory {
+        Arc::make_mut(self.services.entry(service.clone()).or_default())
+    }
 }
 
 /// A run: its container, and its start.

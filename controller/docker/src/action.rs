@@ -8,6 +8,7 @@ mod volume;
 
 use argus_backend::Progress;
 use argus_core::action::Action;
+use argus_core::desired::PullPolicy;
 use argus_core::outcome::{ActionError, Done};
 
 use crate::Shared;
@@ -35,7 +36,11 @@ pub(crate) async fn execute(
         }
         Action::CreateVolume { name, labels } => volume::create(shared, name, labels).await,
         Action::RemoveVolume { name } => volume::remove(shared, name).await,
-        Action::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
+        Action::PullImage {
+            reference,
+            policy: PullPolicy::Never,
+        } => image::pull::check_local(shared, reference).await,
+        Action::PullImage { reference, .. } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => image::build::build(shared, build, progress).await,
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
         Action::CollectEvidence {

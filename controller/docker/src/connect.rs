@@ -2,8 +2,10 @@
 
 mod access;
 mod discover;
+mod tls;
 
 pub(crate) use discover::config_folder;
+pub(crate) use tls::connect as connect_tls;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use http_body_util::{BodyExt, Either, Full};
 
 /// The client's own timeout, longer than any call. Each call has a precise deadline; the client supports whole seconds only.
 const CLIENT_TIMEOUT_SECONDS: u64 = 3600;
+/// Port of a `tcp://` endpoint without one, as for the Docker CLI.
+const DEFAULT_PORT: u16 = 2375;
 
 /// Address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// `host:port`, plain HTTP.
     Tcp(String),
+    /// `host:port` with TLS, and the folder of `ca.pem`, `cert.pem` and `key.pem`.
+    Tls(String, PathBuf),
 }
 
 /// Error of a text that is not a usable endpoint.
@@ -33,9 +39,22 @@ pub enum BadEndpoint {
     /// The scheme is not supported.
     #[error("engine endpoint `{0}` is not unix://PATH, tcp://HOST:PORT or http://HOST:PORT")]
     Scheme(String),
-    /// The endpoint requires TLS.
-    #[error("engine endpoint `{0}` needs TLS, which is not supported; use an SSH tunnel to its socket")]
+    /// TLS is requested, and no folder with certificates is known.
+    #[error(
+        "engine endpoint `{0}` has no certificates; write tcp://HOST:PORT, and set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH"
+    )]
     Tls(String),
+    /// A Docker context skips the verification of the certificate of the engine.
+    #[error(
+        "docker context `{0}` skips the verification of TLS, which Argus does not support; set its host and certificates again with \
+         `docker context update {0} --docker host=URL,ca=FILE,cert=FILE,key=FILE`"
+    )]
+    UnverifiedContext(String),
+    /// `DOCKER_TLS` requests TLS without a verification.
+    #[error(
+        "DOCKER_TLS requests TLS without a verification for `{0}`, which Argus does not support; set DOCKER_TLS_VERIFY=1 instead"
+    )]
+    Unverified(String),
     /// The path is longer than the 107 bytes of a Unix socket address.
     #[error("engine socket path `{0}` is longer than 107 bytes")]
     TooLong(String),
@@ -61,6 +80,9 @@ impl Endpoint {
             .or_else(|| text.strip_prefix("http://"));
         let address = address.map(|address| address.trim_end_matches('/'));
         match address.filter(|address| !address.is_empty() && !address.contains('/')) {
+            Some(host) if text.starts_with("tcp://") && !has_port(host) => {
+                Ok(Self::Tcp(format!("{host}:{DEFAULT_PORT}")))
+            }
             Some(address) => Ok(Self::Tcp(address.to_owned())),
             None if text.starts_with("https://") => Err(BadEndpoint::Tls(text.to_owned())),
             None => Err(BadEndpoint::Scheme(text.to_owned())),
@@ -78,16 +100,31 @@ impl Endpoint {
     pub fn socket(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(path),
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Tls(..) => None,
         }
     }
+
+    /// `host:port`; `None` for a Unix socket.
+    pub fn address(&self) -> Option<&str> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(address) | Self::Tls(address, _) => Some(address),
+        }
+    }
+}
+
+/// True for `host:port`, false for `host` and `[::1]`.
+fn has_port(address: &str) -> bool {
+    address
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.contains(']'))
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
         }
     }
 }
@@ -117,6 +154,17 @@ impl Connection {
         if let Some(client) = cached.as_ref() {
             return Ok(client.clone());
         }
+        let client = self.create()?;
+        Ok(cached.insert(client).clone())
+    }
+
+    /// A client with connections of its own.
+    pub(crate) fn new_client(&self) -> Result<bollard::Docker, ActionError> {
+        self.endpoint.socket().map_or(Ok(()), access::check)?;
+        self.create()
+    }
+
+    fn create(&self) -> Result<bollard::Docker, ActionError> {
         let created = match &self.endpoint {
             Endpoint::Unix(path) => bollard::Docker::connect_with_unix(
                 &path.to_string_lossy(),
@@ -126,11 +174,21 @@ impl Connection {
             Endpoint::Tcp(address) => {
                 bollard::Docker::connect_with_http(address, CLIENT_TIMEOUT_SECONDS, API_DEFAULT_VERSION)
             }
+            Endpoint::Tls(address, certificates) => {
+                // The client ignores a key that it cannot read.
+                tls::read_settings(certificates)?;
+                bollard::Docker::connect_with_ssl(
+                    address,
+                    &certificates.join(tls::KEY),
+                    &certificates.join(tls::CERTIFICATE),
+                    &certificates.join(tls::AUTHORITY),
+                    CLIENT_TIMEOUT_SECONDS,
+                    API_DEFAULT_VERSION,
+                )
+            }
         };
-        let client = created
-            .map_err(|error| ActionError::Unreachable(error.to_string()))?
-            .with_request_modifier(refuse_duplicate_networks);
-        Ok(cached.insert(client).clone())
+        let client = created.map_err(|error| ActionError::Unreachable(error.to_string()))?;
+        Ok(client.with_request_modifier(refuse_duplicate_networks))
     }
 
     /// Identity of the socket file: inode and change time in nanoseconds. `None` without a socket file.
@@ -188,7 +246,14 @@ mod tests {
             Endpoint::parse("tcp://10.0.0.1:2375"),
             Ok(Endpoint::Tcp("10.0.0.1:2375".into()))
         );
-        assert_eq!(Endpoint::parse("http://h:1/"), Ok(Endpoint::Tcp("h:1".into())));
+        for (text, address) in [
+            ("http://h:1/", "h:1"),
+            ("tcp://h", "h:2375"),
+            ("tcp://[::1]", "[::1]:2375"),
+            ("tcp://[::1]:1", "[::1]:1"),
+        ] {
+            assert_eq!(Endpoint::parse(text), Ok(Endpoint::Tcp(address.into())), "{text}");
+        }
         assert!(matches!(Endpoint::parse("https://h:1"), Err(BadEndpoint::Tls(_))));
         for bad in [
             "",

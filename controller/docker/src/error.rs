@@ -199,7 +199,8 @@ fn classify_start(status: u16, message: &str) -> ActionError {
         return ActionError::EntrypointNotFound(trimmed());
     }
     match status {
-        409 => ActionError::Rejected(trimmed()),
+        // The state of the container has changed since it was observed: another client paused it, for example.
+        409 => ActionError::Busy(trimmed()),
         _ if text.contains("unavailable") && text.contains("connection error") => {
             ActionError::Engine(trimmed())
         }

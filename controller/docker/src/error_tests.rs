@@ -71,7 +71,7 @@ fn container_errors_are_classified() {
             StartContainer,
             409,
             "cannot start a paused container, try unpause instead",
-            "Rejected",
+            "Busy",
         ),
         (
             StartContainer,

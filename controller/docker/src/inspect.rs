@@ -86,7 +86,7 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
         },
     };
     // A list has whole seconds only, and both must give the same time for the same container.
-    let created = parse_time(found.created.as_deref()).map_or(0, |at| at.0);
+    let created = convert_time(found.created).map_or(0, |at| at.0);
     Some(Container {
         id,
         name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
@@ -107,7 +107,7 @@ pub(crate) fn convert_network(found: models::Network) -> Option<Network> {
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
         labels: to_btree_map(found.labels),
-        created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
+        created_at: convert_time(found.created).unwrap_or_default(),
         is_broken: false,
     })
 }
@@ -118,7 +118,7 @@ pub(crate) fn convert_network_inspect(found: models::NetworkInspect) -> Option<N
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
         labels: to_btree_map(found.labels),
-        created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
+        created_at: convert_time(found.created).unwrap_or_default(),
         is_broken: false,
     })
 }
@@ -204,7 +204,7 @@ fn convert_health(found: models::Health) -> Option<EngineHealth> {
             .and_then(|check| check.output.as_deref())
             .map(truncate_output)
             .unwrap_or_default(),
-        checked_at: last.and_then(|check| parse_time(check.end.as_deref())),
+        checked_at: last.and_then(|check| convert_time(check.end)),
     })
 }
 
@@ -315,6 +315,12 @@ fn parse_port_key(key: &str) -> Option<ProtocolPort> {
         number: number.parse().ok()?,
         protocol,
     })
+}
+
+/// Converts a time that the client has parsed.
+pub(crate) fn convert_time(at: Option<models::BollardDate>) -> Option<Timestamp> {
+    at.map(|at| Timestamp(at.timestamp_millis()))
+        .filter(|at| at.0 > 0)
 }
 
 fn parse_time(text: Option<&str>) -> Option<Timestamp> {

@@ -6,7 +6,7 @@
 //! lease is listed for the first time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ResourceName};
@@ -20,6 +20,7 @@ use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBu
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
+use crate::inspect::convert_time;
 
 /// Prefix of the name of every lease volume.
 pub(crate) const NAME_PREFIX: &str = "argus-lease-";
@@ -38,14 +39,25 @@ const CLAIMS: &str = "argusai.lease-claims";
 /// Age at which any renewal removes a foreign lease, in multiples of the lease's TTL.
 const STALE_AFTER_TTLS: u32 = 10;
 
-/// Renewal time of each known lease, by this host's clock.
+/// Age below which a measured clock offset applies to a lease that this controller has just written.
+const OFFSET_AGE: Duration = Duration::from_secs(60);
+
+/// Results of earlier lists and measurements.
 #[derive(Debug, Default)]
 pub(crate) struct RenewalCache {
+    /// Renewal time of each known lease, by this host's clock.
     renewed: Mutex<BTreeMap<String, Timestamp>>,
+    /// The last clock offset, and the time of its measurement.
+    offset: Mutex<Option<(i64, Timestamp)>>,
 }
 
 /// All valid leases on the engine; a volume with invalid labels is ignored.
 pub(crate) async fn list(shared: &Shared) -> Result<Vec<ControllerLease>, ActionError> {
+    list_after(shared, None).await
+}
+
+/// Lists all valid leases. `written` names the lease that this controller has just written.
+async fn list_after(shared: &Shared, written: Option<&str>) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
     let filters = HashMap::from([("label", vec![LEASE])]);
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
@@ -58,24 +70,21 @@ pub(crate) async fn list(shared: &Shared) -> Result<Vec<ControllerLease>, Action
         .collect();
     let names: BTreeSet<&str> = found.iter().map(|lease| lease.name.as_str()).collect();
     let known = {
-        let mut known = shared
-            .leases
-            .renewed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&shared.leases.renewed);
         known.retain(|name, _| names.contains(name.as_str()));
         known.clone()
     };
-    let is_new = |lease: &&ControllerLease| !known.contains_key(&lease.name);
-    let offset = match found.iter().find(is_new) {
-        Some(_) => clock_offset(shared).await?,
-        None => 0,
+    let mut unknown = found.iter().filter(|lease| !known.contains_key(&lease.name));
+    let offset = match (unknown.next(), unknown.next()) {
+        (None, _) => 0,
+        // The claim of a new environment does not wait for another measurement.
+        (Some(lease), None) if Some(lease.name.as_str()) == written => match last_offset(shared) {
+            Some(offset) => offset,
+            None => clock_offset(shared).await?,
+        },
+        (Some(_), _) => clock_offset(shared).await?,
     };
-    let mut renewed = shared
-        .leases
-        .renewed
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let mut renewed = lock(&shared.leases.renewed);
     Ok(found
         .into_iter()
         .map(|lease| {
@@ -95,8 +104,26 @@ async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
     let Some(theirs) = engine_time else { return Ok(0) };
     // The engine read its clock at some time between the request and the response.
-    let ours = before + (shared.now)().since(before) / 2;
-    Ok(theirs.0.saturating_sub(ours.0))
+    let now = (shared.now)();
+    let ours = before + now.since(before) / 2;
+    let offset = theirs.0.saturating_sub(ours.0);
+    *lock(&shared.leases.offset) = Some((offset, now));
+    Ok(offset)
+}
+
+/// Returns the last measured offset, unless it is old.
+fn last_offset(shared: &Shared) -> Option<i64> {
+    let (offset, measured_at) = (*lock(&shared.leases.offset))?;
+    is_recent(measured_at, (shared.now)()).then_some(offset)
+}
+
+/// Returns whether a measurement still applies. It does not if the clock was set back since then.
+fn is_recent(measured_at: Timestamp, now: Timestamp) -> bool {
+    measured_at <= now && now.since(measured_at) < OFFSET_AGE
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes the next lease of a run, lists all leases, and removes stale ones.
@@ -111,7 +138,7 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
         ..Default::default()
     };
     call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
-    let mut found = list(shared).await?;
+    let mut found = list_after(shared, Some(&name)).await?;
     let now = (shared.now)();
     let stale = |lease: &ControllerLease| {
         let stale_age: Duration = lease.spec.ttl * STALE_AFTER_TTLS;
@@ -186,7 +213,7 @@ fn parse(volume: Volume) -> Option<ControllerLease> {
     // The name becomes part of a URL when the lease is removed.
     ResourceName::new(volume.name.clone()).ok()?;
     let label = |key: &str| volume.labels.get(key).cloned();
-    let made_at = Timestamp::parse(volume.created_at.as_deref()?)?;
+    let made_at = convert_time(volume.created_at)?;
     let second = |text: &str| Some(Timestamp(text.parse::<i64>().ok()?.checked_mul(1000)?));
     let claim = |claim: &str| {
         let (env, since) = claim
@@ -241,7 +268,7 @@ mod tests {
         let volume = |labels: HashMap<String, String>| Volume {
             name: "argus-lease-r-1".into(),
             labels,
-            created_at: Some("2026-11-21T15:04:14Z".to_owned()),
+            created_at: "2026-11-21T15:04:14Z".parse().ok(),
             ..Default::default()
         };
         let lease = parse(volume(labels_of(&spec, Timestamp(0)))).unwrap();
@@ -255,5 +282,14 @@ mod tests {
             labels.remove(key);
             assert_eq!(parse(volume(labels)), None, "without {key}");
         }
+    }
+
+    #[test]
+    fn measured_offset_applies_for_a_minute_of_a_forward_clock() {
+        let measured_at = Timestamp(1_700_000_000_000);
+        let is_recent_after =
+            |milliseconds: i64| is_recent(measured_at, Timestamp(measured_at.0 + milliseconds));
+        assert!(is_recent_after(0) && is_recent_after(59_999));
+        assert!(!is_recent_after(60_000) && !is_recent_after(-1));
     }
 }

@@ -16,7 +16,7 @@ use crate::Shared;
 use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
 use crate::image::build::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG};
-use crate::ownership::check_reference;
+use crate::ownership::{check_reference, inspect_image};
 use crate::raw_http;
 
 /// Deadline of the disk usage query. An engine may scan its whole disk for it.
@@ -56,7 +56,7 @@ fn read(
     used: &BTreeSet<String>,
 ) -> Option<BuiltImage> {
     is_ours(history).then_some(())?;
-    let steps = own_steps(history).map(|step| (step.id.clone(), u64::try_from(step.size).unwrap_or(0)));
+    let steps = own_steps(history).map(|step| (layer_key(step), u64::try_from(step.size).unwrap_or(0)));
     Some(BuiltImage {
         id: image.id.clone(),
         built_as: image.labels.get(BUILD_TAG).cloned().unwrap_or_default(),
@@ -74,17 +74,44 @@ fn read(
 
 /// True when the last step writes our labels. The engine writes each label in its own step, in any order, at the end.
 fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
-    history
-        .first()
-        .is_some_and(|last| last.created_by.contains("LABEL") && last.created_by.contains(BUILD_LABELS))
+    history.first().is_some_and(writes_our_label)
 }
 
-/// The steps of a build, without those of its base image. A base image has a tag or was pulled.
+fn writes_our_label(step: &ImageHistoryResponseItem) -> bool {
+    step.created_by.contains("LABEL") && step.created_by.contains(BUILD_LABELS)
+}
+
+/// The steps of a build, without those of its base image. A base image of the classic builder has a tag or was pulled. `BuildKit` does not
+/// show where its base image ends, so steps of `BuildKit` in a base image count as well.
 fn own_steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
     let own = |(at, step): &(usize, &ImageHistoryResponseItem)| {
-        *at == 0 || (step.tags.is_empty() && step.id.starts_with("sha256:"))
+        *at == 0 || is_buildkit(step) || (step.tags.is_empty() && step.id.starts_with("sha256:"))
     };
     history.iter().enumerate().take_while(own).map(|(_, step)| step)
+}
+
+fn is_buildkit(step: &ImageHistoryResponseItem) -> bool {
+    step.comment.starts_with("buildkit")
+}
+
+/// Returns the same text for a layer that several images share.
+fn layer_key(step: &ImageHistoryResponseItem) -> String {
+    if is_buildkit(step) {
+        // These steps have no ids. A step from the build cache keeps its time.
+        format!("{} {}", step.created, step.created_by)
+    } else {
+        step.id.clone()
+    }
+}
+
+/// Returns true if the image without the last steps, which wrote our labels, is our own build by `BuildKit`.
+async fn has_own_parent(shared: &Shared, history: &[ImageHistoryResponseItem]) -> Result<bool, ActionError> {
+    let built = history.iter().find(|step| !writes_our_label(step));
+    let Some(parent) = built.filter(|step| is_buildkit(step) && step.id.starts_with("sha256:")) else {
+        return Ok(false);
+    };
+    let labels = inspect_image(shared, &parent.id).await?;
+    Ok(labels.is_some_and(|labels| labels.contains_key(BUILD_DIGEST)))
 }
 
 async fn history(shared: &Shared, id: &str) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
@@ -107,7 +134,8 @@ pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), Action
     if !is_ours(&history) {
         return Err(ActionError::NotOwned(format!("image `{id}`")));
     }
-    let all_steps = own_steps(&history).all(|step| step.created_by.contains("/bin/sh -c"));
+    let is_classic = |step: &ImageHistoryResponseItem| step.created_by.contains("/bin/sh -c");
+    let all_steps = own_steps(&history).all(is_classic) || has_own_parent(shared, &history).await?;
     let client = shared.connection.client()?;
     let options = RemoveImageOptionsBuilder::default()
         .force(false)
@@ -232,6 +260,18 @@ mod tests {
         );
         let pulled = [step("sha256:3", "LABEL", &[]), step("<missing>", "RUN", &[])];
         assert_eq!(own_steps(&pulled).count(), 1);
+        let by_buildkit = |id: &str, by: &str| ImageHistoryResponseItem {
+            comment: "buildkit.dockerfile.v0".to_owned(),
+            ..step(id, by, &[])
+        };
+        let built = [
+            step("sha256:3", "LABEL", &[]),
+            by_buildkit("sha256:2", "RUN"),
+            by_buildkit("<missing>", "COPY"),
+            step("<missing>", "CMD", &[]),
+        ];
+        let keys: Vec<String> = own_steps(&built).map(layer_key).collect();
+        assert_eq!(keys, ["sha256:3", "0 RUN", "0 COPY"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hyper::{Request, StatusCode};
 use serde_json::Value;
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::connect::Endpoint;
+use crate::connect::{Endpoint, connect_tls};
 use crate::error::{self, Op};
 
 /// Maximum response size, in bytes.
@@ -28,6 +28,10 @@ pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, Action
         }
         Endpoint::Tcp(address) => {
             let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+            exchange(stream, request, limit).await
+        }
+        Endpoint::Tls(address, certificates) => {
+            let stream = connect_tls(address, certificates).await?;
             exchange(stream, request, limit).await
         }
     };

@@ -338,7 +338,7 @@ impl Watcher {
 fn retry_delay(endpoint: &Endpoint, attempt: u32) -> Duration {
     let max = match endpoint {
         Endpoint::Unix(_) => MAX_LOCAL_RETRY_DELAY,
-        Endpoint::Tcp(_) => MAX_RETRY_DELAY,
+        Endpoint::Tcp(_) | Endpoint::Tls(..) => MAX_RETRY_DELAY,
     };
     let growing = delay(Growth::Exponential, RETRY_BASE, max, attempt);
     jittered(growing, &endpoint.to_string(), attempt).min(max)

@@ -140,31 +140,33 @@ impl<B: Backend> Executor<B> {
             let call = async {
                 let _permit = limits.acquire(CallClass::of(&action)).await;
                 journal.check_writable()?;
-                backend
-                    .execute_planned(&planned, deadline, &action, &reporter)
-                    .await
+                // On the heap only now: hundreds of actions can wait for a permit, and the future of a call takes kilobytes.
+                Box::pin(backend.execute_planned(&planned, deadline, &action, &reporter)).await
             };
             let outcome = tokio::select! {
                 outcome = call => outcome,
                 () = cancelled => Err(ActionError::Cancelled),
             };
-            let outcome = match outcome {
-                Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
-                    evidence.store(&recorded_step, collected, &secrets).await,
-                )),
-                Err(error) => {
-                    evidence.note_missing(&recorded_step, &error, &secrets).await;
-                    Err(error)
+            let end = async {
+                let outcome = match outcome {
+                    Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
+                        evidence.store(&recorded_step, collected, &secrets).await,
+                    )),
+                    Err(error) => {
+                        evidence.note_missing(&recorded_step, &error, &secrets).await;
+                        Err(error)
+                    }
+                    Ok(done) => {
+                        evidence.record_stop(&recorded_step).await;
+                        Ok(done)
+                    }
+                };
+                if let Some(path) = log {
+                    write_log(path, reporter.log(), outcome.as_ref().err(), &secrets).await;
                 }
-                Ok(done) => {
-                    evidence.record_stop(&recorded_step).await;
-                    Ok(done)
-                }
+                record_end(started, outcome)
             };
-            if let Some(path) = log {
-                write_log(path, reporter.log(), outcome.as_ref().err(), &secrets).await;
-            }
-            record_end(started, outcome)
+            Box::pin(end).await
         };
         let in_flight = InFlight {
             step,

@@ -308,7 +308,7 @@ fn failed_optional_service_causes_no_rollback() {
         history.last_ready = Some(two.desired.revision.clone());
         let container = argus_core::ident::ContainerId::new("a").unwrap();
         let web = two.desired.services.keys().next().unwrap();
-        let web = history.services.entry(web.clone()).or_default();
+        let web = history.service_mut(web);
         web.failures.push(FailedRun::of(container, Timestamp(90_000)));
         for at in [100_000, 160_000] {
             let inputs = OverrideInputs {

@@ -34,6 +34,7 @@ use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::build_context::OwnImageContext;
+use crate::specs::parsed_file::Translate;
 use crate::specs::sync_barrier;
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
@@ -75,6 +76,8 @@ pub struct Options {
     pub own_image: OwnImageContext,
     /// Default publish address, for ports without an address in the file.
     pub publish_address: IpAddr,
+    /// Translator of Compose files.
+    pub translate: Option<Translate>,
     /// Host of the engine as reachable from here; `None` if it is this host.
     pub engine_host: Option<IpAddr>,
     /// True if helper containers of Argus' own image may run on the engine, for checks that are impossible from

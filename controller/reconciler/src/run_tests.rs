@@ -58,6 +58,7 @@ fn options(dir: &std::path::Path) -> Options {
             write_context: None,
         },
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        translate: None,
         engine_host: None,
         deadlines: Deadlines::default(),
         engine_breaker: argus_core::desired::BreakerSettings::default(),

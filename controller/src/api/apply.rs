@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use argus_reconciler::specs::source::SpecSource;
@@ -154,6 +154,15 @@ impl Apply {
             return Err(Failure::with_code(Code::SpecInvalid, message).with_details(details));
         }
         let source = SpecSource::new(&client.specs_folder(), client.state().root());
+        if let Some(compose) = source.compose_file() {
+            let message =
+                format!("the controller reads the Compose file `{compose}`, which Argus never writes");
+            return Err(
+                Failure::with_reason(Reason::NotPossible, message).with_hint(format!(
+                    "edit `{compose}`, or write a spec file with `argus init` and start the controller again"
+                )),
+            );
+        }
         let (specs, guess) = (&source.folder, source.path_of("e2e.yaml"));
         let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes());
         let Some(desired) = parsed

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use argus_core::ident::EnvName;
 use argus_core::spec_diff::{image_changes, key_changes};
+use argus_crds::compose::is_compose_name;
 use argus_crds::diff::{EnvironmentDiff, GoodRevision, ImageChange, KeyChange};
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::reconciler::PersistedState;
@@ -91,8 +92,13 @@ fn compare(
             .map(|text| text.bytes.clone())
             .unwrap_or_default();
         let source = argus_crds::read(&path.display().to_string(), &bytes).source;
+        // The keys of a Compose file are not those of its translation.
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         // Without a tree, every key would look removed; the diagnostics say why it cannot be parsed.
-        if source.locate("").is_some() {
+        if source.locate("").is_some() && !is_compose_name(name) {
             diff.keys = key_changes(good.lines.values(), &source, &secrets);
         }
     }

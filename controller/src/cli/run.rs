@@ -14,7 +14,7 @@ use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Spec file or folder to watch [default: the specs folder]
+    /// Spec file, Compose file or folder to watch [default: the specs folder]
     path: Option<PathBuf>,
     #[command(flatten)]
     pub(super) specs: SpecOptions,

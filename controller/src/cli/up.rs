@@ -29,7 +29,7 @@ mod arguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Spec file, or a folder with one [default: e2e.yaml, else the specs folder]
+    /// Spec file, Compose file, or a folder with one spec file [default: e2e.yaml, else the specs folder, else the Compose file]
     path: Option<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,

@@ -16,7 +16,7 @@ use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// Spec files or folders [default: the specs folder]
+    /// Spec files, Compose files or folders [default: the specs folder]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,

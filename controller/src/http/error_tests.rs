@@ -64,6 +64,22 @@ async fn get(client: &ControllerClient, path: &str) -> Value {
 }
 
 #[tokio::test]
+async fn failure_during_the_stop_is_reported_as_stop() {
+    let (_dir, client) = client_without_controller(&EnvironmentStatus::default());
+    let stop = CancellationToken::new();
+    let app = TowerToHyperService::new(routes(client, Guard::Socket, stop.clone()));
+    let call = async |path: &str| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        app.call(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(call("/api/v1/environments/none").await, 404);
+    stop.cancel();
+    for _ in 0..20 {
+        assert_eq!(call("/api/v1/environments/none").await, 503);
+    }
+}
+
+#[tokio::test]
 async fn http_serves_status_errors_with_all_fields() {
     let status = full_of_errors();
     assert_valid("status.schema.json", &json!(status));

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,13 +53,16 @@ struct Capacity {
 }
 
 /// Serves on a unix socket until `stop`.
-pub(crate) async fn listen_on_socket(path: PathBuf, app: Router, stop: CancellationToken) -> io::Result<()> {
+pub(crate) async fn listen_on_socket(
+    listener: UnixListener,
+    path: &Path,
+    app: Router,
+    stop: CancellationToken,
+) {
     raise_file_limit();
-    let listener = bind(&path)?;
     serve(listener, app, stop, CONNECTIONS).await;
     // A missing socket shows clients that no controller runs.
-    drop(std::fs::remove_file(&path));
-    Ok(())
+    drop(std::fs::remove_file(path));
 }
 
 /// Serves on an address until `stop`; `bound` contains the address during that time.
@@ -97,7 +100,7 @@ pub(crate) async fn listen_on_address(
 }
 
 /// Binds the socket. The controller holds the lock, so an existing socket belongs to a dead controller.
-fn bind(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -219,7 +222,7 @@ mod tests {
         let stop = CancellationToken::new();
         let path = dir.path().join("socket");
         let app = routes(client, Guard::Socket, stop.clone());
-        let listener = bind(&path).unwrap();
+        let listener = bind_socket(&path).unwrap();
         let capacity = Capacity { all: 4, reserved: 2 };
         let mut serving = JoinSet::new();
         serving.spawn(serve(listener, app, stop.clone(), capacity));

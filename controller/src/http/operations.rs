@@ -73,11 +73,15 @@ async fn respond(
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
     let output = tokio::select! {
-        output = (entry.run)(arguments, context) => output,
-        () = app.stop.cancelled() => {
-            let message = "the controller is stopping";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
-        }
+        biased;
+        output = (entry.run)(arguments, context) => Some(output),
+        () = app.stop.cancelled() => None,
+    };
+    // The end of the controller also makes operations fail, each in its way.
+    let output = output.filter(|output| output.is_ok() || !app.stop.is_cancelled());
+    let Some(output) = output else {
+        let message = "the controller is stopping";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
     let output = output.map_err(|error| match error {
         CallError::Arguments(cause) => invalid(&cause),

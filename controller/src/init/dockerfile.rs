@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Draft, ProjectInfo};
 use crate::exit::Failure;
+use crate::spec_draft::note::Note;
+use crate::spec_draft::{Draft, ProjectInfo};
 
 /// A service that builds the Dockerfile and publishes its exposed ports.
 pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
@@ -16,10 +17,9 @@ pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> 
     let mut container = json!({ "name": format!("{}-app", project.slug) });
     let ports: Vec<String> = stage.ports.iter().map(|port| port.publish()).collect();
     if ports.is_empty() {
-        notes.push(
-            "the Dockerfile exposes no port; publish ports in `container.ports`, such as `8080:80`"
-                .to_owned(),
-        );
+        notes.push(Note::remark(
+            "the Dockerfile exposes no port; publish ports in `container.ports`, such as `8080:80`",
+        ));
     } else {
         container["ports"] = json!(ports);
     }
@@ -28,12 +28,13 @@ pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> 
         container["healthcheck"] = json!({ "type": "docker" });
     } else if let Some(port) = tcp {
         container["healthcheck"] = json!({ "type": "tcp", "port": port.number });
-        notes.push(
-            "the health check only opens a connection; `{ type: http, path: /healthz }` sends a request"
-                .to_owned(),
-        );
+        notes.push(Note::remark(
+            "the health check only opens a connection; `{ type: http, path: /healthz }` sends a request",
+        ));
     } else {
-        notes.push("no health check: the service is ready as soon as it runs".to_owned());
+        notes.push(Note::remark(
+            "no health check: the service is ready as soon as it runs",
+        ));
     }
     let service = json!({
         "name": "app",
@@ -100,16 +101,6 @@ fn parse_port(word: &str) -> Option<Port> {
         number,
         udp: protocol.eq_ignore_ascii_case("udp"),
     })
-}
-
-/// Container port of the first TCP port, for a health check that opens a connection.
-pub(super) fn find_first_tcp(ports: &[Value]) -> Option<u16> {
-    let text = ports
-        .iter()
-        .filter_map(Value::as_str)
-        .find(|port| !port.ends_with("/udp"))?;
-    let inside = text.rsplit(':').next()?;
-    inside.split(['/', '-']).next()?.parse().ok()
 }
 
 #[cfg(test)]

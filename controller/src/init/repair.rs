@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use argus_crds::compose::compose_key;
 use serde_json::Value;
 
-use super::{Draft, format_file};
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::spec_draft::note::{Note, Place};
+use crate::spec_draft::{Draft, format_file};
 use crate::spec_files;
 
 /// Maximum number of removed parts.
@@ -18,7 +20,7 @@ pub(super) fn repair(
     draft: &mut Draft,
     settings: &Settings,
     target: &Path,
-    locate: impl Fn(&str, &str) -> String,
+    locate: impl Fn(&str, &str) -> Option<Place>,
 ) -> Result<String, Failure> {
     for _ in 0..MAX_REPAIRS {
         let text = format_file(name, draft)?;
@@ -34,7 +36,8 @@ pub(super) fn repair(
         let Some(service) = removed else {
             return Ok(text);
         };
-        let at = locate(&service, compose_key(&error.path));
+        let key = error.path.split_once("].").map_or("", |(_, key)| key);
+        let at = locate(&service, &compose_key(key));
         let hint = error.hint.as_deref().unwrap_or_default();
         let hint = hint.strip_prefix("POLICY_VIOLATION: ").unwrap_or(hint);
         let hint = if hint.is_empty() {
@@ -43,25 +46,10 @@ pub(super) fn repair(
             format!("; {hint}")
         };
         let message = &error.message;
-        draft
-            .notes
-            .push(format!("left out of `{service}`: {message}{at}{hint}"));
+        let note = Note::omission(format!("left out of `{service}`: {message}"), at);
+        draft.notes.push(note.then(hint));
     }
     format_file(name, draft)
-}
-
-/// Returns the key of a compose file for a path of the spec file.
-fn compose_key(path: &str) -> &str {
-    let path = path.split_once("].").map_or("", |(_, path)| path);
-    let path = path.strip_prefix("container.").unwrap_or(path);
-    match path.split(['.', '[']).next().unwrap_or_default() {
-        "dependsOn" => "depends_on",
-        "workingDir" => "working_dir",
-        "extraHosts" => "extra_hosts",
-        "stopGrace" => "stop_grace_period",
-        "memory" => "mem_limit",
-        key => key,
-    }
 }
 
 /// Removes the value at a path such as `services[0].container.ports[1]`, or the whole service if it cannot exist without the value.

@@ -9,7 +9,6 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +20,7 @@ use crate::correlation;
 use crate::exit::Failure;
 use crate::foreign_text;
 use crate::output;
+use crate::runtime;
 use crate::status;
 
 /// Maximum number of concurrent runs; further ones wait. Each has a thread.
@@ -136,7 +136,7 @@ impl Operation for RunTests {
     type Output = Report;
 
     /// The suites run on a thread of their own, so that a caller that leaves ends them in an orderly way: teardowns run, and test
-    /// leases end.
+    /// leases end. They have a runtime of their own, because a teardown that outlives the runtime of the controller would panic.
     async fn run(&self, context: &Context) -> Result<Report, Failure> {
         static RUNS: Semaphore = Semaphore::const_new(MAX_RUNS);
         status::parse_environment(&self.environment)?;
@@ -157,7 +157,7 @@ impl Operation for RunTests {
         let stop = CancellationToken::new();
         let _ended = stop.clone().drop_guard();
         let (client, environment) = (context.client.clone(), self.environment.clone());
-        let (request, handle) = (correlation::current(), Handle::current());
+        let request = correlation::current();
         // The semaphore is never closed.
         let permit = RUNS.acquire().await.ok();
         let work = move || {
@@ -177,7 +177,7 @@ impl Operation for RunTests {
                 }
                 run.await
             };
-            handle.block_on(correlation::scope(request.controller, Some(request.id), run))
+            runtime::block_on(correlation::scope(request.controller, Some(request.id), run))
         };
         let ended = tokio::task::spawn_blocking(work).await;
         ended.map_err(|panicked| Failure::operation_failed("cannot run the suites", &panicked))?

@@ -319,6 +319,13 @@ impl Outcome {
     fn duration(&self) -> Duration {
         self.attempts.iter().map(|attempt| attempt.duration).sum()
     }
+
+    /// Text with the duration, and with the fork of the worker, such as `1.5 s on shop-w1`.
+    fn format_duration(&self) -> String {
+        let worker = self.worker.as_ref();
+        let worker = worker.map_or_else(String::new, |worker| format!(" on {worker}"));
+        format!("{:.1} s{worker}", self.duration().as_secs_f64())
+    }
 }
 
 #[cfg(test)]

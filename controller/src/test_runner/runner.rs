@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use argus_core::ident::EnvName;
+use argus_backend::Backend as _;
+use argus_core::ident::{ContainerId, EnvName};
 use argus_core::secrets::Secrets;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::error::Code;
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{EnvironmentStatus, ServiceState};
 use argus_reconciler::{Command, TestReport, clock};
 use clap::{Args, ValueEnum};
+use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::child;
@@ -26,6 +28,7 @@ use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
+use crate::engine;
 use crate::exit::Failure;
 use crate::status;
 use crate::status_text::is_good;
@@ -34,9 +37,12 @@ use crate::status_text::is_good;
 /// teardown takes up to 30 s of it.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
 
-/// Maximum time from the end of a failed attempt until the status shows a disruption. Argus learns of one by an event.
+/// Maximum time from the end of a failed attempt until the status shows a disruption, while the engine responds promptly.
 const OBSERVATION: Duration = Duration::from_secs(2);
-/// Maximum time that a failed attempt waits for the recovery of a disrupted service, which is a part of its report.
+/// Maximum duration of an inspect that shows an engine without a delay.
+const PROMPT_ANSWER: Duration = Duration::from_secs(1);
+/// Maximum time that a failed attempt waits for a delayed report of a disruption, and then for the recovery of the service, which
+/// is a part of its report.
 const RECOVERY: Duration = Duration::from_secs(30);
 
 /// Settings of the attempts.
@@ -191,23 +197,59 @@ impl Runner<'_> {
         })
     }
 
-    /// Waits until the status shows a disruption of the failed attempt, and then until its end.
+    /// Waits until the status shows a disruption of the failed attempt, and then until its end. A signal ends the wait.
     async fn observe_disruption(&self, restarts_before: u32) {
-        let env = self.environment.as_str();
-        let disrupted = self.client.wait_for(OBSERVATION, |statuses| {
-            let status = statuses.environments.get(env)?;
-            is_disrupted(status, restarts_before).then_some(())
-        });
-        if !matches!(disrupted.await, Ok(Some(()))) {
-            return;
-        }
-        let targets = [Target::environment(env)];
-        let recovered = wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {});
+        let observe = async {
+            let found = tokio::time::timeout(RECOVERY, self.find_disruption(restarts_before)).await;
+            if found == Ok(true) {
+                let targets = [Target::environment(self.environment.as_str())];
+                // The next attempt reports an environment that does not recover.
+                drop(wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {}).await);
+            }
+        };
         tokio::select! {
-            // The next attempt reports an environment that does not recover.
-            _ended = recovered => {}
+            () = observe => {}
             () = self.stop.cancelled() => {}
         }
+    }
+
+    /// Waits until the status shows a disruption. Returns false if there is none, or if no status can be read.
+    async fn find_disruption(&self, restarts_before: u32) -> bool {
+        loop {
+            let shown = self.client.wait_for(OBSERVATION, |statuses| {
+                let status = statuses.environments.get(self.environment.as_str())?;
+                is_disrupted(status, restarts_before).then_some(())
+            });
+            match shown.await {
+                Ok(Some(())) => return true,
+                Ok(None) => {}
+                Err(_) => return false,
+            }
+            // While the engine is slow, it reports the end of a process late.
+            if tokio::time::timeout(PROMPT_ANSWER, self.all_run()).await == Ok(true) {
+                return false;
+            }
+        }
+    }
+
+    /// Inspects the containers of the ready services. Returns true if all of them run. A list does not show this: unlike an inspect, it
+    /// does not wait while the engine handles the end of a process.
+    async fn all_run(&self) -> bool {
+        let status = self.client.find_environment(self.environment.as_str()).await;
+        let docker = engine::connect_docker(self.client.settings()).await;
+        let (Ok(status), Ok(docker)) = (status, docker) else {
+            return false;
+        };
+        let ready = status
+            .services
+            .into_iter()
+            .filter(|row| row.state == ServiceState::Ready);
+        let ids = ready.filter_map(|row| ContainerId::new(row.container_id?).ok());
+        let runs = ids.map(|id| {
+            let docker = &docker;
+            async move { docker.is_run_intact(&id, None).await.unwrap_or(false) }
+        });
+        join_all(runs).await.into_iter().all(|is_intact| is_intact)
     }
 
     /// Ends the test lease of a job. `None` if the controller is unreachable.

@@ -252,7 +252,9 @@ services:
     secrets: [token, { source: outside, target: x }]
   api:
     extends: { file: shared/base.yaml, service: base }
-    build: { context: ., target: prod, dockerfile: Dockerfile }
+    build:
+      { context: ., target: prod, dockerfile: Dockerfile, platforms: [linux/amd64], labels: [team=till, plain],
+        cache_from: ["base:cache", "type=registry,ref=base:main", "type=gha"], network: host, ssh: [default] }
     command: ["api"]
     environment: { LEVEL: debug }
     env_file: [{ path: api.env }, { path: missing.env, required: false }]
@@ -317,7 +319,8 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         {
             "name": "api",
             "command": ["api"],
-            "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2" },
+            "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2",
+                "labels": { "plain": "", "team": "till" }, "platform": "linux/amd64", "cacheFrom": ["base:cache", "base:main"] },
             "dependsOn": ["db"],
             "memory": "128MB",
             "container": {
@@ -347,6 +350,9 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         ("`db`: `networks.back.ipv4_address`", "ipv4_address"),
         ("`db`: `secrets`: `outside` is not a file", "source: outside"),
         ("`db`: `/srv/none` is outside", "/srv/none"),
+        ("`api`: `build.cache_from: type=gha`", "cache_from"),
+        ("`api`: `build.network: host`", "network: host"),
+        ("`api`: `build.ssh`", "ssh: [default]"),
         ("`api`: `deploy.replicas`", "replicas"),
         ("`api`: `tty`", "tty"),
         ("`api`: `restart`", "restart"),

@@ -459,7 +459,7 @@ fn evidence_reads_old_failures_from_the_saved_state() {
         ..ServiceHistory::default()
     };
     let environment = EnvHistory {
-        services: [(ServiceName::new("db").unwrap(), service)].into(),
+        services: [(ServiceName::new("db").unwrap(), service.into())].into(),
         ..EnvHistory::default()
     };
     let persisted = PersistedState {

@@ -141,6 +141,9 @@ fn check_healthcheck(service: &Node, path: &str, collector: &mut Collector) {
     };
     let kind = present(&check.value, "type").map_or(Some("http"), |kind| text(&kind.value));
     let (missing, hint) = match kind {
+        Some("http") if present(&check.value, "command").is_some() => {
+            ("path", "set `type: exec` to run `command` in the container")
+        }
         Some("http") => (
             "path",
             "add `path: /health`, or `type: tcp` to check only the port",

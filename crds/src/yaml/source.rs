@@ -10,6 +10,7 @@ use crate::diagnostic::{Diagnostic, Location};
 pub struct SourceMap {
     file: String,
     root: Option<Arc<Node>>,
+    is_translated: bool,
 }
 
 impl SourceMap {
@@ -17,6 +18,19 @@ impl SourceMap {
         Self {
             file: file.to_owned(),
             root,
+            is_translated: false,
+        }
+    }
+
+    /// Returns true if the file is a Compose file. The paths are those of its translation, and the locations those of the file.
+    pub fn is_translated(&self) -> bool {
+        self.is_translated
+    }
+
+    pub(super) fn of(file: &str, root: Arc<Node>, is_translated: bool) -> Self {
+        Self {
+            is_translated,
+            ..Self::new(file, Some(root))
         }
     }
 
@@ -156,7 +170,7 @@ fn collect_scalars<'a>(node: &'a Node, line: usize, path: String, all: &mut Vec<
     }
 }
 
-fn join(path: &str, key: &str) -> String {
+pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()
     } else {

@@ -88,6 +88,51 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
     }))
 }
 
+/// Returns the node with other locations. `locate` returns the location of a path; a node without one has that of its parent.
+///
+/// Items of a list have their name in the path if they have one, else their index.
+pub(super) fn relocate(
+    node: &Node,
+    path: &str,
+    parent: Location,
+    locate: &dyn Fn(&str) -> Option<Location>,
+) -> Node {
+    let location = locate(path).unwrap_or(parent);
+    let kind = match &node.kind {
+        Kind::Scalar { text, plain } => Kind::Scalar {
+            text: text.clone(),
+            plain: *plain,
+        },
+        Kind::List(items) => {
+            let path_of = |index, item: &Node| match item.get("name").map(|entry| &entry.value.kind) {
+                Some(Kind::Scalar { text, .. }) => source::join(path, text),
+                Some(Kind::List(_) | Kind::Map(_)) | None => format!("{path}[{index}]"),
+            };
+            let moved = |(index, item): (usize, &Arc<Node>)| {
+                Arc::new(relocate(item, &path_of(index, item), location, locate))
+            };
+            Kind::List(items.iter().enumerate().map(moved).collect())
+        }
+        Kind::Map(entries) => {
+            let moved = |entry: &Entry| {
+                let value = relocate(&entry.value, &source::join(path, &entry.key), location, locate);
+                Entry {
+                    key: entry.key.clone(),
+                    key_location: value.location,
+                    value: Arc::new(value),
+                }
+            };
+            Kind::Map(entries.iter().map(moved).collect())
+        }
+    };
+    Node {
+        kind,
+        location,
+        weight: node.weight,
+        depth: node.depth,
+    }
+}
+
 impl Entry {
     /// Returns the location for diagnostics about the value: that of a non-empty scalar, otherwise that of the key.
     pub(super) fn location(&self) -> Location {

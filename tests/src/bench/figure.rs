@@ -37,20 +37,8 @@ impl Figure {
         Self { why, ..self }
     }
 
-    fn sorted(&self) -> Vec<f64> {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted
-    }
-
     pub(crate) fn median(&self) -> f64 {
-        let sorted = self.sorted();
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => f64::NAN,
-            odd if odd % 2 == 1 => sorted[middle],
-            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-        }
+        median(&self.values)
     }
 
     fn reached(&self) -> Option<bool> {
@@ -58,37 +46,53 @@ impl Figure {
     }
 
     fn json(&self) -> Value {
-        let sorted = self.sorted();
+        let sorted = sorted(&self.values);
         json!({ "what": self.what, "unit": self.unit, "median": self.median(), "min": sorted.first(), "max": sorted.last(),
             "n": sorted.len(), "goal": self.goal.map(|(words, _)| words), "reached": self.reached(),
             "why": (self.reached() == Some(false) && !self.why.is_empty()).then_some(&self.why) })
     }
 }
 
-/// All figures as a Markdown table.
-pub(crate) fn table(figures: &[Figure]) -> String {
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Figures as a Markdown table.
+pub(crate) fn table(figures: &Value) -> String {
     let mut out = String::from(
         "| measurement | unit | median | min | max | n | goal | reached |\n|---|---|---|---|---|---|---|---|\n",
     );
-    for figure in figures {
-        let sorted = figure.sorted();
-        let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else {
-            continue;
-        };
-        let goal = figure.goal.map_or("–", |(words, _)| words);
-        let reached = match figure.reached() {
-            None => "–".to_owned(),
-            Some(true) => "yes".to_owned(),
-            Some(false) if figure.why.is_empty() => "no".to_owned(),
-            Some(false) => format!("no: {}", figure.why),
+    for figure in figures.as_array().into_iter().flatten() {
+        let text = |key: &str| figure[key].as_str();
+        let number = |key: &str| figure[key].as_f64().unwrap_or(f64::NAN);
+        let reached = match (figure["reached"].as_bool(), text("why")) {
+            (None, _) => "–".to_owned(),
+            (Some(true), _) => "yes".to_owned(),
+            (Some(false), None) => "no".to_owned(),
+            (Some(false), Some(why)) => format!("no: {why}"),
         };
         writeln!(
             out,
-            "| {} | {} | {:.3} | {least:.3} | {most:.3} | {} | {goal} | {reached} |",
-            figure.what,
-            figure.unit,
-            figure.median(),
-            sorted.len()
+            "| {} | {} | {:.3} | {:.3} | {:.3} | {} | {} | {reached} |",
+            text("what").unwrap_or_default(),
+            text("unit").unwrap_or_default(),
+            number("median"),
+            number("min"),
+            number("max"),
+            figure["n"],
+            text("goal").unwrap_or("–"),
         )
         .expect("writing to a string succeeds");
     }

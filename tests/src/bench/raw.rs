@@ -1,4 +1,4 @@
-//! The baseline: a small client with keep-alive connections that makes only the necessary calls, four in flight.
+//! The baseline: a small client with keep-alive connections that makes only the necessary calls.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,8 @@ use argus_tests::fixture::{IMAGE, LIMIT};
 use argus_tests::{PrivateEngine, wait};
 use serde_json::{Value, json};
 
-const IN_FLIGHT: usize = 4;
+/// Most calls in flight.
+pub(crate) const IN_FLIGHT: usize = 8;
 
 /// One keep-alive connection to the engine.
 struct Client(UnixStream);

@@ -9,6 +9,8 @@ use argus_tests::{Controller, Proxy, RunOptions, wait};
 
 /// Longer than two periods of the regular scan of the spec directory.
 const QUIET: Duration = Duration::from_secs(65);
+/// Requests of one build: the image, and then its labels.
+const REQUESTS: usize = 2;
 
 #[test]
 fn init_and_run_build_once_without_the_state() {
@@ -46,7 +48,7 @@ fn init_and_run_build_once_without_the_state() {
     assert_eq!(first.len(), 1);
     let builds = || proxy.counts().get("POST /build").copied();
     wait::all_the_while(QUIET, "one build and one container", || {
-        builds() == Some(1) && ids() == first
+        builds() == Some(REQUESTS) && ids() == first
     });
     assert_eq!(proxy.counts().get("POST /containers/create").copied(), Some(1));
 

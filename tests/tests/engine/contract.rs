@@ -97,6 +97,7 @@ fn own_image(engine: &PrivateEngine) -> OwnImageBuilder {
         target: None,
         args: std::collections::BTreeMap::new(),
         digest: Hash::new("1").unwrap(),
+        options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
     };
     Arc::new(move || Ok(build.clone()))

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
 use argus_core::action::{Action, ActionProgress, Binding, ContainerSpec};
-use argus_core::desired::{Build, ContainerLimits, Mount};
+use argus_core::desired::{Build, ContainerLimits, Mount, PullPolicy};
 use argus_core::ident::{ContainerId, Hash, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done, PortOwner};
@@ -747,22 +747,49 @@ fn refusals_name_their_cause() {
             executor.act(connect).await,
             Err(ActionError::NetworkGone(_))
         ));
-        let pull = Action::PullImage {
-            reference: "127.0.0.1:9/none:1".into(),
-        };
+        let refused = pull("127.0.0.1:9/none:1", PullPolicy::Missing);
         assert!(matches!(
-            executor.act(pull).await,
+            executor.act(refused).await,
             Err(ActionError::PullFailed(_))
         ));
-        let pull = Action::PullImage {
-            reference: "../containers/x".into(),
-        };
+        let pull = pull("../containers/x", PullPolicy::Missing);
         assert!(matches!(executor.act(pull).await, Err(ActionError::Rejected(_))));
     });
 }
 
+fn pull(reference: &str, policy: PullPolicy) -> Action {
+    Action::PullImage {
+        reference: reference.to_owned(),
+        policy,
+    }
+}
+
+#[test]
+fn image_that_must_not_be_pulled_is_only_inspected() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    engine.docker_ok(&["tag", IMAGE, "local-only:1"]);
+    block(async {
+        let docker = docker(engine);
+        let present = docker
+            .execute(&pull("local-only:1", PullPolicy::Never), &())
+            .await;
+        assert_eq!(present, Ok(Done::Applied));
+        // The engine has a similar one.
+        let absent = docker
+            .execute(&pull("local-onyl:1", PullPolicy::Never), &())
+            .await;
+        let Err(error @ ActionError::ImageNotFound(_)) = absent else {
+            panic!("{absent:?}");
+        };
+        assert!(error.to_string().contains("pullPolicy: never"), "{error}");
+        assert_eq!(error.similar(), Some("local-only:1"));
+    });
+}
+
+/// Steps of an action, as they were reported.
 #[derive(Default)]
-struct Received(Mutex<Vec<String>>);
+pub(crate) struct Received(pub(crate) Mutex<Vec<String>>);
 
 impl Progress for Received {
     fn report_step(&self, progress: ActionProgress) {
@@ -791,6 +818,7 @@ fn build_target_selects_the_stage() {
             context: folder.display().to_string(),
             dockerfile: "Dockerfile".into(),
             args: BTreeMap::new(),
+            options: Box::default(),
             excluded: argus_core::desired::excluded::Excluded::default(),
         };
         let result = executor.act(Action::BuildImage(build_of("base"))).await;
@@ -853,6 +881,7 @@ fn image_is_built_from_its_context() {
             target: None,
             args,
             digest: digest.clone(),
+            options: Box::default(),
             excluded: argus_core::desired::excluded::Excluded::default(),
         };
         let received = Received::default();
@@ -868,9 +897,11 @@ fn image_is_built_from_its_context() {
                 .lock()
                 .expect("a list")
                 .iter()
-                .filter(|line| line.starts_with("Step "))
+                .filter(|line| ["1/3] FROM", "2/3] COPY", "3/3] RUN"]
+                    .iter()
+                    .any(|step| line.contains(step)))
                 .count()
-                >= 4
+                >= 3
         );
         let wanted = ContainerSpec {
             image: "built:1".into(),
@@ -903,7 +934,7 @@ fn image_is_built_from_its_context() {
         };
         match executor.act(Action::BuildImage(failing)).await {
             Err(ActionError::BuildFailed { message, log }) => {
-                assert!(message.contains("non-zero code: 1"), "{message}");
+                assert!(message.contains("exit code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
             }
             other => panic!("{other:?}"),
@@ -938,9 +969,7 @@ fn image_is_pulled_from_its_registry() {
     block(async {
         let docker = docker(engine);
         let received = Received::default();
-        let pull = |reference: &str| Action::PullImage {
-            reference: reference.to_owned(),
-        };
+        let pull = |reference: &str| pull(reference, PullPolicy::Missing);
         assert_eq!(docker.execute(&pull(&pushed), &received).await, Ok(Done::Applied));
         assert!(!received.0.lock().expect("a list").is_empty());
         engine.docker_ok(&["image", "inspect", &pushed]);
@@ -1106,6 +1135,58 @@ fn endpoint_of_a_removed_container_is_freed_by_its_name() {
         assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
     });
     let left = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argus-zombie"]);
+    assert_eq!(left.trim(), "");
+}
+
+#[test]
+fn endpoint_of_a_detached_container_is_freed_by_its_name() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    let proxy = Proxy::start(&engine.scratch("kept").join("docker.sock"), &engine.socket());
+    block(async {
+        let endpoint = Endpoint::parse(&proxy.host()).expect("an endpoint");
+        let executor = NoExecutor(Docker::new(endpoint, Arc::new(now)));
+        let elsewhere = ContainerSpec {
+            network: name("bridge"),
+            aliases: vec![],
+            ..spec("kept", "a")
+        };
+        let container = executor.container("argus-kept-a", elsewhere).await;
+        assert_eq!(executor.start(&container).await, Ok(Done::Applied));
+        // An engine that cannot find the bridge detaches the containers, but can keep their endpoints. It does not list
+        // all of them.
+        for listed in [
+            serde_json::json!({}),
+            serde_json::json!({ container.as_str(): { "Name": "argus-kept-a" } }),
+        ] {
+            let id = executor.network("kept").await;
+            let text = engine.docker_ok(&["network", "inspect", "argus-kept"]);
+            let networks: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let mut network = networks[0].clone();
+            network["Containers"] = listed;
+            proxy.inject("GET /networks/*", Fault::Answer(response("200 OK", &network)), 2);
+            let refusal = serde_json::json!({ "message": "network argus-kept has active endpoints" });
+            proxy.inject(
+                "DELETE /networks/*",
+                Fault::Answer(response("403 Forbidden", &refusal)),
+                1,
+            );
+            proxy.reset_counts();
+            let remove = Action::RemoveNetwork {
+                id,
+                name: "argus-kept".to_owned(),
+            };
+            assert_eq!(executor.act(remove).await, Ok(Done::Applied));
+            let counts = proxy.counts();
+            assert_eq!(
+                counts.get("POST /networks/*/disconnect"),
+                Some(&1),
+                "by force: {counts:?}"
+            );
+            assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
+        }
+    });
+    let left = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argus-kept"]);
     assert_eq!(left.trim(), "");
 }
 

@@ -1,6 +1,7 @@
 //! The adapters on a real engine: the Docker backend, mounts, networks, builds, pulls and preflight, and the test harness.
 
 mod build_context;
+mod buildkit;
 mod contract;
 mod docker_backend;
 mod harness;
@@ -8,3 +9,4 @@ mod mounts;
 mod networks;
 mod preflight;
 mod progress;
+mod tls;

@@ -1,5 +1,5 @@
 //! `argus ci` on a real engine, as the steps of the GitHub action and the GitLab template run it: green, red by a test, red by a
-//! service, and blocked.
+//! service, without a verdict, and blocked.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -267,6 +267,38 @@ fn failed_service_is_attributed_with_its_evidence() {
 }
 
 #[test]
+fn stop_by_another_client_gives_no_verdict() {
+    // Each attempt is disrupted, so no attempt confirms the failure.
+    let stop = "docker kill ciinfra-web; \
+                until docker ps --quiet --filter name=ciinfra-web | grep -q .; do sleep 1; done; exit 1";
+    let spec =
+        spec("ciinfra", 19475, "").replace("file: checks.yaml", &format!("runner: shell, command: '{stop}'"));
+    let job = Job::new("ciinfra", &spec, GREEN);
+    let ran = job.run();
+    assert_eq!(ran.exit, Some(8), "{}", ran.log);
+    let outputs = variables(&ran.outputs);
+    assert_eq!(
+        (outputs["result"].as_str(), outputs["exit-code"].as_str()),
+        ("infrastructure", "8"),
+        "{}",
+        ran.outputs
+    );
+    assert!(ran.summary.contains("| no verdict |"), "{}", ran.summary);
+    assert!(
+        ran.summary.contains("attribution: infrastructure"),
+        "{}",
+        ran.summary
+    );
+    let junit = job.junit();
+    assert_eq!(
+        (junit.tests, junit.failures, junit.errors),
+        (1, 0, 1),
+        "{junit:?}"
+    );
+    assert!(job.is_gone());
+}
+
+#[test]
 fn blocked_environment_ends_early_with_its_reason() {
     let extra = "\n  command: [\"/missing\"]";
     let job = Job::new("ciblocked", &spec("ciblocked", 19480, extra), GREEN);
@@ -365,6 +397,61 @@ fn gitlab_job_folds_its_log_and_keeps_reports() {
     assert!(log.contains("(checks.yaml:3)"), "{log}");
     let junit = Report::deserialize_from_str(&artifact("junit")).unwrap();
     assert_eq!((junit.tests, junit.failures), (1, 1), "{junit:?}");
+    assert!(job.is_gone());
+}
+
+/// Runs a job of the pipeline of `workspace` with gitlab-ci-local, which follows GitLab's rules for templates, caches and artifacts.
+fn run_pipeline(job: &Job, name: &str) -> Output {
+    let tool =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/npm-tools/node_modules/.bin/gitlab-ci-local");
+    assert!(
+        tool.exists(),
+        "no gitlab-ci-local at {}\nhint: ./scripts/setup",
+        tool.display()
+    );
+    let script = format!(
+        "\"{}\" --force-shell-executor --variable GITLAB_CI=true {name}",
+        tool.display()
+    );
+    job.script(&script).output().expect("bash runs")
+}
+
+#[test]
+fn gitlab_ci_local_runs_the_template() {
+    let job = Job::new("cilocal", &spec("cilocal", 19500, ""), GREEN);
+    let pipeline = "include:
+  - local: argus.gitlab-ci.yml
+e2e:
+  extends: .argus
+later:
+  stage: deploy
+  needs: [e2e]
+  script:
+    - echo \"later sees $ARGUS_WEB_8080\"
+";
+    fs::write(job.workspace.join(".gitlab-ci.yml"), pipeline).unwrap();
+    fs::copy(TEMPLATE, job.workspace.join("argus.gitlab-ci.yml")).unwrap();
+    let commit =
+        "git init -q . && git add . && git -c user.name=a -c user.email=a@localhost commit -qm files";
+    let committed = job.script(commit).output().unwrap();
+    assert!(committed.status.success(), "{}", text(&committed));
+
+    let green = run_pipeline(&job, "--needs later");
+    let log = text(&green);
+    assert!(green.status.success(), "{log}");
+    assert!(log.contains("passed checks in "), "{log}");
+    // The job gets the addresses from the variables report.
+    assert!(log.contains("later sees 127.0.0.1:19500"), "{log}");
+    assert_eq!(job.junit().tests, 1);
+    assert!(job.is_gone());
+
+    fs::write(job.workspace.join("checks.yaml"), GREEN.replace("200", "404")).unwrap();
+    let red = run_pipeline(&job, "e2e");
+    let log = text(&red);
+    assert_eq!(red.status.code(), Some(1), "{log}");
+    assert!(log.contains("Loaded image"), "{log}");
+    assert!(log.contains("FAIL 1"), "{log}");
+    assert_eq!(job.junit().failures, 1);
     assert!(job.is_gone());
 }
 

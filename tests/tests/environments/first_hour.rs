@@ -12,15 +12,15 @@ use argus_tests::{PrivateEngine, Registry, binary, wait};
 use super::repositories::{Run, argus, text_of};
 
 /// A person with a shell in the folder of a project. The project, its folder and its environment have the same name.
-struct Newcomer {
-    engine: PrivateEngine,
+pub(super) struct Newcomer {
+    pub(super) engine: PrivateEngine,
     name: &'static str,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl Newcomer {
     /// Clones a project on a machine with its own engine.
-    fn clones(name: &'static str, files: &[(&str, &str)]) -> Self {
+    pub(super) fn clones(name: &'static str, files: &[(&str, &str)]) -> Self {
         let engine = PrivateEngine::start();
         images(&engine);
         let folder = engine.scratch("first-hour").join(name);
@@ -32,13 +32,13 @@ impl Newcomer {
         newcomer
     }
 
-    fn writes(&self, path: &str, text: &str) {
+    pub(super) fn writes(&self, path: &str, text: &str) {
         let path = self.folder.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn replaces(&self, path: &str, old: &str, new: &str) {
+    pub(super) fn replaces(&self, path: &str, old: &str, new: &str) {
         let text = fs::read_to_string(self.folder.join(path)).unwrap();
         assert!(text.contains(old), "{path} has no `{old}`: {text}");
         self.writes(path, &text.replace(old, new));
@@ -46,7 +46,7 @@ impl Newcomer {
 
     /// Runs a line in the shell and checks its exit code. Returns everything that it printed.
     #[track_caller]
-    fn types(&self, line: &str, code: i32) -> String {
+    pub(super) fn types(&self, line: &str, code: i32) -> String {
         let plain = argus(&self.engine, &self.folder, &[]);
         let mut shell = self.engine.command_in_netns("sh");
         shell.args(["-c", line]).current_dir(&self.folder);
@@ -66,13 +66,13 @@ impl Newcomer {
 
     /// Runs a line that succeeds, and checks that it prints each of the parts.
     #[track_caller]
-    fn sees(&self, line: &str, parts: &[&str]) {
+    pub(super) fn sees(&self, line: &str, parts: &[&str]) {
         self.fails(line, 0, parts);
     }
 
     /// Runs a line that ends with this exit code, and checks that it prints each of the parts.
     #[track_caller]
-    fn fails(&self, line: &str, code: i32, parts: &[&str]) {
+    pub(super) fn fails(&self, line: &str, code: i32, parts: &[&str]) {
         let shown = self.types(line, code);
         for part in parts {
             assert!(shown.contains(part), "`{line}` does not print `{part}`: {shown}");
@@ -82,7 +82,7 @@ impl Newcomer {
 
     /// Waits for Ready. The containers run at that moment, which excludes a false Ready.
     #[track_caller]
-    fn waits(&self) {
+    pub(super) fn waits(&self) {
         let (name, ready) = (self.name, format!("{} Ready", self.name));
         self.sees(&format!("argus wait {name} --timeout 60s"), &[&ready]);
         let label = format!("argusai.project={name}");
@@ -93,7 +93,7 @@ impl Newcomer {
 
     /// Runs the first command that the hints of an output name.
     #[track_caller]
-    fn follows_the_first_hint(&self, shown: &str) {
+    pub(super) fn follows_the_first_hint(&self, shown: &str) {
         let hint = shown
             .split("hint: ")
             .nth(1)
@@ -104,7 +104,7 @@ impl Newcomer {
 
     /// Checks that Argus builds and replaces nothing while no file changes, and reports no orphan and no problem.
     #[track_caller]
-    fn rests(&self, run: &Run) {
+    pub(super) fn rests(&self, run: &Run) {
         let builds = || {
             fs::read_to_string(&run.log)
                 .unwrap()
@@ -123,7 +123,7 @@ impl Newcomer {
 
     /// Takes everything down. Nothing of the environment remains on the engine.
     #[track_caller]
-    fn leaves(&self) {
+    pub(super) fn leaves(&self) {
         let name = self.name;
         self.sees(&format!("argus down {name}"), &[&format!("{name} gone")]);
         self.sees("argus get", &["no environments"]);
@@ -134,7 +134,7 @@ impl Newcomer {
         }
     }
 
-    fn page(&self, port: u64) -> String {
+    pub(super) fn page(&self, port: u64) -> String {
         page(&self.engine, port).unwrap_or_default()
     }
 }
@@ -183,7 +183,7 @@ fn project_with_a_dockerfile_starts_and_recovers() {
     // A broken build keeps the container. The wait fails early, and the first hint works after the fix.
     me.replaces("Dockerfile", "COPY www", "COPY nowhere");
     let failed = me.types("argus wait docked --timeout 60s", 6);
-    assert!(failed.contains("COPY failed"), "{failed}");
+    assert!(failed.contains("COPY nowhere /www: "), "{failed}");
     me.sees("argus why docked", &["BUILD_FAILED", "nowhere"]);
     assert_eq!(me.page(18080), "two");
     me.replaces("Dockerfile", "COPY nowhere", "COPY www");

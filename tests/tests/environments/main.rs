@@ -1,6 +1,7 @@
 //! Environments on a real engine, as a user runs them: journeys, drift, ports, leases, mocks, suites and the self-test.
 
 mod ci;
+mod compose_files;
 mod dead_runs;
 mod drift_and_lifecycle;
 mod first_hour;
@@ -11,6 +12,7 @@ mod network_settings;
 mod object_labels;
 mod ports;
 mod recovery;
+mod registries;
 mod repositories;
 mod retry_settings;
 mod selftest;

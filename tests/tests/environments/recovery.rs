@@ -26,7 +26,7 @@ fn spec(name: &str, command: &str, more: &str) -> String {
 }
 
 /// Waits until its revision is marked as good.
-fn proven(argus: &Controller<'_>, name: &str) {
+pub(crate) fn proven(argus: &Controller<'_>, name: &str) {
     let memory = argus.state.join("private").join("state.json");
     argus.wait_until(LIMIT, "the revision is good", || {
         let bytes = std::fs::read(&memory).ok()?;

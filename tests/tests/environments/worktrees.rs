@@ -17,6 +17,7 @@ use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::recovery::proven;
 use super::repositories::{Run, argus, text_of};
 
 /// Worktrees of one repository with the layout of `git worktree add`: the first one is the main one. Each contains the file.
@@ -193,6 +194,52 @@ fn addresses_of_each_worktree_are_in_its_project() {
         refused.status.code() == Some(3) && shown.contains("Argus did not write it"),
         "{shown}"
     );
+}
+
+#[test]
+fn addresses_follow_a_renamed_and_a_restored_environment() {
+    let engine = engine();
+    let file = |name: &str, path: &str| {
+        let more = format!("isolation: {{ namespace: {name} }}\nargus: {{ envFile: {path} }}");
+        spec(19630, &more)
+    };
+    let trees = worktrees(
+        "addresses-renamed",
+        &["renamed"],
+        &file("addresses-old", ".env.argus"),
+    );
+    let (tree, controller) = (&trees[0], Controller::start(engine, RunOptions::default()));
+    link(&controller, tree);
+    let written_for = |path: &str, name: &str| {
+        let text = fs::read_to_string(tree.join(path)).unwrap_or_default();
+        let is_own = text.starts_with(&format!("# written by Argus for the environment `{name}`"));
+        (is_own && text.contains("\nARGUS_WEB_URL=")).then_some(())
+    };
+    controller.wait_ready("addresses-old", LIMIT);
+    controller.wait_until(LIMIT, "the first file is written", || {
+        written_for(".env.argus", "addresses-old")
+    });
+    fs::write(tree.join("e2e.yaml"), file("addresses-new", ".env.argus")).unwrap();
+    controller.wait_ready("addresses-new", LIMIT);
+    controller.wait_until(LIMIT, "the earlier environment is gone", || {
+        controller.status("addresses-old").is_null().then_some(())
+    });
+    controller.wait_until(LIMIT, "the file has the addresses of the new environment", || {
+        written_for(".env.argus", "addresses-new")
+    });
+
+    proven(&controller, "addresses-new");
+    let later = file("addresses-new", ".env.other").replace("stopGrace: 1s", "stopGrace: 2s");
+    fs::write(tree.join("e2e.yaml"), later).unwrap();
+    controller.wait_until(LIMIT, "the file moves", || {
+        written_for(".env.other", "addresses-new").filter(|()| !tree.join(".env.argus").exists())
+    });
+    controller.wait_ready("addresses-new", LIMIT);
+    let restored = controller.cli(&["rollback", "addresses-new"]);
+    assert!(restored.status.success(), "{}", text_of(&restored));
+    controller.wait_until(LIMIT, "the file moves back", || {
+        written_for(".env.argus", "addresses-new").filter(|()| !tree.join(".env.other").exists())
+    });
 }
 
 #[test]

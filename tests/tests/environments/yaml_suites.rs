@@ -356,7 +356,7 @@ cases:
 service:
   name: web
   image: {IMAGE}
-  command: ["sh", "-c", "rm -f /tmp/grow; until test -e /tmp/grow; do sleep 0.1; done; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done"]
+  command: ["sh", "-c", "rm -f /tmp/grow; until test -e /tmp/grow; do sleep 0.1; done; (x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done); sleep 1; exit 137"]
   container: {{ name: memory-web }}
   memory: 32m
 tests: {{ suites: [{{ name: memory, file: memory.yaml }}] }}

@@ -263,6 +263,7 @@ impl Site {
             env_allow: Vec::new(),
             process_env: BTreeMap::new(),
             controller: "C".to_owned(),
+            translate: None,
             admitter: SpecAdmitter {
                 access: HostAccess {
                     allow_mounts,

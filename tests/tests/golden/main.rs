@@ -1,4 +1,5 @@
-//! Golden plans: the decisions for a spec in a world, one readable file per case; `UPDATE=1` writes them again.
+//! Golden plans: the decisions for a spec in a world, one readable file per case; `UPDATE=1` writes them again. The module
+//! `instructions` counts the instructions of the pure parts.
 
 #![allow(clippy::unwrap_used, reason = "a failed step ends the test")]
 
@@ -10,6 +11,7 @@ use crate::fixture::GoldenFixture;
 mod case;
 mod error;
 mod fixture;
+mod instructions;
 mod objects;
 mod recall;
 

@@ -21,7 +21,7 @@ impl GoldenFixture {
                 let ran = Options(rest.to_vec()).get("ran").unwrap_or("1s").to_owned();
                 let container = ContainerId::new("c1").map_err(|why| why.to_string())?;
                 let kept = self.memory.environments.entry(env).or_default();
-                let kept = kept.services.entry(service).or_default();
+                let kept = kept.service_mut(&service);
                 let options = Options(rest.to_vec());
                 kept.failure_count += 1;
                 kept.failures.push(FailedRun {
@@ -42,7 +42,7 @@ impl GoldenFixture {
                 let (env, service) = self.address(service)?;
                 let message = Options(rest.to_vec()).get("said").unwrap_or_default().to_owned();
                 let kept = self.memory.environments.entry(env).or_default();
-                let kept = kept.services.entry(service).or_default();
+                let kept = kept.service_mut(&service);
                 kept.ended_budgets.push(EndedBudget {
                     at: moment(self.now, at),
                     fingerprint: Some(Fingerprint {
@@ -59,7 +59,7 @@ impl GoldenFixture {
                 let (_, hash) = objects::spec_of(&self.written[&env], &service, &ports, &self.site, self.now)
                     .ok_or("no such service")?;
                 let kept = self.memory.environments.entry(env).or_default();
-                kept.services.entry(service).or_default().completed = Some(hash);
+                kept.service_mut(&service).completed = Some(hash);
             }
             ["port", service, pair, "wanted", wanted] => {
                 let (env, service) = self.address(service)?;

@@ -9,7 +9,7 @@ use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
 use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, ProtocolPort};
-use argus_core::labels::ENVIRONMENT;
+use argus_core::labels::{ENVIRONMENT, SERVICE};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
@@ -431,12 +431,8 @@ impl SimFixture {
                 .get(env)
                 .and_then(|kept| kept.services.get(&service.name))
                 .is_some_and(|kept| kept.completed.is_some());
-        let seen = self
-            .store
-            .of(env)
-            .into_iter()
-            .flat_map(|seen| seen.containers.values());
-        let mut mine = seen.filter(|c| c.is_of(&service.name));
+        let seen = self.store.of(env).into_iter();
+        let mut mine = seen.flat_map(|seen| seen.containers.of(&service.name));
         // A successful job is complete, even if the state does not record it.
         let ended_well = |c: &Container| {
             let well = c.inspect.as_ref().is_some_and(|facts| facts.exit_code == 0);
@@ -589,6 +585,6 @@ pub(crate) fn is_ours(container: &Container) -> bool {
 
 /// True if the container belongs to this service of this environment.
 fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
-    let environment = container.labels.get(ENVIRONMENT);
-    container.is_of(&service.name) && environment.is_some_and(|name| name == env.as_str())
+    let has = |label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
+    has(ENVIRONMENT, env.as_str()) && has(SERVICE, service.name.as_str())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use argus_backend::sim::FaultProfile;
 use argus_core::action::Action;
+use argus_core::desired::PullPolicy;
 use argus_core::desired::hash::revision_of;
 use argus_core::ident::ResourceName;
 use argus_reconciler::specs::SpecRegistry;
@@ -100,4 +101,76 @@ fn older_container_names_are_replaced_without_a_restart() {
     let action = &fixture.started[0].1.action;
     assert!(matches!(action, Action::RenameContainer { .. }), "{action:?}");
     assert!(fixture.broken.is_empty(), "{:?}", fixture.broken);
+}
+
+/// Image that only the registry has.
+const REMOTE: &str = "remote:1";
+
+/// Policies of the pulls so far.
+fn pulls(fixture: &SimFixture) -> Vec<PullPolicy> {
+    let policy = |action: &Action| match action {
+        Action::PullImage { policy, .. } => Some(*policy),
+        _ => None,
+    };
+    let started = fixture.started.iter();
+    started.filter_map(|(_, step)| policy(&step.action)).collect()
+}
+
+/// A fixture whose registry has the image, and the file with this policy.
+fn with_policy(policy: &str) -> (SimFixture, SpecRegistry, String) {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    fixture
+        .engine
+        .change(START, |model| model.add_to_registry(REMOTE));
+    let text = GOOD.replace(
+        "image: app:1",
+        &format!("image: {REMOTE}\n  pullPolicy: {policy}"),
+    );
+    let mut book = SpecRegistry::default();
+    book.resume_grace_periods(fixture.now);
+    judge(&mut book, text.as_bytes(), &fixture);
+    fixture.specs.clone_from(&book.environments);
+    (fixture, book, text)
+}
+
+#[test]
+fn always_pulls_once_before_the_container_of_a_revision() {
+    for (policy, expected) in [("missing", [0, 0, 0]), ("always", [1, 1, 2])] {
+        let (mut fixture, mut book, text) = with_policy(policy);
+        fixture.engine.change(START, |model| model.add_image(REMOTE));
+        assert!(fixture.run_to_rest(Duration::from_secs(60)), "{policy}");
+        assert_eq!(pulls(&fixture).len(), expected[0], "{policy}");
+        // Another container of the same revision.
+        let id = fixture.engine.model.containers().next().unwrap().id.clone();
+        let now = fixture.now;
+        fixture.engine.change(now, |model| model.kill(&id, 1));
+        assert!(fixture.run_to_rest(Duration::from_secs(60)), "{policy}");
+        assert_eq!(pulls(&fixture).len(), expected[1], "{policy}");
+        let edited = text.replace("8080:80", "8081:80");
+        judge(&mut book, edited.as_bytes(), &fixture);
+        fixture.specs.clone_from(&book.environments);
+        assert!(fixture.run_to_rest(Duration::from_secs(60)), "{policy}");
+        assert_eq!(pulls(&fixture).len(), expected[2], "{policy}");
+    }
+}
+
+#[test]
+fn never_waits_for_an_image_that_is_loaded() {
+    let (mut fixture, _, _) = with_policy("never");
+    fixture.run_until(START + Duration::from_secs(30));
+    assert_eq!(fixture.engine.model.containers().count(), 0);
+    fixture
+        .engine
+        .change(fixture.now, |model| model.add_image(REMOTE));
+    assert!(
+        fixture.run_to_rest(Duration::from_secs(120)),
+        "{:?}",
+        fixture.stuck()
+    );
+    assert_eq!(fixture.engine.model.containers().count(), 1);
+    let all = pulls(&fixture);
+    assert!(
+        !all.is_empty() && all.iter().all(|policy| *policy == PullPolicy::Never),
+        "{all:?}"
+    );
 }

@@ -9,7 +9,7 @@ use argus_core::backoff::Growth;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
     Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
-    PortStrategy, Probe, ProbeHandler, RestartMode, RestartPolicy, Role, Service,
+    PortStrategy, Probe, ProbeHandler, PullPolicy, RestartMode, RestartPolicy, Role, Service,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
 use argus_core::plan::ControllerIdentity;
@@ -65,6 +65,7 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
         container_name: resource(&format!("{env}-{name}")),
         aliases: vec![],
         image: Image::Named(PRESENT.to_owned()),
+        pull_policy: PullPolicy::Missing,
         entrypoint: None,
         command: None,
         labels: BTreeMap::new(),
@@ -239,6 +240,7 @@ fn build(version: u64) -> Build {
         target: None,
         args: BTreeMap::new(),
         digest: Hash::new(format!("b{version}")).unwrap(),
+        options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
     }
 }

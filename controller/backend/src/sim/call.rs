@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::action::{Action, ContainerSpec};
-use argus_core::desired::Build;
+use argus_core::desired::{Build, PullPolicy};
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
@@ -29,7 +29,7 @@ impl Model {
             Action::RemoveNetwork { id, .. } => self.remove_network(action, id),
             Action::CreateVolume { name, labels } => self.create_volume(name, labels),
             Action::RemoveVolume { name } => self.remove_volume(action, name),
-            Action::PullImage { reference } => self.pull_image(reference),
+            Action::PullImage { reference, policy } => self.pull_image(reference, *policy),
             Action::BuildImage(build) => self.build_image(build),
             Action::CreateContainer { name, spec } => self.create_container(name, spec),
             Action::StartContainer { id } => self.ensure_owned(action, id).and_then(|()| self.start(id)),
@@ -180,7 +180,7 @@ impl Model {
         match container.state {
             ContainerState::Running | ContainerState::Restarting => return Ok(Done::Applied),
             ContainerState::Paused => {
-                return Err(ActionError::Rejected(
+                return Err(ActionError::Busy(
                     "cannot start a paused container, try unpause instead".to_owned(),
                 ));
             }
@@ -299,7 +299,12 @@ impl Model {
         Ok(Done::Applied)
     }
 
-    fn pull_image(&mut self, reference: &str) -> CallResult {
+    fn pull_image(&mut self, reference: &str, policy: PullPolicy) -> CallResult {
+        if policy == PullPolicy::Never {
+            let missing = || ActionError::ImageNotFound(format!("no local image {reference}"));
+            let is_present = self.images.contains_key(reference);
+            return is_present.then_some(Done::Applied).ok_or_else(missing);
+        }
         if !self.registry.contains(reference) {
             return Err(ActionError::ImageNotFound(format!(
                 "manifest for {reference} not found"

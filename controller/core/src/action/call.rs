@@ -64,7 +64,7 @@ impl Action {
                 json!({ "name": name })
             }
             Self::RemoveNetwork { id, name } => json!({ "id": id, "name": name }),
-            Self::PullImage { reference } => json!({ "image": reference }),
+            Self::PullImage { reference, .. } => json!({ "image": reference }),
             Self::BuildImage(build) => json!({
                 "tag": build.tag,
                 "context": build.context,

@@ -148,10 +148,9 @@ impl<'a> ConnectivityInput<'a> {
             None => true,
             Some(hashes) => hashes.get(service).is_some_and(|hash| container.carries(hash)),
         };
-        let mut containers = self.observed.containers.values().map(AsRef::as_ref);
-        containers.find(|container: &&Container| {
-            container.is_of(service) && container.state == ContainerState::Running && carries(container)
-        })
+        let mut containers = self.observed.containers.of(service).map(AsRef::as_ref);
+        containers
+            .find(|container: &&Container| container.state == ContainerState::Running && carries(container))
     }
 
     /// Returns the network of the environment; the oldest one of several with its name.

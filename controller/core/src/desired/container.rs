@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::{Container, DeclaredService, Diagnostic, PortText, Service as ServiceSpec};
+use argus_crds::{Container, DeclaredService, Diagnostic, PortText, PullPolicy, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::effective::unresolved_hint;
@@ -131,6 +131,7 @@ pub(super) fn admit_service(
         container_name: container_name?,
         aliases,
         image: image?,
+        pull_policy: pull_policy(spec, path, diagnostics),
         entrypoint,
         command,
         env_vars,
@@ -153,6 +154,17 @@ pub(super) fn admit_service(
         criticality: criticality(spec),
         name,
     })
+}
+
+/// Returns the time of the pull. A built image is never pulled.
+fn pull_policy(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnostic>) -> PullPolicy {
+    if spec.pull_policy.is_some() && spec.build.is_some() {
+        let message = "`pullPolicy` has no effect on a built image";
+        let warning = Diagnostic::warning(format!("{path}.pullPolicy"), message);
+        diagnostics.push(warning.hint("remove it, or remove `build`"));
+        return PullPolicy::Missing;
+    }
+    spec.pull_policy.unwrap_or_default()
 }
 
 /// Returns the declared criticality, or `Important`. A service that others require becomes `Critical` later in admission.

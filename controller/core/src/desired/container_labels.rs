@@ -1,4 +1,4 @@
-//! Labels of a container from the spec file.
+//! Labels of a container or an image from the spec file.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,31 @@ use crate::labels;
 /// Maximum size of all labels of a container in bytes. Each list of the engine contains them.
 const MAX_LABELS: usize = 64 * 1024;
 
-/// Returns the labels with resolved templates.
+/// Returns the labels of a container with resolved templates. The ports are added later.
 pub(super) fn resolve_labels(
     texts: &BTreeMap<String, String>,
     path: &str,
     filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, String> {
+    resolve(texts, path, filler, PortReferences::Rendered, diagnostics)
+}
+
+/// Returns the labels of an image with resolved templates.
+pub(super) fn resolve_image_labels(
+    texts: &BTreeMap<String, String>,
+    path: &str,
+    filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, String> {
+    resolve(texts, path, filler, PortReferences::Final, diagnostics)
+}
+
+fn resolve(
+    texts: &BTreeMap<String, String>,
+    path: &str,
+    filler: &TemplateResolver<'_>,
+    references: PortReferences,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
@@ -34,10 +54,10 @@ pub(super) fn resolve_labels(
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             continue;
         }
-        let value = filler.fill(value, &path, PortReferences::Rendered, diagnostics);
+        let value = filler.fill(value, &path, references, diagnostics);
         size += name.len() + value.len();
         if size > MAX_LABELS {
-            let message = "the labels of the container exceed 64 KiB";
+            let message = "the labels exceed 64 KiB";
             diagnostics.push(Diagnostic::error(path, message).hint("mount a file instead"));
             break;
         }

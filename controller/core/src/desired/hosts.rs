@@ -1,13 +1,12 @@
 //! Host names in environment variables, and their typing errors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use argus_crds::Diagnostic;
 
 use crate::desired::suggest::closest;
 use crate::desired::{Role, Service};
-use crate::ident::ServiceName;
 use crate::secrets::{Secrets, is_secret};
 
 /// Words in the name of a variable whose bare value is a host.
@@ -53,18 +52,22 @@ pub(crate) fn hosts(value: &str) -> Vec<(&str, Option<u16>)> {
         .collect()
 }
 
+/// Returns the DNS names of the services of an environment.
+pub(crate) fn dns_names<'a>(services: impl Iterator<Item = &'a Service>) -> BTreeSet<&'a str> {
+    let names_of = |service: &'a Service| {
+        let aliases = service.aliases.iter().map(String::as_str);
+        aliases.chain([service.name.as_str(), service.container_name.as_str()])
+    };
+    services.flat_map(names_of).collect()
+}
+
 /// Returns the hosts in the variables of a service that are similar to a DNS name of the environment, but equal to none.
 /// A part of a secret is not redacted, so hosts in secrets are left out.
-pub(crate) fn misspelled_hosts<'a>(
+pub(crate) fn misspelled_hosts(
     service: &Service,
-    all: impl Iterator<Item = &'a Service>,
+    names: &BTreeSet<&str>,
     secrets: &Secrets,
 ) -> Vec<MisspelledHost> {
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for other in all {
-        let aliases = other.aliases.iter().map(String::as_str);
-        names.extend(aliases.chain([other.name.as_str(), other.container_name.as_str()]));
-    }
     let others = || {
         names
             .iter()
@@ -120,15 +123,12 @@ pub(super) fn report_misspelled(
     secrets: &Secrets,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let by_name: BTreeMap<&ServiceName, &Service> = services
-        .iter()
-        .map(|(_, service)| (&service.name, service))
-        .collect();
+    let names = dns_names(services.iter().map(|(_, service)| service));
     for (path, service) in services
         .iter()
         .filter(|(_, service)| service.role == Role::Service)
     {
-        for found in misspelled_hosts(service, by_name.values().copied(), secrets) {
+        for found in misspelled_hosts(service, &names, secrets) {
             let message = format!(
                 "`{}` contains the host `{}`, which is not a name of this environment",
                 found.variable, found.host

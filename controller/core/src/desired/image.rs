@@ -10,9 +10,10 @@ use crate::desired::host::{self, HostPaths};
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{PortReferences, TemplateResolver};
-use crate::desired::{Build, Image, paths};
+use crate::desired::{Build, BuildOptions, Image, paths};
 use crate::ident::{Hash, ServiceName};
 
+mod options;
 mod reference;
 
 /// Image settings of a service.
@@ -113,6 +114,7 @@ fn resolve_build(
             Some(fill_checked(target, &path, &STAGE, filler, diagnostics)?)
         }
     };
+    let options = options::resolve(build, path, filler, diagnostics);
     let context = context?;
     let dockerfile = resolve_dockerfile(
         build,
@@ -128,6 +130,7 @@ fn resolve_build(
         dockerfile,
         target,
         args,
+        options: Box::new(options?),
         digest: contents.clone(),
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
@@ -136,12 +139,18 @@ fn resolve_build(
     Some(build)
 }
 
-/// Digest of a build. Other arguments, another Dockerfile or another target produce another image from the same
-/// contents.
+/// Digest of a build. Other arguments, another Dockerfile, another target or other options produce another image from the same
+/// contents. A build cache does not change the image.
 pub(super) fn build_digest(contents: &Hash, build: &Build) -> Hash {
-    match &build.target {
-        None => hash_of(&(contents, &build.dockerfile, &build.args)),
-        Some(target) => hash_of(&(contents, &build.dockerfile, &build.args, target)),
+    let options = BuildOptions {
+        cache_from: Vec::new(),
+        ..(*build.options).clone()
+    };
+    let (dockerfile, args) = (&build.dockerfile, &build.args);
+    match (&build.target, options.is_default()) {
+        (None, true) => hash_of(&(contents, dockerfile, args)),
+        (Some(target), true) => hash_of(&(contents, dockerfile, args, target)),
+        (target, false) => hash_of(&(contents, dockerfile, args, target, &options)),
     }
 }
 

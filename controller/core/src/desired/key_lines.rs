@@ -1,7 +1,9 @@
 //! Lines of a spec file: the positions and values of its keys.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use argus_crds::compose::{compose_key, compose_value};
 use argus_crds::yaml::SourceMap;
 use argus_crds::{E2eSpec, SpecEdit};
 use serde::{Deserialize, Serialize};
@@ -36,16 +38,19 @@ const SERVICE_KEYS: [&str; 15] = [
     "container.healthcheck.retries",
 ];
 
-/// Positions of the keys of one spec file. They do not change the revision.
+/// Positions of the keys of one spec file. They do not change the revision. Clones share them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KeyLines {
-    environment: BTreeMap<String, Key>,
+    environment: Arc<BTreeMap<String, Key>>,
     /// Keys by service, relative to the path of the service.
-    services: BTreeMap<String, ServiceKeys>,
+    services: Arc<BTreeMap<String, ServiceKeys>>,
     /// Values of all keys.
     #[serde(skip_serializing_if = "SpecValues::is_empty")]
     values: SpecValues,
+    /// True for a Compose file, whose keys have other names.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_compose: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,15 +73,11 @@ struct Key {
 impl KeyLines {
     /// Reads the positions from a parsed file.
     pub fn of(spec: &E2eSpec, source: &SourceMap) -> Self {
-        let mut lines = Self {
-            values: spec_values(source),
-            ..Self::default()
-        };
-        for key in ENVIRONMENT_KEYS {
-            lines
-                .environment
-                .extend(read(source, key).map(|found| (key.to_owned(), found)));
-        }
+        let environment = ENVIRONMENT_KEYS
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), read(source, key)?)))
+            .collect();
+        let mut services = BTreeMap::new();
         for declared in spec.declared_services() {
             let path = match declared.path.as_str() {
                 "service" => "service".to_owned(),
@@ -106,9 +107,7 @@ impl KeyLines {
             let mut found: BTreeMap<String, Key> = keys.into_iter().filter_map(place).collect();
             let without_value = |(key, found): (String, Key)| (key, Key { now: None, ..found });
             found.extend(secret.into_iter().filter_map(place).map(without_value));
-            lines
-                .services
-                .insert(declared.name.to_owned(), ServiceKeys { path, keys: found });
+            services.insert(declared.name.to_owned(), ServiceKeys { path, keys: found });
         }
         for name in spec.mocks.keys() {
             let path = format!("mocks.{name}");
@@ -116,9 +115,23 @@ impl KeyLines {
                 .map(|found| (String::new(), found))
                 .into_iter()
                 .collect();
-            lines.services.insert(name.clone(), ServiceKeys { path, keys });
+            services.insert(name.clone(), ServiceKeys { path, keys });
         }
-        lines
+        Self {
+            environment: Arc::new(environment),
+            services: Arc::new(services),
+            values: spec_values(source),
+            is_compose: source.is_translated(),
+        }
+    }
+
+    /// Returns a value of a key of a service as the file writes it.
+    pub fn write_value(&self, key: &str, value: &str) -> String {
+        if self.is_compose {
+            compose_value(key, value)
+        } else {
+            value.to_owned()
+        }
     }
 
     /// Values of all keys; empty in the state of an earlier version.
@@ -138,6 +151,10 @@ impl KeyLines {
 
     /// Creates a change of a key of the environment.
     pub fn edit(&self, file: &str, key: &str, reason: impl Into<String>) -> SpecEdit {
+        let mut reason = reason.into();
+        if self.is_compose {
+            reason.push_str("; a Compose file has no such key, so write a spec file with `argus init`");
+        }
         complete(SpecEdit::new(file, key, reason), self.environment.get(key))
     }
 
@@ -146,16 +163,28 @@ impl KeyLines {
         let Some(known) = self.services.get(service) else {
             return SpecEdit::new(file, format!("services.{service}.{key}"), reason);
         };
-        let edit = SpecEdit::new(file, format!("{}.{key}", known.path), reason);
+        let written = if self.is_compose {
+            compose_key(key)
+        } else {
+            key.to_owned()
+        };
+        let edit = SpecEdit::new(
+            file,
+            format!("{}.{written}", known.path).trim_end_matches('.'),
+            reason,
+        );
         let parents = std::iter::successors(Some(key), |key| {
             (!key.is_empty()).then(|| key.rfind(['.', '[']).map_or("", |end| &key[..end]))
         });
-        let exact = known.keys.get(key);
+        let exact = known.keys.get(key).cloned().map(|exact| Key {
+            now: exact.now.map(|now| self.write_value(key, &now)),
+            ..exact
+        });
         let line = parents
             .into_iter()
             .find_map(|key| known.keys.get(key))
             .map(|found| found.line);
-        complete(edit, exact).line(line)
+        complete(edit, exact.as_ref()).line(line)
     }
 }
 
@@ -218,5 +247,51 @@ mod tests {
         assert_eq!(edit("container.environment.NEW").line, Some(7));
         let secret = edit("container.environment.TOKEN");
         assert_eq!((secret.line, secret.now), (Some(8), None));
+    }
+
+    #[test]
+    fn keys_of_a_compose_file_have_its_names() {
+        let text = "version: \"1\"\nproject: { name: p }\nservices:\n  - name: web\n    image: a\n    memory: 1g\n    \
+                    dependsOn: [{ service: db, condition: started }]\n    container: { name: w }\n  - name: db\n    image: b\n    \
+                    container: { name: d }\n";
+        let locate = |path: &str| {
+            let line = match path {
+                "services.web" => 3,
+                "services.web.memory" => 7,
+                "services.web.dependsOn[0].condition" => 9,
+                _ => return None,
+            };
+            Some(argus_crds::Location {
+                line,
+                column: 1,
+                length: 1,
+            })
+        };
+        let read = argus_crds::yaml::read_translated("compose.yaml", text, &locate);
+        assert_eq!(read.diagnostics, []);
+        let lines = KeyLines::of(&read.spec.unwrap(), &read.source);
+        for (key, written, line, now) in [
+            ("memory", "services.web.mem_limit", 7, Some("1g")),
+            (
+                "dependsOn[0].condition",
+                "services.web.depends_on[0].condition",
+                9,
+                Some("service_started"),
+            ),
+            ("container.environment.A", "services.web.environment.A", 3, None),
+            ("", "services.web", 3, None),
+        ] {
+            let edit = lines.edit_service("compose.yaml", "web", key, "x");
+            assert_eq!(
+                (edit.key.as_str(), edit.line, edit.now.as_deref()),
+                (written, Some(line), now)
+            );
+        }
+        assert_eq!(
+            lines.write_value("dependsOn[0].condition", "healthy"),
+            "service_healthy"
+        );
+        let edit = lines.edit("compose.yaml", "isolation.portRange", "no port is free");
+        assert!(edit.reason.contains("`argus init`"), "{edit:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_crds::mock::config::{MockConfig, RESERVED_PATH};
-use argus_crds::{Command, Diagnostic, Mock, MockMode};
+use argus_crds::{Command, Diagnostic, Mock, MockMode, PullPolicy};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded::Excluded;
@@ -87,6 +87,7 @@ pub(super) fn admit_mock(
         working_dir: None,
         memory: None,
         nano_cpus: None,
+        pull_policy: PullPolicy::Missing,
         stop_grace: Duration::from_secs(10),
         probe: parts.probe,
         depends_on: Vec::new(),
@@ -211,6 +212,7 @@ fn from_own_image(
             target: None,
             args: BTreeMap::new(),
             digest,
+            options: Box::default(),
             excluded: Excluded::default(),
         }),
         command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),

@@ -31,7 +31,10 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             .container
             .iter()
             .flat_map(|container| container.environment.iter().chain(&container.labels));
-        let args = service.build.iter().flat_map(|build| &build.args);
+        let args = service
+            .build
+            .iter()
+            .flat_map(|build| build.args.iter().chain(&build.labels));
         for (name, value) in vars.iter().chain(container).chain(args) {
             if is_secret(name) && !has_placeholders(value) && !is_plain(value.trim(), true) {
                 secrets.add(value);
@@ -66,7 +69,7 @@ impl Desired {
 /// Returns the values of environment variables, labels and build arguments with a secret name.
 fn values_of_secret_variables(service: &Service) -> Secrets {
     let args = match &service.image {
-        Image::Built(build) => Some(&build.args),
+        Image::Built(build) => Some(build.args.iter().chain(&build.options.labels)),
         Image::Named(_) => None,
     };
     let mut secrets = Secrets::default();

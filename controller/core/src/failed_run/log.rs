@@ -15,7 +15,8 @@ impl FailedRun {
     /// `earlier` is the failed run before it in the same container. The engine can record its last lines after its end, so the
     /// first half of the time between both runs belongs to it.
     pub fn first_line_at(&self, earlier: Option<&Self>) -> Option<Timestamp> {
-        let started = self.started_at?;
+        // Under load, the engine can record the start of a short-lived process after its end.
+        let started = self.started_at?.min(self.at);
         let tolerated = started - START_TOLERANCE;
         let between = earlier.map(|earlier| started - started.since(earlier.at) / 2);
         Some(between.map_or(tolerated, |between| tolerated.max(between)))
@@ -39,6 +40,8 @@ mod tests {
         assert_eq!(first_line(5_000), Some(Timestamp(9_500)));
         assert_eq!(first_line(9_600), Some(Timestamp(9_800)));
         assert_eq!(first_line(10_000), Some(Timestamp(10_000)));
+        let recorded_late = run(10_000, 8_000);
+        assert_eq!(recorded_late.first_line_at(None), Some(Timestamp(7_500)));
         let unknown = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
         assert_eq!(unknown.first_line_at(None), None);
     }

@@ -44,7 +44,7 @@ impl ActionRecord {
                 name: Some(name.clone()),
                 ..bare
             },
-            Action::PullImage { reference } => Self {
+            Action::PullImage { reference, .. } => Self {
                 image: Some(reference.clone()),
                 ..bare
             },

@@ -138,7 +138,7 @@ fn error_event_has_the_time_since_the_first_failed_probe() {
         };
         let mut history = EnvHistory::default();
         let api = ServiceName::new("api").unwrap();
-        history.services.entry(api).or_default().failures = vec![failed_run];
+        history.service_mut(&api).failures = vec![failed_run];
         match &events_between(&env, None, &after, &history, &BTreeMap::new())[..] {
             [Event::Error { after_ms, .. }] => *after_ms,
             other => panic!("{other:?}"),

@@ -193,7 +193,7 @@ impl Store {
                 let new = old.map_or_else(|| new.clone(), |old| merged(old, new.clone()));
                 if old != Some(&new) {
                     let observed = Arc::make_mut(observed);
-                    observed.containers.insert(new.id.clone(), new);
+                    observed.containers.insert(new);
                     self.changes += 1;
                     observed.version = self.changes;
                 }

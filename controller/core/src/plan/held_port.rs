@@ -48,10 +48,7 @@ pub(super) fn moved_ports(
     ports: &PortMap,
 ) -> Vec<(PortKey, ProtocolPort)> {
     let is_auto = desired.ports.strategy == PortStrategy::Auto;
-    let has_container = |service: &ServiceName| {
-        let mut containers = observed.containers.values();
-        containers.any(|container| container.is_of(service))
-    };
+    let has_container = |service: &ServiceName| observed.containers.of(service).next().is_some();
     let services = desired.services.values();
     let absent = services.filter(|service| is_auto && !has_container(&service.name));
     let all = absent.flat_map(|service| {
@@ -125,8 +122,7 @@ fn refuse_held_ports(
     }
     let mut found = false;
     for service in desired.services.values() {
-        let mut containers = observed.containers.values();
-        if containers.any(|container| container.is_of(&service.name)) {
+        if observed.containers.of(&service.name).next().is_some() {
             continue;
         }
         for port in &service.ports {

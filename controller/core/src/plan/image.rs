@@ -1,23 +1,27 @@
 //! Images: pulled only after a create reported a missing image, and built once per digest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use argus_crds::PullPolicy;
 
 use super::{Decision, Plan, PlanInput};
 use crate::action::{Action, ActionFailure, Cause, Subject};
-use crate::desired::{Desired, Image};
+use crate::desired::{Desired, Image, Service};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
 use crate::wait::WaitReason;
 
 /// Checks that a container may be created from this image now.
 ///
-/// A named image counts as present until a create fails, which saves a query per image.
-pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitReason> {
+/// A named image counts as present until a create fails, which saves a query per image. One that is always pulled counts as
+/// missing until its pull.
+pub(super) fn check_image(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitReason> {
+    let image = &service.image;
     let key = image.key();
     let known = input.state.images.get(&key);
-    let is_present = match image {
-        Image::Named(_) => known != Some(&ImageState::Missing),
-        Image::Built(_) => known == Some(&ImageState::Present),
+    let is_present = match (image, service.pull_policy) {
+        (Image::Named(_), PullPolicy::Missing | PullPolicy::Never) => known != Some(&ImageState::Missing),
+        (Image::Named(_), PullPolicy::Always) | (Image::Built(_), _) => known == Some(&ImageState::Present),
     };
     let subject = Subject::Image { key };
     if is_present && input.blocked_by(&subject).is_none() {
@@ -30,25 +34,32 @@ pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), Wa
 
 /// Plans the pulls and builds that a service of this environment waits for.
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
-    let wanted: BTreeSet<String> = plan
+    let waiting = plan
         .waits
         .iter()
         .filter_map(|wait| match (&wait.subject, &wait.on) {
             (Subject::Service { service, .. }, WaitReason::Image { .. }) => desired.services.get(service),
             _ => None,
-        })
-        .map(|service| service.image.key())
-        .collect();
+        });
+    // A pull for one service serves the others.
+    let mut wanted: BTreeMap<String, &Service> = BTreeMap::new();
+    for service in waiting {
+        let known = wanted.entry(service.image.key()).or_insert(service);
+        if known.pull_policy == PullPolicy::Never {
+            *known = service;
+        }
+    }
     let mut planned = BTreeSet::new();
     for service in desired.services.values() {
         let key = service.image.key();
-        if !wanted.contains(&key) || !planned.insert(key.clone()) {
+        let Some(service) = wanted.get(&key).filter(|_| planned.insert(key.clone())) else {
             continue;
-        }
+        };
         let subject = Subject::Image { key };
         let action = match &service.image {
             Image::Named(reference) => Action::PullImage {
                 reference: reference.clone(),
+                policy: service.pull_policy,
             },
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
@@ -66,9 +77,12 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
 
 /// Wait reason of a rate-limited registry: all pulls from it wait.
 fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitReason> {
-    let Action::PullImage { reference } = action else {
+    let Action::PullImage { reference, policy } = action else {
         return None;
     };
+    if *policy == PullPolicy::Never {
+        return None;
+    }
     let rate_limit = |(subject, failure): (&Subject, &ActionFailure)| {
         let Subject::Image { key } = subject else {
             return None;

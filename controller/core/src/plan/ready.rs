@@ -13,8 +13,8 @@ pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName
     input
         .observed
         .containers
-        .values()
-        .filter(|container| container.is_of(service) && container.carries(hash))
+        .of(service)
+        .filter(|container| container.carries(hash))
         .filter(|container| !input.state.not_owned.contains(&container.id))
         .filter(|container| match container.state {
             ContainerState::Removing | ContainerState::Dead => false,

@@ -37,8 +37,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
     let owned = input
         .observed
         .containers
-        .values()
-        .filter(|container| container.is_of(&service.name))
+        .of(&service.name)
         .filter(|container| !input.state.not_owned.contains(&container.id))
         .collect();
     let subject = Subject::Service {
@@ -115,7 +114,7 @@ impl ServicePlanner<'_> {
             },
         };
         match (decision, self.input.backoff_of(&self.subject)) {
-            // Another action may resolve what one action cannot: a paused container cannot be started, but it can be unpaused.
+            // Another action may resolve what one action cannot: a container that cannot be started can be replaced.
             (Decision::Do(action, cause), Some(WaitReason::Failed { failure }))
                 if failure.verb != action.kind() =>
             {
@@ -215,7 +214,7 @@ impl ServicePlanner<'_> {
                 return Err(WaitReason::Volume { name: name.clone() });
             }
         }
-        image::check_image(self.input, &self.service.image)?;
+        image::check_image(self.input, self.service)?;
         // Last, so that a long pull or build does not request new facts again and again.
         let is_replacement = self.owned.iter().any(|container| !container.carries(self.hash));
         self.input

@@ -1,5 +1,7 @@
 //! Folds submitted and finished actions into the planner state.
 
+use std::sync::Arc;
+
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
 use crate::correlation;
 use crate::effect::ObservableEffect;
@@ -26,7 +28,7 @@ impl PlannerState {
             && correlation::begins_run(&step.action)
         {
             let history = self.environments.entry(environment.clone()).or_default();
-            let history = history.services.entry(service.clone()).or_default();
+            let history = history.service_mut(service);
             history.last_start = Some(id.clone());
         }
         let call = InFlight {
@@ -119,7 +121,7 @@ impl PlannerState {
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
                 let history = self.environments.entry(environment.clone()).or_default();
-                let history = history.services.entry(service.clone()).or_default();
+                let history = history.service_mut(service);
                 history.copied_files = Some((id.clone(), file.digest()));
             }
             (Action::PullImage { .. } | Action::BuildImage(_), Subject::Image { key }) => {
@@ -177,7 +179,8 @@ impl PlannerState {
         let Subject::Service { environment, service } = subject else {
             return None;
         };
-        self.environments.get_mut(environment)?.services.get_mut(service)
+        let services = &mut self.environments.get_mut(environment)?.services;
+        services.get_mut(service).map(Arc::make_mut)
     }
 
     /// Stores the newest evidence completely. Older evidence keeps only the last lines of stderr, for errors and for the

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use argus_crds::PullPolicy;
+
 use crate::action::Subject;
 use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailureCause;
@@ -12,18 +14,20 @@ use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW
 use crate::time::Timestamp;
 
 impl PlannerState {
-    /// Forgets the failures, failed runs and missing images of an environment, because its input changed.
-    pub fn clear_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
-        self.clear_failures_of(env, None, desired);
+    /// Forgets the failures, failed runs and missing images of an environment, because its input changed. Returns true if it
+    /// forgot the state of an image, which other environments may share.
+    pub fn clear_failures(&mut self, env: &EnvName, desired: Option<&Desired>) -> bool {
+        self.clear_failures_of(env, None, desired)
     }
 
-    /// Forgets the failures, failed runs and the missing image of a service, or of all services of the environment.
+    /// Forgets the failures, failed runs and the missing image of a service, or of all services of the environment. Returns
+    /// true if it forgot the state of an image, which other environments may share.
     pub fn clear_failures_of(
         &mut self,
         env: &EnvName,
         service: Option<&ServiceName>,
         desired: Option<&Desired>,
-    ) {
+    ) -> bool {
         let is_selected = |name: &ServiceName| service.is_none_or(|service| service == name);
         let images: BTreeSet<String> = desired
             .into_iter()
@@ -31,18 +35,30 @@ impl PlannerState {
             .filter(|s| is_selected(&s.name))
             .map(|s| s.image.key())
             .collect();
+        // A new revision pulls these again.
+        let always: BTreeSet<String> = desired
+            .into_iter()
+            .flat_map(|desired| desired.services.values())
+            .filter(|s| is_selected(&s.name) && s.pull_policy == PullPolicy::Always)
+            .map(|s| s.image.key())
+            .collect();
+        let known_images = self.images.len();
+        let mut is_image_forgotten = false;
         self.action_failures.retain(|subject, _| {
             let is_image = subject.image_key().is_some_and(|key| images.contains(key));
+            is_image_forgotten |= is_image;
             let is_own = subject.environment() == Some(env)
                 && (service.is_none() || subject.service().is_some_and(is_selected));
             !is_own && !is_image
         });
-        self.images
-            .retain(|key, known| *known == ImageState::Present || !images.contains(key));
+        self.images.retain(|key, known| {
+            !always.contains(key) && (*known == ImageState::Present || !images.contains(key))
+        });
         if let Some(history) = self.environments.get_mut(env) {
             let selected = history.services.iter_mut().filter(|(name, _)| is_selected(name));
-            selected.for_each(|(_, service)| service.clear_failures());
+            selected.for_each(|(_, service)| Arc::make_mut(service).clear_failures());
         }
+        is_image_forgotten || self.images.len() < known_images
     }
 
     /// Treats all refused host ports as free, so that the next start tries them again. A search still takes them last.

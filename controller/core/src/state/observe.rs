@@ -1,6 +1,7 @@
 //! Folds observations into the state: failures, external stops, completed one-shots, and ports from labels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::desired::{Accepted, Desired, RestartPolicy, Service};
 use crate::failed_run::{FailedRun, FailureCause};
@@ -48,15 +49,19 @@ fn adopt(history: &mut EnvHistory, desired: &Desired, observed: &Observed, contr
 }
 
 impl PlannerState {
-    /// Folds one observation of an environment into its history.
+    /// Folds one observation of an environment into its history. Returns true if it forgot the state of an image, which other
+    /// environments may share.
     pub fn observe(
         &mut self,
         env: &EnvName,
         accepted: Option<&Accepted>,
         observed: &Observed,
         context: &Context<'_>,
-    ) {
-        let Some(accepted) = accepted else { return };
+    ) -> bool {
+        let Some(accepted) = accepted else {
+            return false;
+        };
+        let mut is_image_forgotten = false;
         let desired = &accepted.desired;
         let history = self.environments.entry(env.clone()).or_default();
         if history.revision.as_ref() != Some(&desired.revision) {
@@ -64,17 +69,17 @@ impl PlannerState {
             history.revision = Some(desired.revision.clone());
             if !is_first {
                 for service in history.services.values_mut() {
-                    service.restarts = 0;
+                    Arc::make_mut(service).restarts = 0;
                 }
-                self.clear_failures(env, Some(desired));
+                is_image_forgotten = self.clear_failures(env, Some(desired));
                 let services = self.environments.get_mut(env).into_iter();
                 for service in services.flat_map(|history| history.services.values_mut()) {
-                    service.ended_budgets.clear();
+                    Arc::make_mut(service).ended_budgets.clear();
                 }
             }
         }
         let Some(history) = self.environments.get_mut(env) else {
-            return;
+            return is_image_forgotten;
         };
         history.delete_volumes = Some(desired.delete_volumes);
         adopt(history, desired, observed, context.controller);
@@ -108,6 +113,7 @@ impl PlannerState {
             }
             .observe_service(history, &containers);
         }
+        is_image_forgotten
     }
 }
 
@@ -124,7 +130,9 @@ pub(super) struct RunObserver<'a> {
 impl RunObserver<'_> {
     fn observe_service(&self, history: &mut EnvHistory, containers: &[&Container]) {
         let changes = {
-            let service_history = history.services.entry(self.service.name.clone()).or_default();
+            let known = history.services.entry(self.service.name.clone()).or_default();
+            let mut current = ServiceHistory::clone(known);
+            let service_history = &mut current;
             let mut changes = disruption::Changes {
                 failures_before: service_history.failure_count,
                 interruption: disruption::find_interruption(self, service_history, containers),
@@ -151,6 +159,10 @@ impl RunObserver<'_> {
                 containers,
                 self.context.now,
             );
+            // An unchanged history stays shared with the snapshots.
+            if **known != current {
+                *known = Arc::new(current);
+            }
             changes
         };
         disruption::record(self, history, changes);

@@ -1,5 +1,7 @@
 //! Calls on one container that the engine refuses again and again.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::PlannerState;
@@ -47,7 +49,7 @@ impl PlannerState {
             return;
         }
         let history = self.environments.entry(environment.clone()).or_default();
-        let history = history.services.entry(service.clone()).or_default();
+        let history = history.service_mut(service);
         let verb = step.action.kind();
         let known = history.refused_call.take();
         let mut call = known
@@ -71,7 +73,7 @@ impl PlannerState {
     pub(super) fn record_refusal_evidence(&mut self, subject: &Subject, number: u64) {
         if let Subject::Service { environment, service } = subject
             && let Some(history) = self.environments.get_mut(environment)
-            && let Some(history) = history.services.get_mut(service)
+            && let Some(history) = history.services.get_mut(service).map(Arc::make_mut)
             && let Some(call) = &mut history.refused_call
             && call.evidence_number == Some(number)
         {
@@ -83,7 +85,7 @@ impl PlannerState {
     pub(super) fn forget_refusal(&mut self, step: &Step) {
         if let Subject::Service { environment, service } = &step.subject
             && let Some(history) = self.environments.get_mut(environment)
-            && let Some(history) = history.services.get_mut(service)
+            && let Some(history) = history.services.get_mut(service).map(Arc::make_mut)
         {
             let is_same = |call: &RefusedCall| {
                 call.verb == step.action.kind() && step.action.container() == Some(&call.container)

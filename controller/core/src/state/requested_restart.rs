@@ -1,5 +1,7 @@
 //! Restarts on request: the requested run ends and starts again, which is neither a failure nor part of the restart budget.
 
+use std::sync::Arc;
+
 use crate::action::Subject;
 use crate::desired::Desired;
 use crate::ident::ServiceName;
@@ -17,6 +19,7 @@ impl PlannerState {
             let Some(history) = history.services.get_mut(name) else {
                 continue;
             };
+            let history = Arc::make_mut(history);
             let is_requested = match service {
                 Some(service) => service == name,
                 None => !spec.one_shot || history.completed.is_none(),
@@ -26,8 +29,8 @@ impl PlannerState {
             }
             history.clear_failures();
             history.completed = None;
-            let containers = observed.containers.values();
-            let own = containers.filter(|container| container.is_of(name) && container.inspect.is_some());
+            let containers = observed.containers.of(name);
+            let own = containers.filter(|container| container.inspect.is_some());
             let current = own.max_by_key(|container| (container.state.is_up(), container.created_at));
             history.restart_requested = current.map(|container| run_of(container));
             self.action_failures.remove(&Subject::Service {

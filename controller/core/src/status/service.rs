@@ -144,7 +144,6 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
         .and_then(|accepted| accepted.desired.services.get(name));
     let hash = input.plan.and_then(|plan| plan.hashes.get(name));
     let carries = |container: &Container| hash.is_some_and(|hash| container.carries(hash));
-    let matches = |container: &&Container| container.is_of(name);
     let rank = |container: &&Container| {
         (
             carries(container),
@@ -155,9 +154,8 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
     let container = input
         .observed
         .containers
-        .values()
+        .of(name)
         .map(AsRef::as_ref)
-        .filter(matches)
         .max_by_key(rank);
     // Extra containers have one subject each.
     let subject = match container.filter(|_| desired.is_none()) {
@@ -167,7 +165,7 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
             service: name.clone(),
         },
     };
-    let history = input.history.services.get(name);
+    let history = input.history.service(name);
     RowInputs {
         desired,
         container,

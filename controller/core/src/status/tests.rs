@@ -68,6 +68,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         role: Role::Service,
         container_name: ResourceName::new(format!("shop-{text}")).unwrap(),
         aliases: Vec::new(),
+        pull_policy: argus_crds::PullPolicy::Missing,
         image: Image::Named(format!("{text}:1")),
         entrypoint: None,
         command: None,
@@ -275,7 +276,7 @@ impl Shop {
             stopped_by_other: None,
             oom_at: None,
         };
-        self.observed.containers.insert(id, Arc::new(container));
+        self.observed.containers.insert(Arc::new(container));
     }
 
     fn subject(&self, service: &str) -> Subject {
@@ -305,7 +306,7 @@ impl Shop {
             number: 1,
             ..FailedRun::of(container, at)
         };
-        let history: &mut ServiceHistory = self.history.services.entry(name(service)).or_default();
+        let history: &mut ServiceHistory = self.history.service_mut(&name(service));
         history.failures.push(failed_run);
         history.restarts += 1;
     }
@@ -935,7 +936,7 @@ fn optional_service_does_not_block_ready() {
     services.get_mut(&name("db")).unwrap().one_shot = true;
     shop.add_wait("web", WaitReason::Unhealthy { until: None });
     shop.is("db", "d1", ContainerState::Exited);
-    shop.history.services.entry(name("db")).or_default().completed = Some(hash("d1"));
+    shop.history.service_mut(&name("db")).completed = Some(hash("d1"));
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Completed);
     assert_eq!(status.phase, Phase::Ready);
@@ -1080,7 +1081,7 @@ fn status_contains_no_secret_from_any_source() {
         missing: vec![secret_text.to_owned()],
         ..crate::outcome::Evidence::default()
     });
-    let web = shop.history.services.entry(name("web")).or_default();
+    let web = shop.history.service_mut(&name("web"));
     web.failures.push(failed_run);
     shop.add_wait("web", WaitReason::GaveUp { restarts: 1 });
     let status = shop.status();

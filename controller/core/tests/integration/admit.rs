@@ -264,6 +264,19 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
     ];
     assert!(!others.contains(&base), "{others:?}");
     assert_ne!(others[4], others[5]);
+    let with_options = |options: &str| {
+        digest(
+            &text.replace("context: .", &format!("context: ., {options}")),
+            Some("aa"),
+        )
+    };
+    let options = ["platform: linux/arm64", "network: none", "labels: {team: till}"].map(with_options);
+    assert!(!options.contains(&base), "{options:?}");
+    assert_eq!(
+        with_options("cacheFrom: [\"cache:1\"]"),
+        base,
+        "a build cache does not change the image"
+    );
     // A different hash would rebuild the images of earlier versions.
     assert_eq!(base.as_str(), "cb0399c6fcaf98fec61141103d3eabb7");
 }

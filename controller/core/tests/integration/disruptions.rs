@@ -255,7 +255,7 @@ fn exits_are_attributed_by_their_evidence() {
     disk.observe_restart("c1");
     assert_eq!(disk.found(), both("exit service", "exit"));
     let web = ServiceName::new("web").unwrap();
-    let service = disk.history().services.get_mut(&web).unwrap();
+    let service = disk.history().service_mut(&web);
     service.failures[0].evidence = Some(Evidence {
         stderr: vec!["write /data: No space left on device".to_owned()],
         ..Evidence::default()

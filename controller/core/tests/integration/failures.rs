@@ -18,7 +18,7 @@ use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::state::observe::Context;
 use argus_core::state::restart::{self, RestartDecision as Restart};
-use argus_core::state::{PlannerState, ServiceHistory};
+use argus_core::state::{ImageState, PlannerState, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
@@ -162,10 +162,7 @@ impl Fixture {
 
     fn history(&mut self) -> &mut ServiceHistory {
         let history = self.state.environments.get_mut(&env()).unwrap();
-        history
-            .services
-            .get_mut(&ServiceName::new("web").unwrap())
-            .unwrap()
+        history.service_mut(&ServiceName::new("web").unwrap())
     }
 
     fn decision(&mut self) -> Restart {
@@ -372,6 +369,27 @@ fn unhealthy_run_fails_again_after_a_retry() {
     fixture.state.clear_failures(&env(), Some(&desired));
     fixture.observe();
     assert!(fixture.history().failures.is_empty());
+}
+
+#[test]
+fn forgotten_image_concerns_other_environments() {
+    let mut fixture = Fixture::new("");
+    let desired = fixture.accepted.desired.clone();
+    let (mut state, env) = (fixture.state, env());
+    assert!(!state.clear_failures(&env, Some(&desired)));
+    for (known, is_forgotten) in [(ImageState::Present, false), (ImageState::Missing, true)] {
+        state.images.insert("web:1".to_owned(), known);
+        assert_eq!(state.clear_failures(&env, Some(&desired)), is_forgotten);
+    }
+    assert!(state.images.is_empty());
+    // A changed revision has the same effect.
+    state.images.insert("web:1".to_owned(), ImageState::Missing);
+    fixture.state = state;
+    fixture.observe();
+    assert_eq!(fixture.state.images.len(), 1, "the first revision is no change");
+    fixture.accepted.desired.revision = Revision::new("2").unwrap();
+    fixture.observe();
+    assert!(fixture.state.images.is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use argus_core::labels::{CONTROLLER, ENVIRONMENT, INTERNAL, ObjectLabels};
 use argus_core::observed::{ContainerState, Network, Object};
 use argus_core::outcome::{ActionError, Done};
 use bollard::models;
-use bollard::query_parameters::ListNetworksOptionsBuilder;
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
@@ -124,7 +124,7 @@ async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     }
 }
 
-/// Frees the endpoints of containers that no longer run. Fails at the first endpoint of a running or foreign container.
+/// Frees the endpoints that no running container uses. Fails at the first endpoint of a running or foreign container.
 async fn free_stuck_endpoints(
     shared: &Shared,
     id: &NetworkId,
@@ -133,7 +133,7 @@ async fn free_stuck_endpoints(
 ) -> Result<(), ActionError> {
     let endpoints = network.containers.clone().unwrap_or_default();
     if endpoints.is_empty() {
-        return Err(ActionError::NetworkInUse(message));
+        return free_unlisted_endpoints(shared, id, network, message).await;
     }
     for (key, endpoint) in endpoints {
         let name = endpoint.name.unwrap_or_else(|| key.clone());
@@ -142,14 +142,18 @@ async fn free_stuck_endpoints(
             Err(_) => None,
         };
         if let Some(inspected) = holder {
+            let container = &inspected.container;
             let ended = matches!(
-                inspected.container.state,
+                container.state,
                 ContainerState::Exited | ContainerState::Dead | ContainerState::Created
             );
-            if !ended || ownership::find_owner(shared, &inspected).await?.is_none() {
+            // An engine that fails halfway through a detachment keeps the endpoint, but not the attachment.
+            let mut attachments = container.networks.values();
+            let is_detached = attachments.all(|at| at.network.as_ref() != Some(id));
+            if !(ended || is_detached) || ownership::find_owner(shared, &inspected).await?.is_none() {
                 return Err(ActionError::NetworkInUse(format!(
                     "container `{}` is attached",
-                    inspected.container.name
+                    container.name
                 )));
             }
         }
@@ -157,6 +161,53 @@ async fn free_stuck_endpoints(
         force_disconnect(shared, id.as_str(), &name).await?;
     }
     Ok(())
+}
+
+/// Frees endpoints that the engine counts but does not list: it finds them by the names of the containers that had them.
+///
+/// # Errors
+/// [`ActionError::NetworkInUse`] when no container of the environment can have such an endpoint.
+async fn free_unlisted_endpoints(
+    shared: &Shared,
+    id: &NetworkId,
+    network: &models::NetworkInspect,
+    message: String,
+) -> Result<(), ActionError> {
+    let labels = inspect::to_btree_map(network.labels.clone());
+    let Some(owner) = ObjectLabels::read(&labels) else {
+        return Err(ActionError::NetworkInUse(message));
+    };
+    let client = shared.connection.client()?;
+    let ours = HashMap::from([("label", vec![format!("{ENVIRONMENT}={}", owner.environment)])]);
+    let options = ListContainersOptionsBuilder::default()
+        .all(true)
+        .filters(&ours)
+        .build();
+    let containers = call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(options))).await?;
+    let detached = detached_names(&containers, id);
+    if detached.is_empty() {
+        return Err(ActionError::NetworkInUse(message));
+    }
+    for name in detached {
+        force_disconnect(shared, id.as_str(), name).await?;
+    }
+    Ok(())
+}
+
+/// The names of the containers whose settings do not have the network.
+fn detached_names<'a>(containers: &'a [models::ContainerSummary], id: &NetworkId) -> Vec<&'a str> {
+    let is_attached = |container: &models::ContainerSummary| {
+        let settings = container.network_settings.as_ref();
+        let networks = settings.and_then(|settings| settings.networks.as_ref());
+        networks.is_some_and(|networks| {
+            networks
+                .values()
+                .any(|at| at.network_id.as_deref() == Some(id.as_str()))
+        })
+    };
+    let detached = containers.iter().filter(|container| !is_attached(container));
+    let names = detached.filter_map(|container| container.names.as_ref()?.first());
+    names.map(|name| name.trim_start_matches('/')).collect()
 }
 
 /// Attaches a container to a network under its aliases.

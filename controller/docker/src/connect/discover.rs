@@ -7,29 +7,48 @@ use serde_json::Value;
 use super::{BadEndpoint, Endpoint};
 
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
+/// Address of an engine without a name, if TLS is requested.
+const DEFAULT_TLS_ADDRESS: &str = "localhost:2376";
 
 /// Selects the endpoint in the order of the Docker CLI; `env` reads environment variables.
 pub(super) fn find(
     named: Option<&str>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<Endpoint, BadEndpoint> {
-    if let Some(named) = named {
-        return Endpoint::parse(named);
-    }
-    if let Some(host) = env("DOCKER_HOST") {
-        if host.starts_with("tcp://") && env("DOCKER_TLS_VERIFY").is_some() {
-            return Err(BadEndpoint::Tls(host));
-        }
-        return Endpoint::parse(&host);
-    }
     let folder = config_folder(&env);
+    if let Some(host) = named.map(str::to_owned).or_else(|| env("DOCKER_HOST")) {
+        return match Endpoint::parse(&host)? {
+            Endpoint::Tcp(address) if host.starts_with("tcp://") => with_tls(address, folder, &env),
+            endpoint => Ok(endpoint),
+        };
+    }
     let context = env("DOCKER_CONTEXT").or_else(|| current_context(folder.as_deref()?));
     match context {
         Some(name) if name != "default" => {
-            let host = folder.and_then(|folder| context_host(&folder, &name));
-            Endpoint::parse(&host.ok_or(BadEndpoint::NoContext(name))?)
+            let found = folder.and_then(|folder| read_context(&folder, &name));
+            found.unwrap_or(Err(BadEndpoint::NoContext(name)))
+        }
+        _ if env("DOCKER_TLS_VERIFY").or_else(|| env("DOCKER_TLS")).is_some() => {
+            with_tls(DEFAULT_TLS_ADDRESS.to_owned(), folder, &env)
         }
         _ => Endpoint::parse(DEFAULT_SOCKET),
+    }
+}
+
+/// Adds TLS to an address if the variables of the Docker CLI request it.
+fn with_tls(
+    address: String,
+    folder: Option<PathBuf>,
+    env: &impl Fn(&str) -> Option<String>,
+) -> Result<Endpoint, BadEndpoint> {
+    if env("DOCKER_TLS_VERIFY").is_some() {
+        let certificates = env("DOCKER_CERT_PATH").map(PathBuf::from).or(folder);
+        let certificates = certificates.ok_or_else(|| BadEndpoint::Tls(format!("tcp://{address}")))?;
+        return Ok(Endpoint::Tls(address, certificates));
+    }
+    match env("DOCKER_TLS") {
+        Some(_) => Err(BadEndpoint::Unverified(format!("tcp://{address}"))),
+        None => Ok(Endpoint::Tcp(address)),
     }
 }
 
@@ -49,17 +68,26 @@ fn current_context(folder: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn context_host(folder: &Path, name: &str) -> Option<String> {
+/// Endpoint of a context. `None` if the context does not exist or has no host.
+fn read_context(folder: &Path, name: &str) -> Option<Result<Endpoint, BadEndpoint>> {
     let entries = std::fs::read_dir(folder.join("contexts/meta")).ok()?;
-    let metas = entries
+    let mut contexts = entries
         .flatten()
-        .filter_map(|entry| read_json(&entry.path().join("meta.json")));
-    let meta = metas
-        .into_iter()
-        .find(|meta| meta.get("Name").and_then(Value::as_str) == Some(name))?;
-    meta.pointer("/Endpoints/docker/Host")?
-        .as_str()
-        .map(str::to_owned)
+        .filter_map(|entry| Some((entry.file_name(), read_json(&entry.path().join("meta.json"))?)));
+    let (id, meta) = contexts.find(|(_, meta)| meta.get("Name").and_then(Value::as_str) == Some(name))?;
+    let endpoint = meta.pointer("/Endpoints/docker")?;
+    let host = endpoint.get("Host")?.as_str()?;
+    let certificates = folder.join("contexts/tls").join(id).join("docker");
+    Some(match Endpoint::parse(host) {
+        Ok(Endpoint::Tcp(_)) if endpoint.get("SkipTLSVerify") == Some(&Value::Bool(true)) => {
+            Err(BadEndpoint::UnverifiedContext(name.to_owned()))
+        }
+        // Without the permission to read them, the certificates exist too.
+        Ok(Endpoint::Tcp(address)) if !matches!(certificates.try_exists(), Ok(false)) => {
+            Ok(Endpoint::Tls(address, certificates))
+        }
+        other => other,
+    })
 }
 
 fn read_json(path: &Path) -> Option<Value> {
@@ -111,7 +139,52 @@ mod tests {
             host(Some("/n.sock"), &[("DOCKER_HOST", "unix:///h.sock")]),
             "unix:///n.sock"
         );
-        let tls = [("DOCKER_HOST", "tcp://h:2376"), ("DOCKER_TLS_VERIFY", "1")];
-        assert!(host(None, &tls).contains("needs TLS"));
+    }
+
+    #[test]
+    fn certificates_are_those_of_the_docker_cli() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().to_str().unwrap();
+        let tls = |folder: &str| Ok(Endpoint::Tls("h:2376".to_owned(), PathBuf::from(folder)));
+        let verify = ("DOCKER_TLS_VERIFY", "1");
+        let remote = [("DOCKER_HOST", "tcp://h:2376"), verify, ("DOCKER_CONFIG", home)];
+        assert_eq!(find(None, with(&remote)), tls(home));
+        let at = [remote[0], verify, ("DOCKER_CERT_PATH", "/certificates")];
+        assert_eq!(find(None, with(&at)), tls("/certificates"));
+        assert_eq!(find(Some("tcp://h:2376"), with(&at[1..])), tls("/certificates"));
+        let local = [("DOCKER_HOST", "unix:///h.sock"), verify];
+        assert_eq!(find(None, with(&local)), Endpoint::parse("/h.sock"));
+        let plain = [("DOCKER_HOST", "http://h:2376"), verify];
+        assert_eq!(find(None, with(&plain)), Ok(Endpoint::Tcp("h:2376".to_owned())));
+        let default = Endpoint::Tls("localhost:2376".to_owned(), PathBuf::from(home));
+        assert_eq!(find(None, with(&remote[1..])), Ok(default));
+        // Without certificates or a verification, nothing is sent in plain text.
+        let url = "tcp://h:2376".to_owned();
+        assert_eq!(find(None, with(&remote[..2])), Err(BadEndpoint::Tls(url.clone())));
+        assert_eq!(
+            find(None, with(&[remote[0], ("DOCKER_TLS", "1")])),
+            Err(BadEndpoint::Unverified(url))
+        );
+
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let context = |skips: bool| {
+            let docker = format!(r#"{{"Host":"tcp://h:2376","SkipTLSVerify":{skips}}}"#);
+            write(
+                "contexts/meta/abc/meta.json",
+                &format!(r#"{{"Name":"lab","Endpoints":{{"docker":{docker}}}}}"#),
+            );
+            find(None, with(&[("DOCKER_CONFIG", home), ("DOCKER_CONTEXT", "lab")]))
+        };
+        assert_eq!(context(false), Ok(Endpoint::Tcp("h:2376".to_owned())));
+        write("contexts/tls/abc/docker/ca.pem", "");
+        assert_eq!(context(false), tls(&format!("{home}/contexts/tls/abc/docker")));
+        assert_eq!(
+            context(true),
+            Err(BadEndpoint::UnverifiedContext("lab".to_owned()))
+        );
     }
 }

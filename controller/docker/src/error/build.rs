@@ -3,12 +3,18 @@
 use argus_core::outcome::ActionError;
 
 /// Phrases of a builder for a step that ran and failed, whatever its output is.
-const OWN_STEP: [&str; 2] = ["returned a non-zero code", "did not complete successfully"];
+const OWN_STEP: [&str; 3] = [
+    "returned a non-zero code",
+    "did not complete successfully",
+    "executor failed running",
+];
 /// Phrases of a builder for an image that does not exist. Docker Hub also sends the first one for a missing login.
 const NOT_FOUND: [&str; 3] = ["repository does not exist", "manifest unknown", "not found"];
 /// Phrases of registries for missing or wrong credentials.
-const LOGIN: [&str; 5] = [
+const LOGIN: [&str; 7] = [
     "unauthorized",
+    "403 forbidden",
+    "failed to authorize",
     "authentication required",
     "no basic auth",
     "pull access denied",
@@ -73,6 +79,26 @@ mod tests {
             (
                 "The command '/bin/sh -c curl x' returned a non-zero code: 7",
                 "own",
+            ),
+            (
+                "process \"/bin/sh -c curl h\" did not complete successfully: exit code: 7",
+                "own",
+            ),
+            (
+                "executor failed running [/bin/sh -c echo connection refused; false]: exit code: 1",
+                "own",
+            ),
+            (
+                "failed to authorize: failed to fetch anonymous token: unexpected status: 401 Unauthorized",
+                "login",
+            ),
+            (
+                "failed to authorize: failed to fetch anonymous token: unexpected status: 403 Forbidden",
+                "login",
+            ),
+            (
+                "failed to authorize: failed to fetch oauth token: Post \"https://auth.h/token\": i/o timeout",
+                "outside",
             ),
             (
                 "COPY failed: file not found in build context: stat a: file does not exist",

@@ -1,4 +1,9 @@
-//! An image build by the engine's own builder. The build context is packed into a tar while it is sent.
+//! An image build: by `BuildKit` in the engine, or by the classic builder of an engine without it. The build context is packed into a tar
+//! while it is sent.
+
+mod buildkit;
+mod label;
+mod request;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -12,9 +17,9 @@ use argus_core::action::{ActionProgress, Amount};
 use argus_core::desired::Build;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
-use bollard::query_parameters::BuildImageOptionsBuilder;
+use bollard::models::BuildInfoAux;
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -50,52 +55,50 @@ pub(crate) async fn build(
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
     check_tag(&build.tag, inspect_image(shared, &build.tag).await?.as_ref())?;
-    let client = shared.connection.client()?;
+    let mut steps = buildkit::is_available(shared)
+        .await?
+        .then(buildkit::Steps::default);
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
     let excluded = build.excluded.clone();
-    let opened = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, &excluded)).await;
+    let opening = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, &excluded));
+    let (opened, found) = tokio::join!(opening, credentials::all());
     let context = match opened {
         Ok(Ok(context)) => context,
         Ok(Err(why)) => return Err(context_error(&build.context, &why)),
         Err(why) => return Err(context_error(&build.context, &io::Error::other(why))),
     };
-    let options = BuildImageOptionsBuilder::default()
-        .dockerfile(&context.dockerfile)
-        .t(&build.tag)
-        .rm(true)
-        .forcerm(true)
-        .buildargs(&build.args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect())
-        .labels(
-            &[
-                (BUILD_DIGEST, build.digest.as_str()),
-                (BUILD_TAG, build.tag.as_str()),
-            ]
-            .into(),
-        );
-    let options = match &build.target {
-        Some(target) => options.target(target),
-        None => options,
-    };
-    let options = options.build();
+    let options = request::options(shared, build, &context.dockerfile, steps.is_some());
     let mut packing = Packing::start(context);
-    let body = bollard::body_try_stream(packing.stream());
-    let mut stream = client.build_image(options, Some(credentials::all()), Some(body));
+    let client = shared.connection.new_client()?;
+    let known = match &steps {
+        Some(_) => found.by_host(),
+        None => found.by_registry.clone(),
+    };
+    let mut responses = request::send(client, options, known, packing.stream());
     let mut log = Log::default();
+    let mut image = None;
     loop {
         let before = packing.sent();
-        match tokio::time::timeout(shared.progress_timeout, stream.next()).await {
+        match tokio::time::timeout(shared.progress_timeout, responses.recv()).await {
             Ok(Some(Ok(info))) => {
                 for text in [info.stream, info.status].into_iter().flatten() {
                     log.append(&text, progress);
+                }
+                match (&mut steps, info.aux) {
+                    (Some(steps), Some(BuildInfoAux::BuildKit(report))) => {
+                        steps.add(report, &mut log, progress);
+                    }
+                    (_, Some(BuildInfoAux::Default(found))) => image = found.id,
+                    (_, _) => {}
                 }
             }
             Ok(Some(Err(failure))) => {
                 if let Some(why) = packing.failure().await {
                     return Err(context_error(&build.context, &why));
                 }
-                return Err(credentials::with_file(classify(&failure, build, &log)));
+                return Err(found.explain(classify(&failure, build, &log)));
             }
-            Ok(None) => return Ok(Done::Applied),
+            Ok(None) => break,
             // Sending a large context counts as progress.
             Err(_) if packing.sent() > before => {}
             Err(_) => {
@@ -106,6 +109,13 @@ pub(crate) async fn build(
                 }));
             }
         }
+    }
+    match image {
+        Some(image) => label::add(shared, build, &image).await,
+        None => Err(log.complete(ActionError::BuildInterrupted {
+            message: "the engine reported no image".to_owned(),
+            log: String::new(),
+        })),
     }
 }
 
@@ -172,9 +182,11 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
             message,
             log: String::new(),
         },
-        // Not every message of a registry contains its host.
+        // Not every message contains the host of the registry, and some contain that of its token server.
         ActionError::AuthRequired(message) => ActionError::AuthRequired(match &log.step {
-            Some(step) if !message.contains("://") => format!("{step}: {message}"),
+            Some(step) if step.contains("load metadata for ") || !message.contains("://") => {
+                format!("{step}: {message}")
+            }
             Some(_) | None => message,
         }),
         other => other,
@@ -207,11 +219,20 @@ struct Log {
 impl Log {
     /// Appends output of the builder; reports each complete line that starts a step.
     fn append(&mut self, text: &str, progress: &dyn Progress) {
+        self.read_lines(text, |log, line| log.push_line(line, progress));
+    }
+
+    /// Appends output of a step.
+    fn append_output(&mut self, text: &str) {
+        self.read_lines(text, Self::store_line);
+    }
+
+    fn read_lines(&mut self, text: &str, mut add: impl FnMut(&mut Self, &str)) {
         self.unfinished.push_str(text);
         while let Some(end) = self.unfinished.find(['\n', '\r']) {
             let rest = self.unfinished.split_off(end + 1);
             let line = std::mem::replace(&mut self.unfinished, rest);
-            self.push_line(line.trim_end(), progress);
+            add(self, line.trim_end());
         }
         // A step that draws a progress bar without line ends must not fill the memory.
         if self.unfinished.len() > CHUNK_BYTES {
@@ -220,15 +241,25 @@ impl Log {
     }
 
     fn push_line(&mut self, line: &str, progress: &dyn Progress) {
+        if line.starts_with("Step ") {
+            return self.start_step(line, completed_steps(line), progress);
+        }
+        self.store_line(line);
+    }
+
+    /// Appends the line of a step that starts, and reports it.
+    fn start_step(&mut self, line: &str, steps: Option<Amount>, progress: &dyn Progress) {
+        self.step = Some(line.to_owned());
+        progress.report_step(ActionProgress {
+            steps,
+            ..line.to_owned().into()
+        });
+        self.store_line(line);
+    }
+
+    fn store_line(&mut self, line: &str) {
         if line.is_empty() {
             return;
-        }
-        if line.starts_with("Step ") {
-            self.step = Some(line.to_owned());
-            progress.report_step(ActionProgress {
-                steps: completed_steps(line),
-                ..line.to_owned().into()
-            });
         }
         if self.lines.len() == MAX_LOG_LINES {
             self.lines.pop_front();

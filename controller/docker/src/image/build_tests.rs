@@ -57,6 +57,7 @@ fn unknown_stage_names_its_key_in_the_file() {
         target: target.map(str::to_owned),
         args: BTreeMap::new(),
         digest: argus_core::ident::Hash::new("1").unwrap(),
+        options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
     };
     // Messages of Docker 20.10 and 26.1.

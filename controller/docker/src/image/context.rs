@@ -64,40 +64,19 @@ impl Context {
     pub(super) fn open(path: &Path, dockerfile: &str, excluded: &Excluded) -> io::Result<Self> {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
         let root = host_path::open_directory(&resolved.path)?;
-        let mut rules = String::new();
-        let ignore = match host_path::open_below(root.as_fd(), Path::new(DOCKERIGNORE)) {
-            Ok(file) => {
-                file.take(MAX_DOCKERIGNORE_BYTES + 1).read_to_string(&mut rules)?;
-                if rules.len() as u64 > MAX_DOCKERIGNORE_BYTES {
-                    return Err(io::Error::other(format!(
-                        "`{DOCKERIGNORE}` is larger than {MAX_DOCKERIGNORE_BYTES} bytes"
-                    )));
-                }
-                true
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(io::Error::new(error.kind(), format!("`{DOCKERIGNORE}`: {error}"))),
-        };
+        let (inside, source) = locate_dockerfile(&resolved.path, dockerfile)?;
         let exclusions = Exclusions {
-            ignored: DockerIgnore::read(&rules),
+            ignored: DockerIgnore::read(&read_rules(&root, &inside)?),
             excluded,
         };
         let mut entries = BTreeMap::new();
         walk(&root, Path::new(""), &exclusions, &mut entries)?;
-        let (inside, source) = locate_dockerfile(&resolved.path, dockerfile)?;
-        // The Dockerfile and `.dockerignore` are required by the build, so they are sent even if they are ignored.
+        // The Dockerfile is an input of the build, so it is sent even if it is ignored.
         let file = Entry::File {
             source,
             executable: false,
         };
         entries.insert(PathBuf::from(&inside), file);
-        if ignore {
-            let file = Entry::File {
-                source: Source::Inside(PathBuf::from(DOCKERIGNORE)),
-                executable: false,
-            };
-            entries.insert(PathBuf::from(DOCKERIGNORE), file);
-        }
         Ok(Self {
             root,
             entries,
@@ -247,6 +226,25 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// Reads the exclusion rules: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context.
+fn read_rules(root: &OwnedFd, dockerfile: &str) -> io::Result<String> {
+    for path in [format!("{dockerfile}{DOCKERIGNORE}"), DOCKERIGNORE.to_owned()] {
+        let mut rules = String::new();
+        match host_path::open_below(root.as_fd(), Path::new(&path)) {
+            Ok(file) => file.take(MAX_DOCKERIGNORE_BYTES + 1).read_to_string(&mut rules)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(io::Error::new(error.kind(), format!("`{path}`: {error}"))),
+        };
+        if rules.len() as u64 > MAX_DOCKERIGNORE_BYTES {
+            return Err(io::Error::other(format!(
+                "`{path}` is larger than {MAX_DOCKERIGNORE_BYTES} bytes"
+            )));
+        }
+        return Ok(rules);
+    }
+    Ok(String::new())
 }
 
 /// Finds the Dockerfile: its name inside the tar and its source. A link must not lead out of the context.

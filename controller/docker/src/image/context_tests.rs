@@ -55,6 +55,23 @@ fn a_context_omits_ignored_files_and_keeps_links() {
 }
 
 #[test]
+fn rules_of_the_dockerfile_replace_those_of_the_context() {
+    let dir = tree(&[
+        ("web.Dockerfile", ""),
+        ("web.Dockerfile.dockerignore", "web.Dockerfile.dockerignore\na"),
+        ("Dockerfile", ""),
+        (".dockerignore", "b"),
+        ("a", ""),
+        ("b", ""),
+    ]);
+    assert_eq!(
+        sent(dir.path(), "web.Dockerfile"),
+        [".dockerignore", "Dockerfile", "b", "web.Dockerfile"]
+    );
+    assert!(sent(dir.path(), "Dockerfile").contains(&"a".to_owned()));
+}
+
+#[test]
 fn an_exception_below_an_ignored_folder_is_sent() {
     let dir = tree(&[
         ("Dockerfile", ""),
@@ -64,7 +81,8 @@ fn an_exception_below_an_ignored_folder_is_sent() {
     ]);
     assert_eq!(
         sent(dir.path(), "./Dockerfile"),
-        [".dockerignore", "Dockerfile", "src/keep"]
+        ["Dockerfile", "src/keep"],
+        "an ignored file with rules is not sent"
     );
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn pull(
     let options = CreateImageOptionsBuilder::default()
         .from_image(&reference)
         .build();
-    let credentials = credentials::for_image(&reference);
+    let (credentials, found) = credentials::for_image(&reference).await;
     let mut stream = Box::pin(client.create_image(Some(options), None, credentials));
     let mut layers = Layers::default();
     loop {
@@ -37,7 +37,7 @@ pub(crate) async fn pull(
                 None => {}
             },
             Ok(Some(Err(failure))) => {
-                let error = credentials::with_file(classify(&failure));
+                let error = found.explain(classify(&failure));
                 return Err(with_similar_image(shared, &reference, error).await);
             }
             Ok(None) => return Ok(Done::Applied),
@@ -46,6 +46,21 @@ pub(crate) async fn pull(
                 return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));
             }
         }
+    }
+}
+
+/// Checks that the engine has an image that must not be pulled.
+pub(crate) async fn check_local(shared: &Shared, reference: &str) -> Result<Done, ActionError> {
+    check_reference(reference)?;
+    let client = shared.connection.client()?;
+    match call::run(Op::Inspect, READ_TIMEOUT, client.inspect_image(reference)).await {
+        Ok(_) => Ok(Done::Applied),
+        Err(ActionError::Gone | ActionError::ImageMissing) => {
+            let why =
+                format!("the engine has no image `{reference}`, and `pullPolicy: never` forbids its pull");
+            Err(with_similar_image(shared, reference, ActionError::ImageNotFound(why)).await)
+        }
+        Err(error) => Err(error),
     }
 }
 

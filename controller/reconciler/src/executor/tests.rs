@@ -42,7 +42,7 @@ fn id(text: &str) -> ContainerId {
 
 fn step(action: Action) -> Step {
     let subject = match &action {
-        Action::PullImage { reference } => Subject::Image {
+        Action::PullImage { reference, .. } => Subject::Image {
             key: reference.clone(),
         },
         Action::RemoveNetwork { id, .. } => Subject::ExtraNetwork { id: id.clone() },
@@ -116,6 +116,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
         String::new(),
         step(Action::PullImage {
             reference: "nginx:1".to_owned(),
+            policy: argus_core::desired::PullPolicy::Missing,
         }),
     );
     for n in 0..10 {
@@ -156,7 +157,14 @@ async fn cancelled_pull_keeps_its_log() {
     let (mut executor, _, dir) = executor(&[("pull-image", FakeReply::Never)]);
     for reference in ["nginx:1", "nginx:2"] {
         let reference = reference.to_owned();
-        executor.submit(&shop(), String::new(), step(Action::PullImage { reference }));
+        executor.submit(
+            &shop(),
+            String::new(),
+            step(Action::PullImage {
+                reference,
+                policy: argus_core::desired::PullPolicy::Missing,
+            }),
+        );
     }
     let mut progress = executor.progress();
     while progress.read().len() < 2 {
@@ -179,6 +187,7 @@ async fn pull_output_is_written_to_its_log() {
         String::new(),
         step(Action::PullImage {
             reference: "r.io/nginx:1".to_owned(),
+            policy: argus_core::desired::PullPolicy::Missing,
         }),
     );
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Image};
 use argus_core::ident::{EnvName, ServiceName};
-use argus_core::observed::{Container, Store};
+use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::spec_diff::{GoodImage, GoodImages};
 use argus_core::state::{EnvHistory, ServiceHistory};
@@ -60,18 +60,20 @@ impl Overrides {
     }
 }
 
-/// Reports whether no container has failed or is unhealthy. The revision may have been Ready with other images.
+/// Reports whether all containers run or have ended without a failure, and none is unhealthy. The revision may have been Ready before, with
+/// other images than the containers have now.
 fn is_running(env: &EnvName, history: &EnvHistory, store: &Store) -> bool {
-    let is_unhealthy = |service: &ServiceHistory| service.health == Some(ProbeStatus::Unhealthy);
+    let is_unhealthy = |service: &Arc<ServiceHistory>| service.health == Some(ProbeStatus::Unhealthy);
     let mut containers = store
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
-    let has_failed = |container: &Arc<Container>| {
-        let exit_code = container.inspect.as_ref().map(|info| info.exit_code);
-        !container.state.is_up() && exit_code != Some(0)
+    // A container that was never started has the exit code 0 as well.
+    let is_good = |container: &Arc<Container>| {
+        let has_succeeded = |info: &InspectInfo| info.started_at.is_some() && info.exit_code == 0;
+        container.state.is_up() || container.inspect.as_ref().is_some_and(has_succeeded)
     };
-    !history.services.values().any(is_unhealthy) && !containers.any(has_failed)
+    !history.services.values().any(is_unhealthy) && containers.all(is_good)
 }
 
 /// Time at which all running containers have run long enough. A revision that is Ready for a moment may fail in the
@@ -146,7 +148,7 @@ mod tests {
     use argus_core::desired::key_lines::KeyLines;
     use argus_core::ident::ContainerId;
     use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-    use argus_core::observed::{Config, ContainerState, InspectInfo, Object, WatchEvent};
+    use argus_core::observed::{Config, ContainerState, Object, WatchEvent};
     use argus_core::state::PlannerState;
 
     use super::*;
@@ -168,7 +170,7 @@ mod tests {
             created_at: Timestamp(1),
             networks: BTreeMap::new(),
             inspect: Some(InspectInfo {
-                started_at: Some(Timestamp(1)),
+                started_at: (state != ContainerState::Created).then_some(Timestamp(1)),
                 finished_at: None,
                 exit_code,
                 oom_killed: false,
@@ -252,6 +254,8 @@ mod tests {
         assert_eq!((good.key.as_str(), good.id.as_str()), ("web:1", "sha256:good"));
         let after = record(&failed("sha256:bad")).unwrap();
         assert_eq!(after, good, "the image of a failed container is not good");
+        let created = store_in(ContainerState::Created, 0, "sha256:new");
+        assert_eq!(record(&created).unwrap(), good, "neither is one that never ran");
         let values = overrides.known_good[&env][0].lines.values();
         assert_eq!(values["services.web.image"], "web:1");
     }

@@ -192,5 +192,6 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
             own_image: options.own_image.clone(),
             namespace_from: options.namespace_from.clone(),
         },
+        translate: options.translate,
     }
 }

@@ -47,11 +47,11 @@ impl Digests {
         excluded: &Excluded,
     ) -> io::Result<ContextDigest> {
         let mut all = Sha256::new();
+        let ignored = ignored(context, dockerfile)?;
         let dockerfile = context.join(dockerfile);
         let meta = std::fs::symlink_metadata(&dockerfile)?;
         check_size(&dockerfile, &meta)?;
         all.update(self.file(&dockerfile, &meta)?);
-        let ignored = ignored(context)?;
         let mut entries = 0_usize;
         let mut bytes = 0_u64;
         let mut folders = vec![PathBuf::new()];
@@ -182,19 +182,26 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Rules of `.dockerignore`, which anchors every pattern at the context's root.
-fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
+/// Reads the rules of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context. Every pattern starts at the
+/// root of the context.
+fn ignored(context: &Path, dockerfile: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
     let mut text = String::new();
-    let path = context.join(".dockerignore");
-    let read = open_regular(&path).and_then(|file| {
-        check_size(&path, &file.metadata()?)?;
-        file.take(MAX_RULES_BYTES).read_to_string(&mut text)
-    });
-    match read {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+    let mut own = dockerfile.as_os_str().to_owned();
+    own.push(".dockerignore");
+    // The rules of a Dockerfile outside the context are not sent.
+    let own = Some(PathBuf::from(own)).filter(|own| own.is_relative());
+    for path in own.into_iter().chain([PathBuf::from(".dockerignore")]) {
+        let path = context.join(path);
+        let read = open_regular(&path).and_then(|file| {
+            check_size(&path, &file.metadata()?)?;
+            file.take(MAX_RULES_BYTES).read_to_string(&mut text)
+        });
+        match read {
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     for line in text
         .lines()
@@ -250,6 +257,26 @@ mod tests {
         assert_ne!(third, second);
         write("Dockerfile", "FROM alpine");
         assert_ne!(digest(), third);
+    }
+
+    #[test]
+    fn rules_of_the_dockerfile_precede_those_of_the_context() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("web.Dockerfile", "FROM scratch");
+        write("web.Dockerfile.dockerignore", "*.log\n");
+        write(".dockerignore", "*.rs\n");
+        let mut digests = Digests::default();
+        let mut digest = || {
+            digests
+                .of(dir.path(), Path::new("web.Dockerfile"), &Excluded::default())
+                .unwrap()
+        };
+        let first = digest();
+        write("noise.log", "noise");
+        assert_eq!(digest(), first);
+        write("main.rs", "fn main() {}");
+        assert_ne!(digest(), first);
     }
 
     #[test]

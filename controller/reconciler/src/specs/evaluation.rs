@@ -1,11 +1,15 @@
 //! Evaluation of a spec file: its contents are parsed once, and admitted once per revision of all inputs.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use sha2::{Digest, Sha256};
+
+use crate::clock::thread_cpu_time;
 
 use super::admission::AdmissionInput;
 use super::build_context::BuildContext;
@@ -14,9 +18,9 @@ use super::digest::Digests;
 use super::env_vars;
 use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
-use super::parsed_file::ParsedFile;
+use super::parsed_file::{ComposeSource, ParsedFile, Translation};
 use super::registry::Admission;
-use super::scan::Text;
+use super::scan::{MAX_FILE_BYTES, Text};
 
 /// Hash of inputs of an admission.
 pub(super) type Fingerprint = [u8; 32];
@@ -107,13 +111,21 @@ impl Evaluation {
     ) -> Fingerprints {
         let admitter = &settings.admitter;
         let mut location = admitter.locate(real);
-        let named = self.named_files(path, &location, text, first_seen);
+        let (dotenv, dotenv_error) = env_vars::dotenv(&location);
+        let variables = env_vars::passed(dotenv.clone(), &settings.process_env, &settings.env_allow);
+        let name = path.display().to_string();
+        let translated = translate(settings, &name, &location, text, &variables);
+        let text = translated.as_ref().map_or(text, |translated| &translated.text);
+        let parse = || match &translated {
+            Some(translated) => ParsedFile::of(&translated.translation, translated.took),
+            None => ParsedFile::read(&name, &text.bytes),
+        };
+        let named = self.named_files(&parse, &location, text, first_seen);
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
         if let Some(path) = &named.env_file {
             location.resolve_env_file(path);
         }
-        let (dotenv, dotenv_error) = env_vars::dotenv(&location);
         let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
         let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
         self.named = Some(named);
@@ -124,6 +136,8 @@ impl Evaluation {
                 others.update(part);
             }
         }
+        let others_of_compose = translated.as_ref().and_then(|translated| translated.others);
+        others.update(others_of_compose.unwrap_or_default());
         others.update(location.file.as_os_str().as_encoded_bytes());
         others.update(format!("{:?}", location.host));
         // A change of these inputs takes effect without a delay of builds.
@@ -148,17 +162,20 @@ impl Evaluation {
                 return known.fingerprints;
             }
         }
-        let is_alone =
-            dotenv.is_empty() && dotenv_error.is_none() && !names_host_paths && documents.is_empty();
+        let is_alone = dotenv.is_empty()
+            && dotenv_error.is_none()
+            && !names_host_paths
+            && documents.is_empty()
+            && others_of_compose.is_none();
         let input = AdmissionInput {
             path: &location.file,
-            variables: env_vars::passed(dotenv, &settings.process_env, &settings.env_allow),
+            variables,
             documents,
             host: location.host.clone(),
             uuid: env_vars::uuid(&settings.controller, path, &text.hash),
             first_seen,
         };
-        let parsed = self.parsed.take().unwrap_or_else(|| parse(path, text));
+        let parsed = self.parsed.take().unwrap_or_else(parse);
         let mut builds = Vec::new();
         let mut admission = admitter.admit(&parsed, &input, &mut |build| {
             let digest = digest_of(&build, &mut others);
@@ -200,7 +217,7 @@ impl Evaluation {
     /// Returns the files that the contents name, which are parsed only if they or their location changed.
     fn named_files(
         &mut self,
-        path: &Path,
+        parse: &dyn Fn() -> ParsedFile,
         location: &SpecLocation,
         text: &Text,
         first_seen: Timestamp,
@@ -211,7 +228,7 @@ impl Evaluation {
         if let Some(named) = self.named.take().filter(is_same) {
             return named;
         }
-        let parsed = parse(path, text);
+        let parsed = parse();
         let named = NamedFiles {
             hash: text.hash,
             file: file.clone(),
@@ -226,8 +243,57 @@ impl Evaluation {
     }
 }
 
-fn parse(path: &Path, text: &Text) -> ParsedFile {
-    ParsedFile::read(&path.display().to_string(), &text.bytes)
+/// A translated Compose file.
+struct TranslatedFile {
+    translation: Translation,
+    /// Text of the translation, with the hash of both texts.
+    text: Text,
+    /// Hash of the other files that the translator read; `None` without any.
+    others: Option<Fingerprint>,
+    took: Duration,
+}
+
+fn translate(
+    settings: &SpecLoaderSettings,
+    name: &str,
+    location: &SpecLocation,
+    text: &Text,
+    variables: &BTreeMap<String, String>,
+) -> Option<TranslatedFile> {
+    let others = RefCell::new(None);
+    let read = |path: &Path| {
+        let found = match location.read(path, MAX_FILE_BYTES) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut others = others.borrow_mut();
+        let hash = others.get_or_insert_with(Sha256::new);
+        hash.update(format!("{}\0{found:?}\0", path.display()));
+        found
+    };
+    let before = thread_cpu_time();
+    let translation = settings.translate?(&ComposeSource {
+        name,
+        file: &location.file,
+        bytes: &text.bytes,
+        read: &read,
+        variables,
+    })?;
+    let took = thread_cpu_time().saturating_sub(before);
+    let hash = Sha256::new()
+        .chain_update(text.hash)
+        .chain_update(&translation.text)
+        .finalize();
+    Some(TranslatedFile {
+        text: Text {
+            bytes: translation.text.as_bytes().into(),
+            hash: hash.into(),
+        },
+        others: others.into_inner().map(|hash| hash.finalize().into()),
+        translation,
+        took,
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::debounce::{Confirmation, Debounce, MIN_GAP};
 use super::digest::hex;
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::FileWrites;
+use super::parsed_file::Translate;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::source::SpecSource;
@@ -36,6 +37,8 @@ pub struct SpecLoaderSettings {
     pub controller: String,
     /// Admitter of the files.
     pub admitter: SpecAdmitter,
+    /// Translator of Compose files.
+    pub translate: Option<Translate>,
 }
 
 /// Persisted state: the accepted revisions, and the first-seen times of their contents.

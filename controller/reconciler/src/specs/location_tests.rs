@@ -43,6 +43,7 @@ fn admit(file: &Path, text: &str) -> Admission {
         process_env: BTreeMap::new(),
         controller: String::new(),
         admitter: SpecAdmitter::default(),
+        translate: None,
     };
     let (mut evaluation, now) = (Evaluation::default(), Timestamp::default());
     evaluation.update(

@@ -25,6 +25,33 @@ pub(super) fn count_call(parses: usize, admissions: usize) {
     CALLS.set((known_parses + parses, known_admissions + admissions));
 }
 
+/// Function that translates a Compose file; `None` for another file.
+pub type Translate = fn(&ComposeSource<'_>) -> Option<Translation>;
+
+/// A file that may be a Compose file.
+#[derive(Clone, Copy)]
+pub struct ComposeSource<'a> {
+    /// Path for people.
+    pub name: &'a str,
+    /// Path without links.
+    pub file: &'a Path,
+    /// Contents.
+    pub bytes: &'a [u8],
+    /// Reads another file of the project. The error is a reason for people.
+    pub read: &'a dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    /// Values of variables: of the `.env` next to the file, and of permitted variables of the controller.
+    pub variables: &'a BTreeMap<String, String>,
+}
+
+/// Translation of a Compose file.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    /// Text of the spec file.
+    pub text: String,
+    /// The parsed text, with locations in the Compose file.
+    pub contents: ParsedSpec,
+}
+
 /// Parsed contents of a spec file.
 #[derive(Debug)]
 pub struct ParsedFile {
@@ -42,6 +69,14 @@ impl ParsedFile {
         let contents = yaml::read(name, bytes);
         let took = thread_cpu_time().saturating_sub(before);
         Self { contents, took }
+    }
+
+    /// Parsed contents of a translation. `took` is the CPU time of the translator.
+    pub(super) fn of(translation: &Translation, took: Duration) -> Self {
+        Self {
+            contents: translation.contents.clone(),
+            took,
+        }
     }
 
     /// Host paths that the contents name. Empty if the contents do not parse.

@@ -40,6 +40,7 @@ impl Fixture {
             process_env: std::collections::BTreeMap::new(),
             controller: "C".to_owned(),
             admitter: admission::SpecAdmitter::default(),
+            translate: None,
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));

@@ -31,6 +31,7 @@ pub(super) fn new_loader(folder: &Path) -> SpecLoader {
         process_env: std::collections::BTreeMap::new(),
         controller: "C".to_owned(),
         admitter: SpecAdmitter::default(),
+        translate: None,
     };
     SpecLoader::new(rules, PersistedSpecs::default())
 }

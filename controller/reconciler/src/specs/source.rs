@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::real;
 use argus_core::desired::excluded::is_spec_name;
+use argus_crds::compose::is_compose_name;
 
 use super::scan::{MAX_FILES, Scan};
 
@@ -38,9 +39,16 @@ impl SpecSource {
         }
     }
 
-    /// Returns the path of a new spec file: `name` in the folder, or the only file.
+    /// Returns the path of a new spec file: `name` in the folder, or the only file unless it is a Compose file.
     pub fn path_of(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        self.folder.join(self.only.as_deref().unwrap_or(name.as_ref()))
+        let only = self.only.as_deref().filter(|_| self.compose_file().is_none());
+        self.folder.join(only.unwrap_or(name.as_ref()))
+    }
+
+    /// Returns the name of the only file if it is a Compose file.
+    pub fn compose_file(&self) -> Option<&str> {
+        let only = self.only.as_deref()?.to_str()?;
+        is_compose_name(only).then_some(only)
     }
 
     /// Returns true if a file of this name can be a spec file of this source.

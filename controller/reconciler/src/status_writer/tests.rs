@@ -22,7 +22,10 @@ impl StatusView for View {
     }
 
     fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
-        let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", snapshot.as_of);
+        let json = format!(
+            "{{\n  \"environment\": \"{env}\",\n  \"asOf\": \"{}\"\n}}",
+            snapshot.as_of
+        );
         EnvFiles {
             json,
             env: format!("KNOWN={}", previous.is_some()),

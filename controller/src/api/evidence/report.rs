@@ -189,10 +189,19 @@ fn format_facts(report: &EvidenceReport) -> String {
     field("Run", &format!("{} (failed)", run.run));
     let ending = run.ending.as_ref();
     field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
-    let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
-        let peak = run.memory_peak?;
-        Some(format!("memory peak {}", run_summary::format_size(peak)))
-    });
+    let memory = match ending {
+        Some(ending) => {
+            let memory_peak = ending.memory_peak.or(run.memory_peak);
+            let measured = RunSummary {
+                memory_peak,
+                ..ending.clone()
+            };
+            measured.format_memory()
+        }
+        None => run
+            .memory_peak
+            .map(|peak| format!("memory peak {}", run_summary::format_size(peak))),
+    };
     field("Memory", &memory.unwrap_or_default());
     field(
         "Stopped by",

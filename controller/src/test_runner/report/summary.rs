@@ -55,12 +55,12 @@ fn row(suite: &Outcome) -> String {
     origins.dedup();
     let origins: Vec<_> = origins.into_iter().map(FailureOrigin::name).collect();
     format!(
-        "| {} | {result} | {passed} of {} passed | {} | {} | {:.1} s |\n",
+        "| {} | {result} | {passed} of {} passed | {} | {} | {} |\n",
         cell(&suite.name),
         cases.len(),
         origins.join(", "),
         suite.count_restarts(),
-        suite.duration().as_secs_f64(),
+        suite.format_duration(),
     )
 }
 

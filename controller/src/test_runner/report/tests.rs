@@ -304,10 +304,12 @@ attribution: infrastructure (db: another client of the engine stopped or killed 
 
 #[test]
 fn summary_has_a_table_and_the_failures() {
+    let mut unit = Outcome::from_attempts("unit", vec![attempt(0, false)]);
+    unit.worker = Some("shop-w1".to_owned());
     let report = report(vec![
         orders(),
         Outcome::from_attempts("a|b", vec![attempt(3, true)]),
-        Outcome::from_attempts("unit", vec![attempt(0, false)]),
+        unit,
         Outcome::rejected("bad", "cannot read `bad.yaml`".to_owned()),
     ]);
     assert_eq!(
@@ -320,7 +322,7 @@ fn summary_has_a_table_and_the_failures() {
 |---|---|---|---|---|---|
 | orders | failed | 2 of 3 passed | test | 1 | 3.0 s |
 | a\|b | no verdict | 0 of 1 passed | infrastructure | 1 | 1.5 s |
-| unit | passed | 1 of 1 passed |  | 0 | 1.5 s |
+| unit | passed | 1 of 1 passed |  | 0 | 1.5 s on shop-w1 |
 | bad | failed | 0 of 1 passed |  | 0 | 0.0 s |
 
 ### Failures

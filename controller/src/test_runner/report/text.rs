@@ -11,9 +11,7 @@ use crate::output;
 
 /// Text with one line for the suite, one per failed case with another origin than the test, and one per event of a service.
 pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
-    let worker = suite.worker.as_ref();
-    let worker = worker.map_or_else(String::new, |worker| format!(" on {worker}"));
-    let took = format!("{:.1} s{worker}", suite.duration().as_secs_f64());
+    let took = suite.format_duration();
     let tries = output::format_count(suite.attempts.len(), "attempt");
     let reason = suite.reason.as_deref().unwrap_or_default();
     let name = &suite.name;

@@ -27,7 +27,8 @@ pub(crate) fn shown(case: &Case, args: &[&str]) -> String {
 
 #[test]
 fn evidence_describes_the_run_and_survives_a_retry() {
-    let script = once("sleep 2; for n in 1 2 3 4 5 6 7; do echo line $n >&2; done; exit 3");
+    // The memory is sampled every 2 s.
+    let script = once("sleep 7; for n in 1 2 3 4 5 6 7; do echo line $n >&2; done; exit 3");
     let service = shell("described", &script, "memory: 32m");
     let case = Case::start("described", "maxRestarts: 0", &service);
     let output = case.wait("gives up with evidence", |bad| {

@@ -74,11 +74,14 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
         "{output:#}"
     );
     assert_eq!(id("wedged-bad"), stuck, "the container still exists");
-    let status = case.argus.status("wedged");
+    case.argus
+        .wait_status("wedged", LIMIT, "the other one is Ready", |status| {
+            Controller::service(status, "good")["state"] == "Ready"
+        });
     assert_eq!(
-        Controller::service(&status, "good")["state"],
-        "Ready",
-        "{status:#}"
+        id("wedged-bad"),
+        stuck,
+        "it became Ready before the container stopped"
     );
 
     drop(ice);

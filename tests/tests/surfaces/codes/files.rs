@@ -15,7 +15,7 @@ const CASES: &[Case] = &[
         code: "BUILD_FAILED",
         service: Some("app"),
         details: &["message", "log"],
-        text: " : RUN exit 3",
+        text: "] RUN exit 3: ",
     },
     Case {
         env: "codes-built-private",
@@ -29,7 +29,7 @@ const CASES: &[Case] = &[
         code: "BUILD_FAILED",
         service: Some("app"),
         details: &["message", "log"],
-        text: "toomanyrequests",
+        text: "429 Too Many Requests",
     },
     Case {
         env: "codes-policy",
@@ -149,7 +149,7 @@ fn file_and_image_rejections_are_reported_alike() {
     assert!(
         limited["details"]["log"]
             .as_str()
-            .is_some_and(|log| log.contains("Step 1/")),
+            .is_some_and(|log| log.contains("load metadata for")),
         "{limited:#}"
     );
     engine.docker_ok(&["rm", "-f", "codes-stranger"]);

@@ -94,7 +94,7 @@ fn call_inspector(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
 
 /// The Inspector that `scripts/setup` installs.
 fn inspector() -> PathBuf {
-    let path = "../target/inspector/node_modules/@modelcontextprotocol/inspector-cli/build";
+    let path = "../target/npm-tools/node_modules/@modelcontextprotocol/inspector-cli/build";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     assert!(
         path.exists(),

@@ -24,7 +24,7 @@ cases:
   - { name: begin, exec: { command: 'touch /tmp/started' } }
   - { name: slow, delay: 600s, request: { path: / } }
 teardown:
-  - { name: end, exec: { command: 'touch /tmp/torn-down' } }
+  - { name: end, exec: { command: 'touch /tmp/torn-down; sleep 20' } }
 ";
 
 fn spec(name: &str, port: u16) -> String {

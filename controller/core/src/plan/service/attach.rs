@@ -48,6 +48,10 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         return Decision::Wait(WaitReason::Network);
     }
     match container.networks.get(&network.name) {
+        // The engine lists a container during its creation, before it attaches it.
+        None if container.networks.is_empty() && container.inspect.is_none() && !container.state.is_up() => {
+            Decision::Wait(WaitReason::Inspection)
+        }
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.
         None if !container.state.is_up() => {
             let (id, name) = (container.id.clone(), container.name.clone());

@@ -294,7 +294,7 @@ fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause)
 }
 
 pub(super) fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
-    planner.input.history()?.services.get(&planner.service.name)
+    planner.input.history()?.service(&planner.service.name)
 }
 
 fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {

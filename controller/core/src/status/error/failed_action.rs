@@ -155,10 +155,35 @@ fn dockerfile(failure: &ActionFailure) -> Option<String> {
     Some(path.display().to_string())
 }
 
-/// Registry of a base image in the message of a builder, from its first URL or from `FROM`.
+/// Registry of a base image in the message of a builder: from the step that reads the image, from the first URL, or from `FROM`.
 fn registry_in(message: &str) -> Option<&str> {
     let after = |mark| message.split_once(mark).map(|(_, rest)| rest);
-    let rest = after("://").or_else(|| after("FROM "))?;
+    let rest = after("load metadata for ")
+        .or_else(|| after("://"))
+        .or_else(|| after("FROM "))?;
     let (host, _) = rest.split_once('/')?;
     host.contains(['.', ':']).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::registry_in;
+
+    #[test]
+    fn registry_of_a_base_image_is_found_in_the_message() {
+        for (message, expected) in [
+            (
+                "[internal] load metadata for host:5000/a/b:1: GET https://auth.host/token: 401",
+                Some("host:5000"),
+            ),
+            (
+                "Step 1/2 : FROM x: Get \"https://host.example/v2/\": unauthorized",
+                Some("host.example"),
+            ),
+            ("Step 1/2 : FROM host:5000/a:1: unauthorized", Some("host:5000")),
+            ("Step 1/2 : FROM a/b: unauthorized", None),
+        ] {
+            assert_eq!(registry_in(message), expected, "{message}");
+        }
+    }
 }

@@ -44,7 +44,7 @@ impl<'a> FailureContext<'a> {
             .map(|(accepted, service)| EditContext {
                 accepted,
                 service,
-                histories: &input.history.services,
+                history: input.history,
                 volumes: &input.observed.volumes,
             });
         Self {

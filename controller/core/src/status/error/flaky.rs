@@ -1,5 +1,7 @@
 //! Errors of flaky services, whose probe results change too often, and of flaky tests.
 
+use std::sync::Arc;
+
 use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::json;
 
@@ -51,19 +53,14 @@ fn tests(input: &StatusInput<'_>) -> Option<StructuredError> {
 /// Services whose probe results are unreliable.
 fn services(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.history.services.iter();
-    let error = |(name, history): (&ServiceName, &ServiceHistory)| {
+    let error = |(name, history): (&ServiceName, &Arc<ServiceHistory>)| {
         let excess = restart::excess_transitions(&history.health_transitions, input.now);
-        let unsteady = input
-            .observed
-            .containers
-            .values()
-            .filter(|container| container.is_of(name))
-            .any(|container| {
-                input
-                    .health
-                    .get(&container.id)
-                    .is_some_and(|health| health.flapping)
-            });
+        let unsteady = input.observed.containers.of(name).any(|container| {
+            input
+                .health
+                .get(&container.id)
+                .is_some_and(|health| health.flapping)
+        });
         if excess == 0 && !unsteady {
             return None;
         }

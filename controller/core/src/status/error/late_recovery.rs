@@ -28,7 +28,7 @@ fn of(input: &StatusInput<'_>, row: &ServiceStatus) -> Option<StructuredError> {
     let edits = EditContext {
         accepted,
         service,
-        histories: &input.history.services,
+        history: input.history,
         volumes: &input.observed.volumes,
     };
     let message = format!(

@@ -8,13 +8,13 @@ use std::time::Duration;
 use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
-use crate::desired::hosts::misspelled_hosts;
+use crate::desired::hosts::{dns_names, misspelled_hosts};
 use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, ProbeHandler, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
-use crate::ident::{Protocol, ResourceName, ServiceName};
+use crate::ident::{Protocol, ResourceName};
 use crate::observed::Volume;
 use crate::outcome::Evidence;
-use crate::state::ServiceHistory;
+use crate::state::EnvHistory;
 
 use super::name_conflict::next_name;
 
@@ -36,7 +36,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 pub(super) struct EditContext<'a> {
     pub(super) accepted: &'a Accepted,
     pub(super) service: &'a Service,
-    pub(super) histories: &'a BTreeMap<ServiceName, ServiceHistory>,
+    pub(super) history: &'a EnvHistory,
     pub(super) volumes: &'a BTreeMap<String, Arc<Volume>>,
 }
 
@@ -113,9 +113,13 @@ impl EditContext<'_> {
 
     fn misspelled_host(&self) -> Option<SpecEdit> {
         let desired = &self.accepted.desired;
-        let found = misspelled_hosts(self.service, desired.services.values(), &desired.secrets)
-            .into_iter()
-            .next()?;
+        let found = misspelled_hosts(
+            self.service,
+            &dns_names(desired.services.values()),
+            &desired.secrets,
+        )
+        .into_iter()
+        .next()?;
         let reason = format!("`{}` is not a name of this environment", found.host);
         let edit = self.edit(&format!("container.environment.{}", found.variable), reason);
         Some(edit.now(found.host).suggest(found.meant))
@@ -128,7 +132,7 @@ impl EditContext<'_> {
             let is_probed = services
                 .get(&dependency.service)
                 .is_some_and(|service| service.probe.is_some());
-            let history = self.histories.get(&dependency.service);
+            let history = self.history.service(&dependency.service);
             let healthy_since = history
                 .and_then(|history| history.healthy_run.as_ref())
                 .map(|run| run.since);
@@ -139,8 +143,9 @@ impl EditContext<'_> {
         let index = self.service.depends_on.iter().position(is_early)?;
         let name = &self.service.depends_on[index].service;
         let reason = format!("`{name}` was not healthy yet when the process ended");
-        let edit = self.edit(&format!("dependsOn[{index}].condition"), reason);
-        Some(edit.suggest("healthy"))
+        let key = format!("dependsOn[{index}].condition");
+        let healthy = self.accepted.lines.write_value(&key, "healthy");
+        Some(self.edit(&key, reason).suggest(healthy))
     }
 
     fn missing_variable(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
@@ -219,7 +224,7 @@ impl EditContext<'_> {
         let was_healthy = |run: &FailedRun| {
             run.healthy_duration.is_some_and(|time| !time.is_zero()) || run.recovered_at.is_some()
         };
-        self.histories.get(&self.service.name).is_some_and(|history| {
+        self.history.service(&self.service.name).is_some_and(|history| {
             !history.health_transitions.is_empty() || history.failures.iter().any(was_healthy)
         })
     }

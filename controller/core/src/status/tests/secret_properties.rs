@@ -189,7 +189,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
         missing: lines.to_vec(),
         ..crate::outcome::Evidence::default()
     });
-    let web = shop.history.services.entry(name("web")).or_default();
+    let web = shop.history.service_mut(&name("web"));
     web.failures.push(failed_run);
     shop.add_wait("web", WaitReason::GaveUp { restarts: 1 });
     let image = desired.services["web"].image.key();
@@ -207,6 +207,7 @@ fn records(desired: &Desired, secrets: &Secrets) -> Vec<Record> {
         let action = match &service.image {
             Image::Named(reference) => Action::PullImage {
                 reference: reference.clone(),
+                policy: argus_crds::PullPolicy::Missing,
             },
             Image::Built(build) => Action::BuildImage(build.clone()),
         };

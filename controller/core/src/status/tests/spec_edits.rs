@@ -50,7 +50,7 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
         has_pending_edit: false,
     });
     shop.add_failure("web", 1, false);
-    change(&mut shop.history.services.get_mut(&name("web")).unwrap().failures[0]);
+    change(&mut shop.history.service_mut(&name("web")).failures[0]);
     shop
 }
 
@@ -176,7 +176,7 @@ fn late_recovery_reports_the_time_that_it_took() {
 #[test]
 fn check_that_succeeded_before_is_no_wrong_path() {
     let mut shop = failing(unhealthy(&["0.0.0.0:80"], &["/"]));
-    let history = shop.history.services.get_mut(&name("web")).unwrap();
+    let history = shop.history.service_mut(&name("web"));
     history.health_transitions = vec![NOW];
     let error = error_of(shop);
     assert!(
@@ -266,7 +266,7 @@ fn early_start_suggests_the_condition_healthy() {
         Some("healthy"),
     );
     let mut shop = failing();
-    let history = shop.history.services.entry(name("db")).or_default();
+    let history = shop.history.service_mut(&name("db"));
     history.healthy_run = Some(crate::state::HealthyRun {
         container: ContainerId::new("c").unwrap(),
         started_at: Some(NOW),
@@ -449,7 +449,7 @@ fn late_recovery_is_a_warning_until_a_clean_start() {
         .map(|accepted| accepted.desired.revision.clone());
     shop.add_running("db", "d1", ProbeStatus::Healthy);
     shop.add_running("web", "e1", ProbeStatus::Healthy);
-    let history = shop.history.services.get_mut(&name("web")).unwrap();
+    let history = shop.history.service_mut(&name("web"));
     history.healthy_run = Some(crate::state::HealthyRun {
         container: ContainerId::new("c-web-e1").unwrap(),
         started_at: Some(NOW),
@@ -471,7 +471,7 @@ fn late_recovery_is_a_warning_until_a_clean_start() {
         Some("3s"),
         Some("30s"),
     );
-    shop.history.services.get_mut(&name("web")).unwrap().late_recovery = None;
+    shop.history.service_mut(&name("web")).late_recovery = None;
     assert!(shop.status().errors.is_empty());
 }
 

@@ -116,6 +116,7 @@ impl Fixture {
                 write_context: None,
             },
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            translate: None,
             engine_host: None,
             deadlines: Deadlines::default(),
             engine_breaker: argus_core::desired::BreakerSettings::default(),

@@ -9,6 +9,8 @@ use super::{Broken, Group, Suggest};
 const CRASH: &str = "CONTAINER_CRASH";
 const OUT_OF_MEMORY: &str = "CONTAINER_OOM";
 const VOLUME: &str = "broken-volume";
+/// More restarts than a check needs. The engine omits its flag and its event for some real kills, so that one of several runs counts.
+const PATIENT: &str = "resilience: { container: { restartDelay: 1s, maxRestarts: 8 } }";
 
 /// Service whose program accepts only data of this version.
 fn versioned(version: u8) -> String {
@@ -27,7 +29,7 @@ fn all() -> Vec<Broken> {
         Broken::edit(
             "broken-memory",
             service(
-                SOON,
+                PATIENT,
                 &shell("broken-memory", &format!("{GROW}; sleep 3600"), LITTLE),
             ),
             OUT_OF_MEMORY,
@@ -37,7 +39,7 @@ fn all() -> Vec<Broken> {
         Broken::edit(
             "broken-peak",
             service(
-                SOON,
+                PATIENT,
                 &shell("broken-peak", &format!("sleep 3; {GROW}; sleep 3600"), LITTLE),
             ),
             OUT_OF_MEMORY,
@@ -47,10 +49,10 @@ fn all() -> Vec<Broken> {
         Broken::edit(
             "broken-success",
             service(
-                NEVER,
+                PATIENT,
                 &shell(
                     "broken-success",
-                    &format!("({GROW}) && exec sleep 3600; exit 0"),
+                    &format!("({GROW}) && exec sleep 3600; sleep 1; exit 0"),
                     LITTLE,
                 ),
             ),

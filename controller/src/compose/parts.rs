@@ -96,6 +96,7 @@ pub(super) fn translate_port(value: &Value) -> Option<String> {
 /// Translates a volume of a service to the short form. The error is the text of a note.
 pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Result<String, String> {
     let written = || scalar_to_text(value).unwrap_or_else(|| value.to_string());
+    let mut is_path = false;
     let (source, target, mode) = if let Some(text) = value.as_str() {
         let mut parts = text.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
@@ -117,13 +118,16 @@ pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Res
             return Err(format!("volume `{}`", written()));
         };
         let mode = (value["read_only"] == true).then(|| "ro".to_owned());
+        match value["type"].as_str() {
+            Some("bind") => is_path = true,
+            Some("volume") | None => {}
+            Some(other) => return Err(format!("volume `{target}` of the type `{other}`")),
+        }
         (source, target, mode)
     };
     let mode = mode.map(|mode| format!(":{mode}")).unwrap_or_default();
-    if !source.starts_with(['.', '/', '~']) {
-        return Ok(format!("{source}:{target}{mode}"));
-    }
-    if source.starts_with('/') {
+    let is_name = !is_path && !source.starts_with(['.', '/', '~']);
+    if is_name || source.starts_with('/') {
         return Ok(format!("{source}:{target}{mode}"));
     }
     if source.starts_with('~') {
@@ -154,6 +158,16 @@ pub(super) fn translate_labels(value: &Value) -> Value {
     labels
         .map(|(name, value)| (name.clone(), json!(scalar_to_text(value).unwrap_or_default())))
         .collect()
+}
+
+/// Container port of the first TCP port, for a health check that opens a connection.
+pub(super) fn find_first_tcp(ports: &[Value]) -> Option<u16> {
+    let text = ports
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|port| !port.ends_with("/udp"))?;
+    let inside = text.rsplit(':').next()?;
+    inside.split(['/', '-']).next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use argus_crds::yaml::document;
 
 /// Name in the project's own files (package.json, Cargo.toml, go.mod, pyproject.toml), else the name of its folder.
-pub(super) fn find_name(dir: &Path) -> String {
+pub(crate) fn find_name(dir: &Path) -> String {
     let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let package = || {
         let read = document("package.json", text("package.json")?.as_bytes()).ok()?;

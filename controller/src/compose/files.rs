@@ -1,12 +1,11 @@
 //! Files that a service of a compose file names: variables, secrets and configs.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use argus_reconciler::specs::env_vars;
 use serde_json::{Value, json};
 
-use super::{Service, parts};
+use super::{Note, Service, parts};
 
 impl Service<'_> {
     /// Variables of the files under `env_file`; later files win.
@@ -22,11 +21,16 @@ impl Service<'_> {
                 .as_str()
                 .or_else(|| file["path"].as_str())
                 .unwrap_or_default();
-            match fs::read_to_string(self.project.dir.join(path)) {
-                Ok(text) => all.extend(env_vars::parse(&text)),
+            match (self.project.read)(&self.project.dir.join(path)) {
+                Ok(bytes) => all.extend(env_vars::parse(&String::from_utf8_lossy(&bytes))),
                 Err(_) if file["required"] == false => {}
-                Err(error) => {
-                    self.add_note("env_file", &format!("`env_file`: cannot read `{path}`: {error}"));
+                Err(why) => {
+                    let what = format!(
+                        "left out of `{}`: `env_file`: cannot read `{path}`: {why}",
+                        self.name
+                    );
+                    let place = self.document.place(self.name, "env_file");
+                    self.notes.push(Note::error(what, place));
                 }
             }
         }
@@ -52,7 +56,12 @@ impl Service<'_> {
                 } else {
                     format!("{folder}{target}")
                 };
-                let mount = json!(format!("{file}:{target}:ro"));
+                let lead = if file.starts_with(['.', '/', '~']) {
+                    ""
+                } else {
+                    "./"
+                };
+                let mount = json!(format!("{lead}{file}:{target}:ro"));
                 match parts::translate_volume(&mount, &self.project.back, self.name) {
                     Ok(mount) => mounts.push(json!(mount)),
                     Err(reason) => self.add_note(section, &reason),

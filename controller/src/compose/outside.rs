@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Document;
+use super::{Document, Note};
 
 /// Keys that need no translation.
 const KNOWN: &[&str] = &[
@@ -10,10 +10,11 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Returns a note for each key without a counterpart, with its line.
-pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<String> {
+pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |what: String, path: &str| {
-        notes.push(format!("left out: {what}{}", document.locate_path(path)));
+        let place = document.place_of(path);
+        notes.push(Note::omission(format!("left out: {what}"), place));
     };
     for key in value.as_object().into_iter().flat_map(Map::keys) {
         if !KNOWN.contains(&key.as_str()) && !key.starts_with("x-") {

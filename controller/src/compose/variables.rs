@@ -4,9 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::secrets::is_secret;
 
+/// Maximum length of a variable with its default, in characters.
+const MAX_LENGTH: usize = 4_096;
+/// Maximum nesting depth of defaults.
+const MAX_DEPTH: usize = 16;
+
 /// Variables during a translation.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
+    /// True if the values of variables without a secret name are written.
+    pub(super) is_inlined: bool,
     /// Values in the `.env` next to the compose file.
     pub(super) project: BTreeMap<String, String>,
     /// Names whose values the spec file reads from the `.env` next to it.
@@ -18,6 +25,13 @@ pub(super) struct Variables {
 impl Variables {
     /// Replaces the variables in a text.
     pub(super) fn replace(&mut self, text: &str) -> String {
+        self.replace_at(text, 0)
+    }
+
+    fn replace_at(&mut self, text: &str, depth: usize) -> String {
+        if depth > MAX_DEPTH {
+            return text.to_owned();
+        }
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find('$') {
@@ -32,7 +46,7 @@ impl Variables {
                 .strip_prefix('{')
                 .and_then(|inner| Some((inner, find_closing_brace(inner)?)));
             if let Some((inner, end)) = braced {
-                out.push_str(&self.resolve(&inner[..end]));
+                out.push_str(&self.resolve(&inner[..end], depth));
                 rest = &inner[end + 1..];
                 continue;
             }
@@ -40,14 +54,14 @@ impl Variables {
             if end == 0 {
                 out.push('$');
             } else {
-                out.push_str(&self.resolve(&rest[..end]));
+                out.push_str(&self.resolve(&rest[..end], depth));
             }
             rest = &rest[end..];
         }
         out + rest
     }
 
-    fn resolve(&mut self, inner: &str) -> String {
+    fn resolve(&mut self, inner: &str, depth: usize) -> String {
         let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
         let (name, rest) = inner.split_at(end);
         let (rest, empty_counts) = match rest.strip_prefix(':') {
@@ -60,17 +74,17 @@ impl Variables {
             .filter(|value| empty_counts || !value.is_empty());
         let value = value.cloned();
         if let Some(other) = rest.strip_prefix('+') {
-            return value.map_or_else(String::new, |_| self.replace(other));
+            return value.map_or_else(String::new, |_| self.replace_at(other, depth + 1));
         }
         match value {
-            Some(value) if !is_secret(name) => {
+            Some(value) if self.is_inlined && !is_secret(name) => {
                 self.written.insert(name.to_owned());
                 return value;
             }
             Some(_) => {}
             None => {
                 if let Some(default) = rest.strip_prefix('-') {
-                    return self.replace(default);
+                    return self.replace_at(default, depth + 1);
                 }
             }
         }
@@ -91,7 +105,7 @@ impl Variables {
 /// Position of the closing brace. Defaults may contain pairs of braces.
 fn find_closing_brace(inner: &str) -> Option<usize> {
     let mut depth = 0_u32;
-    for (at, c) in inner.char_indices() {
+    for (at, c) in inner.char_indices().take(MAX_LENGTH) {
         match c {
             '{' => depth += 1,
             '}' if depth == 0 => return Some(at),
@@ -137,6 +151,7 @@ mod tests {
             project: project
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            is_inlined: true,
             ..Variables::default()
         };
         for (text, expected) in [

@@ -1,30 +1,44 @@
-//! Translation of the services of a compose file.
+//! Compose files: their translation to the content of a spec file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
-use argus_reconciler::specs::env_vars;
 use serde_json::{Map, Value, json};
 
-use super::variables::Variables;
-use super::{Draft, ProjectInfo, dockerfile};
+use crate::spec_draft::note::{Note, Place};
+use crate::spec_draft::{Draft, ProjectInfo};
 
+mod build;
 mod document;
 mod files;
+mod merge;
 mod networks;
+mod numbers;
 mod outside;
 mod parts;
+mod readiness;
+mod translation;
+mod variables;
 
-pub(super) use document::Document;
+pub(crate) use document::Document;
+pub(crate) use translation::translate;
+use variables::Variables;
 
 /// Keys that need no translation: Argus does the same by default, or only Compose uses them.
 const IGNORED: &[&str] = &["container_name", "expose", "init"];
 
+/// Files that Compose merges into its default file.
+const OVERRIDES: [&str; 4] = [
+    "compose.override.yaml",
+    "compose.override.yml",
+    "docker-compose.override.yaml",
+    "docker-compose.override.yml",
+];
+
 /// Translates all services of a document.
-pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
-    let env = fs::read_to_string(project.dir.join(".env")).unwrap_or_default();
+pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
     let mut variables = Variables {
-        project: env_vars::parse(&env),
+        is_inlined: project.is_inlined,
+        project: project.variables.clone(),
         ..Variables::default()
     };
     let value = replace_variables(&document.value, &mut variables);
@@ -41,8 +55,8 @@ pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
     let mut found = Vec::new();
     for (name, service) in services {
         if omitted.contains(name.as_str()) {
-            let at = document.locate(name, "profiles");
-            notes.push(format!("left out: service `{name}`, which has `profiles`{at}"));
+            let what = format!("left out: service `{name}`, which has `profiles`");
+            notes.push(Note::omission(what, document.place(name, "profiles")));
             continue;
         }
         let mut one = Service {
@@ -55,6 +69,13 @@ pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
         };
         found.extend(one.translate(service, one_shots.contains(name.as_str())));
     }
+    for name in OVERRIDES
+        .into_iter()
+        .filter(|name| project.dir.join(name).exists())
+    {
+        let what = format!("left out: `{name}`, which Compose merges into the default file");
+        notes.push(Note::omission(what, None));
+    }
     let internal = networks::are_internal(&value, &omitted);
     notes.extend(outside::notes(&value, document, internal));
     let names = |all: &BTreeSet<String>| {
@@ -62,19 +83,22 @@ pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
         names.join(", ")
     };
     if !variables.written.is_empty() {
-        notes.push(format!(
+        notes.push(Note::remark(format!(
             "values from the `.env` of the project: {}",
             names(&variables.written)
-        ));
+        )));
     }
     if !variables.read.is_empty() {
-        notes.push(format!(
+        notes.push(Note::remark(format!(
             "values from the `.env` next to this file: {}",
             names(&variables.read)
-        ));
+        )));
     }
     if found.is_empty() {
-        notes.push("no service could be translated".to_owned());
+        notes.push(Note::error(
+            "no service could be translated",
+            document.place_of("services"),
+        ));
     }
     let secrets = variables.secrets();
     Draft {
@@ -125,7 +149,7 @@ struct Service<'a> {
     top: &'a Value,
     /// Services that are left out.
     omitted: &'a BTreeSet<&'a str>,
-    notes: &'a mut Vec<String>,
+    notes: &'a mut Vec<Note>,
 }
 
 impl Service<'_> {
@@ -136,51 +160,8 @@ impl Service<'_> {
         let name = own.unwrap_or_else(|| format!("{}-{}", self.project.slug, self.name));
         container.insert("name".to_owned(), json!(name));
         let nothing = Map::new();
-        for (key, value) in written.as_object().unwrap_or(&nothing) {
-            let (to, name, value) = match key.as_str() {
-                "image" => (&mut service, "image", Some(value.clone())),
-                "build" => (&mut service, "build", self.translate_build(value)),
-                "command" | "entrypoint" => (&mut service, key.as_str(), Some(value.clone())),
-                "user" => (
-                    &mut service,
-                    "user",
-                    parts::scalar_to_text(value).map(Value::String),
-                ),
-                "working_dir" => (&mut service, "workingDir", Some(value.clone())),
-                "tmpfs" => (&mut service, "tmpfs", Some(parts::to_list(value))),
-                "extra_hosts" => (&mut service, "extraHosts", Some(parts::join_pairs(value, ':'))),
-                "cpus" => (&mut service, "cpus", Some(value.clone())),
-                "mem_limit" => (&mut service, "memory", parts::translate_size(value)),
-                "deploy" => {
-                    self.note_deploy(value);
-                    let limits = &value["resources"]["limits"];
-                    if let Some(cpus) = limits.get("cpus") {
-                        service.insert("cpus".to_owned(), cpus.clone());
-                    }
-                    (&mut service, "memory", parts::translate_size(&limits["memory"]))
-                }
-                "stop_grace_period" => (&mut service, "stopGrace", parts::translate_duration(value)),
-                "depends_on" => (
-                    &mut service,
-                    "dependsOn",
-                    Some(self.translate_dependencies(value)),
-                ),
-                "ports" => (&mut container, "ports", self.translate_ports(value)),
-                "environment" => (&mut container, "environment", Some(translate_environment(value))),
-                "volumes" => (&mut container, "volumes", self.translate_volumes(value)),
-                "healthcheck" => (&mut container, "healthcheck", self.translate_healthcheck(value)),
-                "labels" => (&mut container, "labels", Some(parts::translate_labels(value))),
-                "networks" => (&mut container, "aliases", self.translate_networks(value)),
-                "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
-                "profiles" | "env_file" | "secrets" | "configs" => continue,
-                key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
-                other => {
-                    self.add_note(other, &format!("`{other}`"));
-                    continue;
-                }
-            };
-            to.extend(value.map(|value| (name.to_owned(), value)));
-        }
+        let keys = written.as_object().unwrap_or(&nothing);
+        self.translate_keys(keys, &mut service, &mut container);
         let variables = self.read_env_files(&written["env_file"]);
         if !variables.is_empty() {
             let own = container.shift_remove("environment");
@@ -208,9 +189,12 @@ impl Service<'_> {
             service.insert("oneShot".to_owned(), json!(true));
         } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
             let ports = container.get("ports").and_then(Value::as_array);
-            if let Some(port) = ports.and_then(|ports| dockerfile::find_first_tcp(ports)) {
+            if let Some(port) = ports.and_then(|ports| parts::find_first_tcp(ports)) {
                 container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));
             }
+        }
+        if service.contains_key("build") {
+            service.shift_remove("pullPolicy");
         }
         if service.contains_key("image") && service.contains_key("build") {
             // Compose tags the built image with the name under `image`.
@@ -218,7 +202,12 @@ impl Service<'_> {
             service["build"]["image"] = json!(image);
         }
         if !service.contains_key("image") && !service.contains_key("build") {
-            self.add_note("", "the whole service, which has neither `image` nor `build`");
+            let what = format!(
+                "left out of `{}`: the whole service, which has neither `image` nor `build`",
+                self.name
+            );
+            self.notes
+                .push(Note::error(what, self.document.place(self.name, "")));
             return None;
         }
         service.insert("container".to_owned(), Value::Object(container));
@@ -227,9 +216,82 @@ impl Service<'_> {
 
     /// Notes a part at `key`, which has no counterpart.
     fn add_note(&mut self, key: &str, what: &str) {
-        let at = self.document.locate(self.name, key);
-        self.notes
-            .push(format!("left out of `{}`: {what}{at}", self.name));
+        let place = self.document.place(self.name, key);
+        let what = format!("left out of `{}`: {what}", self.name);
+        self.notes.push(Note::omission(what, place));
+    }
+
+    /// Translates the keys of a service: those of the container to `container`, and the others to `service`.
+    fn translate_keys(
+        &mut self,
+        keys: &Map<String, Value>,
+        service: &mut Map<String, Value>,
+        container: &mut Map<String, Value>,
+    ) {
+        for (key, value) in keys.iter().filter(|(_, value)| !value.is_null()) {
+            let (to, name, value) = match key.as_str() {
+                "image" => (&mut *service, "image", Some(value.clone())),
+                "pull_policy" => (&mut *service, "pullPolicy", self.translate_pull_policy(value)),
+                "build" => (&mut *service, "build", self.translate_build(value)),
+                "command" | "entrypoint" => (&mut *service, key.as_str(), Some(value.clone())),
+                "user" => (
+                    &mut *service,
+                    "user",
+                    parts::scalar_to_text(value).map(Value::String),
+                ),
+                "working_dir" => (&mut *service, "workingDir", Some(value.clone())),
+                "tmpfs" => (&mut *service, "tmpfs", Some(parts::to_list(value))),
+                "extra_hosts" => (&mut *service, "extraHosts", Some(parts::join_pairs(value, ':'))),
+                "cpus" => (&mut *service, "cpus", Some(self.fill_number(value))),
+                "mem_limit" => (
+                    &mut *service,
+                    "memory",
+                    self.translate_part(key, value, parts::translate_size),
+                ),
+                "deploy" => {
+                    self.note_deploy(value);
+                    let limits = &value["resources"]["limits"];
+                    if let Some(cpus) = limits.get("cpus") {
+                        service.insert("cpus".to_owned(), self.fill_number(cpus));
+                    }
+                    (
+                        &mut *service,
+                        "memory",
+                        self.translate_part(
+                            "deploy.resources.limits.memory",
+                            &limits["memory"],
+                            parts::translate_size,
+                        ),
+                    )
+                }
+                "stop_grace_period" => (
+                    &mut *service,
+                    "stopGrace",
+                    self.translate_part(key, value, parts::translate_duration),
+                ),
+                "depends_on" => (
+                    &mut *service,
+                    "dependsOn",
+                    Some(self.translate_dependencies(value)),
+                ),
+                "ports" => (&mut *container, "ports", self.translate_ports(value)),
+                "environment" => (&mut *container, "environment", Some(translate_environment(value))),
+                "volumes" => (&mut *container, "volumes", self.translate_volumes(value)),
+                "healthcheck" => (&mut *container, "healthcheck", self.translate_healthcheck(value)),
+                "labels" => (&mut *container, "labels", Some(parts::translate_labels(value))),
+                "networks" => (&mut *container, "aliases", self.translate_networks(value)),
+                "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
+                "profiles" | "env_file" | "secrets" | "configs" => continue,
+                // The default, whatever the key means.
+                _ if *value == false => continue,
+                key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
+                other => {
+                    self.add_note(other, &format!("`{other}`"));
+                    continue;
+                }
+            };
+            to.extend(value.map(|value| (name.to_owned(), value)));
+        }
     }
 
     /// Notes all keys under `deploy` except the limits of processors and memory.
@@ -250,34 +312,16 @@ impl Service<'_> {
         }
     }
 
-    fn translate_build(&mut self, value: &Value) -> Option<Value> {
-        let context = value
-            .as_str()
-            .or_else(|| value["context"].as_str())
-            .unwrap_or(".");
-        if context.contains("://") {
-            self.add_note("build", "`build`: its context is not a folder");
-            return None;
-        }
-        let folder = parts::join_paths(&self.project.back, context);
-        let mut build = json!({ "context": folder });
-        if let Some(file) = value["dockerfile"].as_str() {
-            build["dockerfile"] = json!(parts::join_paths(&folder, file));
-        }
-        let args = translate_environment(&value["args"]);
-        if args.as_object().is_some_and(|args| !args.is_empty()) {
-            build["args"] = args;
-        }
-        if let Some(target) = parts::scalar_to_text(&value["target"]) {
-            build["target"] = json!(target);
-        }
-        let known = ["context", "dockerfile", "target", "args"];
-        for key in value.as_object().into_iter().flat_map(Map::keys) {
-            if !known.contains(&key.as_str()) {
-                self.add_note(&format!("build.{key}"), &format!("`build.{key}`"));
+    /// Time of the pull. A service that Compose builds has no pull.
+    fn translate_pull_policy(&mut self, value: &Value) -> Option<Value> {
+        match value.as_str() {
+            Some("if_not_present" | "build") => None,
+            Some(policy @ ("missing" | "always" | "never")) => Some(json!(policy)),
+            Some(_) | None => {
+                self.add_note("pull_policy", &format!("`pull_policy: {value}`"));
+                None
             }
         }
-        Some(build)
     }
 
     fn translate_ports(&mut self, value: &Value) -> Option<Value> {
@@ -300,67 +344,6 @@ impl Service<'_> {
             }
         }
         (!volumes.is_empty()).then_some(Value::Array(volumes))
-    }
-
-    fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
-        let command = match &value["test"] {
-            _ if value["disable"] == true => return None,
-            Value::String(shell) => json!(["sh", "-c", shell]),
-            Value::Array(words) => match words.first().and_then(Value::as_str) {
-                Some("CMD") => json!(words[1..]),
-                Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
-                Some("NONE") => return None,
-                Some(_) | None => {
-                    self.add_note("healthcheck.test", "`healthcheck.test`");
-                    return None;
-                }
-            },
-            // Without a test, only the timing changes. The probe is the image's own HEALTHCHECK.
-            _ => Value::Null,
-        };
-        let mut check = if command.is_null() {
-            json!({ "type": "docker" })
-        } else {
-            json!({ "type": "exec", "command": command })
-        };
-        for (from, to) in [
-            ("interval", "interval"),
-            ("timeout", "timeout"),
-            ("start_period", "startPeriod"),
-        ] {
-            if let Some(span) = parts::translate_duration(&value[from]) {
-                check[to] = span;
-            }
-        }
-        if let Some(retries) = value.get("retries") {
-            check["retries"] = retries.clone();
-        }
-        if value.get("start_interval").is_some() {
-            self.add_note("healthcheck.start_interval", "`healthcheck.start_interval`");
-        }
-        Some(check)
-    }
-
-    fn translate_dependencies(&mut self, value: &Value) -> Value {
-        let long = |(name, on): (&String, &Value)| {
-            let condition = match on["condition"].as_str() {
-                Some("service_healthy") => "healthy",
-                Some("service_completed_successfully") => "completed",
-                Some(_) | None => return json!(name),
-            };
-            json!({ "service": name, "condition": condition })
-        };
-        let Value::Object(all) = value else {
-            return value.clone();
-        };
-        let (gone, kept): (Vec<_>, Vec<_>) = all
-            .iter()
-            .partition(|(name, _)| self.omitted.contains(name.as_str()));
-        for (name, _) in gone {
-            let what = format!("`depends_on`: `{name}`, which is left out");
-            self.add_note(&format!("depends_on.{name}"), &what);
-        }
-        kept.into_iter().map(long).collect()
     }
 }
 

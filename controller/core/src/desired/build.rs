@@ -1,0 +1,53 @@
+//! Build of an image.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::desired::excluded;
+use crate::ident::Hash;
+
+/// Settings of a build that have a default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BuildOptions {
+    /// Platform of the image; `None` for the platform of the engine.
+    pub platform: Option<String>,
+    /// Network of the `RUN` instructions.
+    pub network: Option<String>,
+    /// Labels of the image, without those of Argus.
+    pub labels: BTreeMap<String, String>,
+    /// Images whose layers the build can reuse.
+    pub cache_from: Vec<String>,
+}
+
+impl BuildOptions {
+    /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Build of an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Build {
+    /// Tag of the built image.
+    pub tag: String,
+    /// Absolute path of the context folder.
+    pub context: String,
+    /// Path of the Dockerfile, relative to the context, or absolute if it is outside.
+    pub dockerfile: String,
+    /// Stage to build; `None` for the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Build arguments.
+    pub args: BTreeMap<String, String>,
+    /// Further settings.
+    #[serde(default, skip_serializing_if = "BuildOptions::is_default")]
+    pub options: Box<BuildOptions>,
+    /// Hash of context, Dockerfile, arguments, target and options; a different digest requires a new build.
+    pub digest: Hash,
+    /// Paths that the context never contains.
+    #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+    pub excluded: excluded::Excluded,
+}

@@ -1,0 +1,82 @@
+//! Settings of a build that have a default.
+
+use argus_crds::{Build as BuildSpec, Diagnostic};
+
+use super::{REFERENCE, ValueKind, fill_checked};
+use crate::desired::BuildOptions;
+use crate::desired::container_labels::resolve_image_labels;
+use crate::desired::template::TemplateResolver;
+
+const PLATFORM: ValueKind = ValueKind {
+    name: "platform",
+    is_valid: is_platform,
+    hint: "write the operating system and the architecture, such as `linux/arm64`, or omit it for the platform of the engine",
+};
+const NETWORK: ValueKind = ValueKind {
+    name: "network of a build",
+    is_valid: |text| matches!(text, "default" | "none"),
+    hint: "write `default` or `none`; Argus gives no build the network of the host or of an environment",
+};
+
+pub(super) fn resolve(
+    build: &BuildSpec,
+    path: &str,
+    filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<BuildOptions> {
+    let mut fill = |text: &str, key: &str, kind: &ValueKind| {
+        fill_checked(text, &format!("{path}.{key}"), kind, filler, diagnostics)
+    };
+    let mut fill_optional = |text: &Option<String>, key: &str, kind: &ValueKind| match text {
+        None => Some(None),
+        Some(text) => fill(text, key, kind).map(Some),
+    };
+    let platform = fill_optional(&build.platform, "platform", &PLATFORM);
+    let network = fill_optional(&build.network, "network", &NETWORK);
+    let cache_from: Vec<_> = build
+        .cache_from
+        .iter()
+        .enumerate()
+        .map(|(index, text)| fill(text, &format!("cacheFrom[{index}]"), &REFERENCE))
+        .collect();
+    let labels = resolve_image_labels(&build.labels, &format!("{path}.labels"), filler, diagnostics);
+    // All mistakes are reported before the first one rejects the build.
+    Some(BuildOptions {
+        platform: platform?,
+        network: network?,
+        labels,
+        cache_from: cache_from.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+/// Returns true for an operating system, an architecture and an optional variant.
+fn is_platform(text: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        !part.is_empty() && part.chars().all(is_valid)
+    };
+    (2..=3).contains(&text.split('/').count()) && text.split('/').all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platform_is_system_architecture_and_variant() {
+        for valid in ["linux/amd64", "linux/arm/v7", "linux/x86_64"] {
+            assert!(is_platform(valid), "{valid}");
+        }
+        for invalid in [
+            "",
+            "linux",
+            "linux/",
+            "/amd64",
+            "Linux/amd64",
+            "a/b/c/d",
+            "linux/arm64,linux/amd64",
+        ] {
+            assert!(!is_platform(invalid), "{invalid}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Health checks of a service, and the services that it waits for.
+
+use serde_json::{Map, Value, json};
+
+use super::{Service, parts};
+
+/// Keys of a health check that have a counterpart.
+const HEALTHCHECK_KEYS: [&str; 6] = [
+    "test",
+    "disable",
+    "interval",
+    "timeout",
+    "start_period",
+    "retries",
+];
+impl Service<'_> {
+    pub(super) fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
+        let command = match &value["test"] {
+            _ if value["disable"] == true => return None,
+            Value::String(shell) => json!(["sh", "-c", shell]),
+            Value::Array(words) => match words.first().and_then(Value::as_str) {
+                Some("CMD") => json!(words[1..]),
+                Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
+                Some("NONE") => return None,
+                Some(_) | None => {
+                    self.add_note("healthcheck.test", "`healthcheck.test`");
+                    return None;
+                }
+            },
+            // Without a test, only the timing changes. The probe is the image's own HEALTHCHECK.
+            _ => Value::Null,
+        };
+        let mut check = if command.is_null() {
+            json!({ "type": "docker" })
+        } else {
+            json!({ "type": "exec", "command": command })
+        };
+        for (from, to) in [
+            ("interval", "interval"),
+            ("timeout", "timeout"),
+            ("start_period", "startPeriod"),
+        ] {
+            let key = format!("healthcheck.{from}");
+            if let Some(span) = self.translate_part(&key, &value[from], parts::translate_duration) {
+                check[to] = span;
+            }
+        }
+        if let Some(retries) = value.get("retries").map(|retries| self.fill_number(retries)) {
+            // A variable is always a text.
+            let number = retries.as_str().and_then(|text| text.parse::<u32>().ok());
+            check["retries"] = number.map_or(retries, |number| json!(number));
+        }
+        for key in value.as_object().into_iter().flat_map(Map::keys) {
+            if !HEALTHCHECK_KEYS.contains(&key.as_str()) && !key.starts_with("x-") {
+                let key = format!("healthcheck.{key}");
+                self.add_note(&key, &format!("`{key}`"));
+            }
+        }
+        Some(check)
+    }
+
+    pub(super) fn translate_dependencies(&mut self, value: &Value) -> Value {
+        let Value::Object(all) = value else {
+            return value.clone();
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|(name, _)| self.omitted.contains(name.as_str()));
+        for (name, _) in gone {
+            let what = format!("`depends_on`: `{name}`, which is left out");
+            self.add_note(&format!("depends_on.{name}"), &what);
+        }
+        let long = |(name, on): (&String, &Value)| {
+            let condition = match on["condition"].as_str() {
+                Some("service_healthy") => "healthy",
+                Some("service_completed_successfully") => "completed",
+                Some("service_started") | None => return json!(name),
+                Some(other) => {
+                    let key = format!("depends_on.{name}.condition");
+                    self.add_note(&key, &format!("`{key}: {other}`"));
+                    return json!(name);
+                }
+            };
+            json!({ "service": name, "condition": condition })
+        };
+        kept.into_iter().map(long).collect()
+    }
+}

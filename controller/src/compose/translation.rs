@@ -1,0 +1,238 @@
+//! Translation of a Compose file that a command or a controller reads in place of a spec file.
+
+use std::path::Path;
+
+use argus_core::ident::EnvName;
+use argus_crds::compose::is_compose_name;
+use argus_crds::diagnostic::Diagnostic;
+use argus_crds::yaml::{self, ParsedSpec, SourceMap};
+use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
+
+use super::variables::Variables;
+use super::{Document, create_draft};
+use crate::spec_draft::note::Note;
+use crate::spec_draft::{ProjectInfo, format_file};
+
+/// Translates a Compose file as `argus init` does; `None` for another file, and for a spec file with such a name.
+///
+/// Parts without a counterpart become warnings. Invalid parts and unreadable files become errors: a translation without them would
+/// remove containers. The text contains the names of variables instead of their values, so that all rules for secrets apply.
+pub(crate) fn translate(source: &ComposeSource<'_>) -> Option<Translation> {
+    let is_compose = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(is_compose_name)
+    };
+    if !is_compose(Path::new(source.name)) && !is_compose(source.file) {
+        return None;
+    }
+    match Document::parse(source.name, source.file, source.bytes, source.read) {
+        // Only spec files have this key.
+        Ok(document) if document.value.get("project").is_some() => None,
+        Ok(document) => Some(translate_document(source, &document)),
+        Err(diagnostic) => Some(rejected(*diagnostic)),
+    }
+}
+
+fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Translation {
+    let dir = source.file.parent().unwrap_or(Path::new("/"));
+    let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let named = document.value["name"].as_str().map(|name| {
+        let mut variables = Variables {
+            is_inlined: true,
+            project: source.variables.clone(),
+            ..Variables::default()
+        };
+        variables.replace(name)
+    });
+    let name = named.or_else(folder).unwrap_or_default();
+    let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
+    let project = ProjectInfo {
+        dir,
+        back: ".".into(),
+        slug: &slug,
+        read: source.read,
+        variables: source.variables,
+        is_inlined: false,
+    };
+    let draft = create_draft(document, &project);
+    let text = match format_file(&slug, &draft) {
+        Ok(text) => text,
+        Err(failure) => return rejected(Diagnostic::error("", failure.message())),
+    };
+    let mut contents = yaml::read_translated(source.name, &text, &|path| document.locate(path));
+    let notes = draft.notes.iter().filter_map(Note::diagnostic);
+    contents.diagnostics.extend(notes);
+    if contents.diagnostics.iter().any(Diagnostic::is_error) {
+        contents.rest = contents.spec.take().or(contents.rest);
+    }
+    Translation { text, contents }
+}
+
+fn rejected(diagnostic: Diagnostic) -> Translation {
+    Translation {
+        text: String::new(),
+        contents: ParsedSpec {
+            spec: None,
+            rest: None,
+            diagnostics: vec![diagnostic],
+            source: SourceMap::default(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    fn translated(text: &str, files: &[(&str, &str)]) -> Translation {
+        try_translate(text, files).unwrap()
+    }
+
+    fn try_translate(text: &str, files: &[(&str, &str)]) -> Option<Translation> {
+        let read = |path: &Path| {
+            let found = files
+                .iter()
+                .find(|(name, _)| path == Path::new("/shop").join(name));
+            let (_, text) = found.ok_or_else(|| "no such file".to_owned())?;
+            Ok(text.as_bytes().to_vec())
+        };
+        let variables = BTreeMap::from([
+            ("TAG".to_owned(), "7".to_owned()),
+            ("P".to_owned(), "till".to_owned()),
+        ]);
+        let source = ComposeSource {
+            name: "compose.yaml",
+            file: Path::new("/shop/compose.yaml"),
+            bytes: text.as_bytes(),
+            read: &read,
+            variables: &variables,
+        };
+        translate(&source)
+    }
+
+    fn errors(text: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let translation = translated(text, files);
+        let all = translation.contents.diagnostics.iter();
+        let errors: Vec<_> = all.filter(|diagnostic| diagnostic.is_error()).collect();
+        assert_eq!(
+            translation.contents.spec.is_none(),
+            !errors.is_empty(),
+            "{errors:?}"
+        );
+        errors.iter().map(|error| error.message.clone()).collect()
+    }
+
+    #[test]
+    fn invalid_files_are_errors_and_never_fewer_services() {
+        for good in [
+            "services: { a: { image: x } }",
+            "include:\nservices: { a: { image: x, extends: } }",
+        ] {
+            assert_eq!(errors(good, &[]), [""; 0]);
+        }
+        assert!(
+            try_translate("project: { name: shop }", &[]).is_none(),
+            "it is a spec file"
+        );
+        for (text, error) in [
+            ("servi", "the file is not a map"),
+            ("- a", "the file is not a map"),
+            ("services:", "no service could be translated"),
+            ("version: \"3\"", "no service could be translated"),
+            ("services: []", "`services` is not a map"),
+            ("services:\nweb:\n  image: x", "no service could be translated"),
+            ("services: { a: { image: x }, b: y }", "service `b` is not a map"),
+            ("services: { a: { image: x }, b: }", "service `b` is not a map"),
+            (
+                "services: { a: { image: x }, b: { imagee: y } }",
+                "neither `image` nor `build`",
+            ),
+            ("services: { a: { image: x, image: y } }", "duplicate key"),
+            (
+                "networks: [back]\nservices: { a: { image: x } }",
+                "`networks` is not a map",
+            ),
+            (
+                "include: [gone.yaml]\nservices: { a: { image: x } }",
+                "cannot read `gone.yaml`: no such file",
+            ),
+            (
+                "include: [text]\nservices: { a: { image: x } }",
+                "the file is not a map",
+            ),
+            (
+                "include: [b.yaml]\nservices: { b: { image: x } }",
+                "`services.b` is also in the included file",
+            ),
+            (
+                "services: { a: { image: x, env_file: gone.env } }",
+                "`env_file`: cannot read `gone.env`",
+            ),
+            (
+                "include: text\nservices: { a: { image: x } }",
+                "`include` is not a list",
+            ),
+            (
+                "services: { a: { extends: a } }",
+                "the chain is too long or a circle",
+            ),
+            (
+                "services: { a: { image: x, extends: { file: gone.yaml, service: b } } }",
+                "cannot read `gone.yaml`",
+            ),
+        ] {
+            let files = [("text", "servi"), ("b.yaml", "services: { b: { image: y } }")];
+            let found = errors(text, &files);
+            assert!(
+                found.iter().any(|found| found.contains(error)),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_of_variables_are_not_in_the_text() {
+        let text = "name: ${P:-shop}\nservices: { a: { image: \"app:${TAG:-1}\", environment: { B: \"${NONE:-2}\" } } }";
+        let translation = translated(text, &[]);
+        assert!(
+            translation.text.contains("app:{{env.TAG}}"),
+            "{}",
+            translation.text
+        );
+        assert!(translation.text.contains("B: \"2\""), "{}", translation.text);
+        assert_eq!(translation.contents.spec.unwrap().project.name, "till");
+    }
+
+    #[test]
+    fn numbers_have_the_values_of_variables() {
+        let variables = "services: { a: { image: x, mem_limit: \"${TAG}m\", healthcheck: { test: y, retries: \"${TAG:-3}\" } } }";
+        let text = translated(variables, &[]).text;
+        assert!(
+            text.contains("memory: 7MB") && text.contains("retries: 7"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn deep_and_long_input_ends_in_time() {
+        let nested = "${A:-".repeat(20_000);
+        let mut chain = String::new();
+        for n in 1..400 {
+            writeln!(chain, "  s{n}: {{ extends: s{} }}", n - 1).unwrap();
+        }
+        let one = "services:\n  s0: { image: x }\n";
+        for text in [
+            format!("services: {{ a: {{ image: x, command: \"{nested}\" }} }}"),
+            format!("{one}{chain}"),
+            format!("include: [{}]\n{one}", "loop.yaml, ".repeat(500)),
+        ] {
+            drop(translated(
+                &text,
+                &[("loop.yaml", "include: [loop.yaml, ./loop.yaml]")],
+            ));
+        }
+    }
+}

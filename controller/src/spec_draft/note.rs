@@ -1,0 +1,104 @@
+//! Notes about a translation: parts without a counterpart, and remarks.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use argus_crds::diagnostic::{Diagnostic, Location};
+
+/// Place of a note.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// File that the Compose file names; `None` for the Compose file itself.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) location: Location,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.location.line;
+        match &self.file {
+            None => write!(f, " (line {line})"),
+            Some(file) => write!(f, " (`{}`, line {line})", file.display()),
+        }
+    }
+}
+
+/// A note. Its text has the place in it, and may continue after it.
+#[derive(Debug, Clone)]
+pub(crate) struct Note {
+    text: String,
+    place: Option<Place>,
+    rest: String,
+    kind: Kind,
+}
+
+/// Effect of a note on a file that Argus reads in place of a spec file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Remark,
+    /// A part without a counterpart is left out.
+    Omission,
+    /// The file, or one that it names, is not what its author meant. A translation without it would remove containers.
+    Error,
+}
+
+impl Note {
+    /// Creates a note about a part that is left out.
+    pub(crate) fn omission(text: impl Into<String>, place: Option<Place>) -> Self {
+        Self {
+            text: text.into(),
+            place,
+            rest: String::new(),
+            kind: Kind::Omission,
+        }
+    }
+
+    /// Creates a note about an invalid part, or about a file that cannot be read.
+    pub(crate) fn error(text: impl Into<String>, place: Option<Place>) -> Self {
+        Self {
+            kind: Kind::Error,
+            ..Self::omission(text, place)
+        }
+    }
+
+    /// Creates a remark.
+    pub(crate) fn remark(text: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Remark,
+            ..Self::omission(text, None)
+        }
+    }
+
+    /// Adds text after the place.
+    pub(crate) fn then(self, rest: String) -> Self {
+        Self { rest, ..self }
+    }
+
+    /// Diagnostic about a part that is left out or invalid; `None` for a remark.
+    pub(crate) fn diagnostic(&self) -> Option<Diagnostic> {
+        let own = self.place.as_ref().filter(|place| place.file.is_none());
+        let message = match own {
+            Some(_) => format!("{}{}", self.text, self.rest),
+            None => self.to_string(),
+        };
+        let diagnostic = match self.kind {
+            Kind::Remark => return None,
+            Kind::Omission => Diagnostic::warning("", message),
+            Kind::Error => Diagnostic::error("", message),
+        };
+        Some(match own {
+            Some(place) => diagnostic.at(place.location),
+            None => diagnostic,
+        })
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        if let Some(place) = &self.place {
+            write!(f, "{place}")?;
+        }
+        f.write_str(&self.rest)
+    }
+}

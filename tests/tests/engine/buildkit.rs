@@ -1,0 +1,236 @@
+//! Builds by `BuildKit`: its instructions, its sessions, its failures, and a build that is cancelled.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a real engine runs in real time, with a limit"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_core::action::Action;
+use argus_core::desired::excluded::Excluded;
+use argus_core::desired::{Build, BuildOptions};
+use argus_core::ident::Hash;
+use argus_core::outcome::{ActionError, Done};
+use argus_docker::{Docker, Endpoint};
+use argus_reconciler::clock;
+use argus_tests::fixture::LIMIT;
+use argus_tests::{Options, PrivateEngine, Proxy, wait};
+
+use super::docker_backend::Received;
+
+const IMAGE: &str = "busybox:local";
+
+fn block<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+fn connect(host: &str) -> Docker {
+    let endpoint = Endpoint::parse(host).expect("an endpoint");
+    Docker::new(endpoint, Arc::new(clock::now))
+}
+
+fn build(folder: &Path, tag: &str, dockerfile: &str) -> Action {
+    Action::BuildImage(build_with(folder, tag, dockerfile, BuildOptions::default()))
+}
+
+fn build_with(folder: &Path, tag: &str, dockerfile: &str, options: BuildOptions) -> Build {
+    fs::write(folder.join("Dockerfile"), dockerfile).expect("a file");
+    Build {
+        tag: tag.to_owned(),
+        context: folder.display().to_string(),
+        dockerfile: "Dockerfile".to_owned(),
+        target: None,
+        args: BTreeMap::new(),
+        digest: Hash::new("01").expect("a hash"),
+        options: Box::new(options),
+        excluded: Excluded::default(),
+    }
+}
+
+fn output(engine: &PrivateEngine, image: &str, script: &str) -> String {
+    engine.docker_ok(&["run", "--rm", "--network", "none", image, "sh", "-c", script])
+}
+
+#[test]
+fn builds_leave_no_session_open() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("sessions");
+    let proxy = Proxy::start(&engine.scratch("sessions-wire").join("p.sock"), &engine.socket());
+    block(async {
+        let docker = connect(&proxy.host());
+        for round in 1..=3 {
+            let dockerfile = format!(
+                "FROM {IMAGE}\nRUN --mount=type=cache,target=/cache echo {round} >> /cache/rounds && cp /cache/rounds /rounds\n"
+            );
+            let act = build(&folder, "sessions:1", &dockerfile);
+            assert_eq!(docker.execute(&act, &()).await, Ok(Done::Applied));
+        }
+    });
+    assert_eq!(
+        output(engine, "sessions:1", "cat /rounds"),
+        "1\n2\n3",
+        "the cache mount lasts from build to build"
+    );
+    assert_eq!(proxy.counts().get("POST /session").copied(), Some(3));
+    wait::until(LIMIT, "the sessions are closed", || {
+        (proxy.open_connections("POST /session") == 0).then_some(())
+    });
+}
+
+#[test]
+fn options_of_the_file_apply_to_the_build() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("options");
+    let act = |build: Build| {
+        let done = block(connect(&engine.host()).execute(&Action::BuildImage(build), &()));
+        assert_eq!(done, Ok(Done::Applied));
+    };
+    let options = BuildOptions {
+        platform: Some("linux/arm64".to_owned()),
+        labels: [("team".to_owned(), "till".to_owned())].into(),
+        ..BuildOptions::default()
+    };
+    act(build_with(
+        &folder,
+        "options:arm",
+        "FROM scratch\nCOPY Dockerfile /\n",
+        options,
+    ));
+    let format =
+        "{{.Os}}/{{.Architecture}} {{.Config.Labels.team}} {{index .Config.Labels \"argusai.build-tag\"}}";
+    let found = engine.docker_ok(&["image", "inspect", "-f", format, "options:arm"]);
+    assert_eq!(found.trim(), "linux/arm64 till options:arm");
+
+    let options = BuildOptions {
+        network: Some("none".to_owned()),
+        ..BuildOptions::default()
+    };
+    let dockerfile = format!("FROM {IMAGE}\nRUN ls /sys/class/net > /networks\n");
+    act(build_with(&folder, "options:alone", &dockerfile, options));
+    assert_eq!(output(engine, "options:alone", "cat /networks"), "lo");
+}
+
+#[test]
+fn labels_run_no_instruction_of_the_image() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("triggers");
+    let act = build(
+        &folder,
+        "host.example:5000/triggers",
+        &format!("FROM {IMAGE}\nONBUILD COPY missing /missing\n"),
+    );
+    for _ in 0..2 {
+        let done = block(connect(&engine.host()).execute(&act, &()));
+        assert_eq!(done, Ok(Done::Applied));
+    }
+    let format = "{{json .Config.OnBuild}}";
+    let found = engine.docker_ok(&[
+        "image",
+        "inspect",
+        "-f",
+        format,
+        "host.example:5000/triggers:latest",
+    ]);
+    assert_eq!(found, r#"["COPY missing /missing"]"#);
+}
+
+#[test]
+fn engine_reads_the_named_build_cache() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("cache");
+    let options = BuildOptions {
+        cache_from: vec![IMAGE.to_owned()],
+        ..BuildOptions::default()
+    };
+    let build = build_with(&folder, "cached:1", &format!("FROM {IMAGE}\nRUN true\n"), options);
+    let received = Received::default();
+    let done = block(connect(&engine.host()).execute(&Action::BuildImage(build), &received));
+    assert_eq!(done, Ok(Done::Applied));
+    let steps = received.0.into_inner().expect("a list");
+    let expected = format!("importing cache manifest from {IMAGE}");
+    assert!(steps.contains(&expected), "{steps:?}");
+}
+
+#[test]
+fn heredocs_and_linked_copies_are_built() {
+    let Some(options) = Options::second_version() else {
+        return;
+    };
+    let engine = PrivateEngine::start_with(options);
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("modern");
+    fs::write(folder.join("file"), "linked").expect("a file");
+    let dockerfile = format!(
+        "FROM {IMAGE} AS base\nRUN <<END\necho one > /lines\necho two >> /lines\nEND\nFROM base\nCOPY --link file /file\n"
+    );
+    block(async {
+        let act = build(&folder, "modern:1", &dockerfile);
+        assert_eq!(
+            connect(&engine.host()).execute(&act, &()).await,
+            Ok(Done::Applied)
+        );
+    });
+    assert_eq!(
+        output(&engine, "modern:1", "cat /lines /file"),
+        "one\ntwo\nlinked"
+    );
+    let failing = build(
+        &folder,
+        "modern:2",
+        &format!("FROM {IMAGE}\nRUN echo before; exit 3\n"),
+    );
+    match block(async { connect(&engine.host()).execute(&failing, &()).await }) {
+        Err(ActionError::BuildFailed { message, log }) => {
+            assert!(
+                message.contains("RUN echo before") && message.contains("exit code: 3"),
+                "{message}"
+            );
+            assert!(log.contains("before"), "{log}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn cancelled_build_ends_in_the_engine() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("cancelled");
+    let act = build(
+        &folder,
+        "cancelled:1",
+        &format!("FROM {IMAGE}\nRUN exec sleep 98765\n"),
+    );
+    let sleeps = || {
+        let found = fs::read_dir("/proc").expect("procfs").filter_map(Result::ok);
+        let mut lines = found.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.any(|line| line == b"sleep\098765\0")
+    };
+    block(async {
+        let docker = connect(&engine.host());
+        let cancelled = async {
+            while !sleeps() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::select! {
+            outcome = docker.execute(&act, &()) => panic!("{outcome:?}"),
+            started = tokio::time::timeout(LIMIT, cancelled) => started.expect("the step starts"),
+        }
+    });
+    wait::until(LIMIT, "the step ends", || (!sleeps()).then_some(()));
+}
