@@ -9,6 +9,7 @@ use std::process::Command;
 
 mod code_map;
 mod dependencies;
+mod flaky_tests;
 mod language;
 mod module_graph;
 mod requirements;
