@@ -6,6 +6,7 @@ use std::time::Duration;
 use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 
@@ -19,6 +20,15 @@ pub(crate) async fn read<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     run_within(READ_LIMIT, work).await
+}
+
+/// As [`read`], for long operations: the token is cancelled when the caller gives up.
+pub(crate) async fn read_until<T: Send + 'static>(
+    work: impl FnOnce(&CancellationToken) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let stop = CancellationToken::new();
+    let _end = stop.clone().drop_guard();
+    read(move || work(&stop)).await
 }
 
 async fn run_within<T: Send + 'static>(
@@ -63,6 +73,25 @@ mod tests {
         // The runtime has one thread: without the pool, the first read would wait forever for the second.
         let (slow, ()) = tokio::join!(slow, other);
         assert_eq!(slow.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn work_is_stopped_when_its_caller_leaves() {
+        let (started, starts) = tokio::sync::oneshot::channel();
+        let (end, ended) = mpsc::channel();
+        let call = read_until(move |stop| {
+            started.send(()).unwrap();
+            while !stop.is_cancelled() {
+                std::thread::yield_now();
+            }
+            end.send(()).unwrap();
+            Ok(())
+        });
+        tokio::select! {
+            _never = call => panic!("the work ends only after its caller"),
+            started = starts => started.unwrap(),
+        }
+        ended.recv().unwrap();
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
+use tokio_util::sync::CancellationToken;
 
 use crate::compose;
 use crate::own_image;
@@ -49,20 +50,22 @@ pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str)
     }
 }
 
-/// Reads a folder like a starting controller, and returns its registry.
+/// Reads a folder like a starting controller, and returns its registry. It is incomplete after `stop`.
 pub(crate) fn read_folder(
     settings: &Settings,
     folder: &Path,
     controller: &str,
     stored: PersistedSpecs,
+    stop: &CancellationToken,
 ) -> SpecRegistry {
-    let mut loader = SpecLoader::new(create_rules(settings, folder, controller), stored);
+    let loader = SpecLoader::new(create_rules(settings, folder, controller), stored);
+    let mut loader = loader.until(stop.clone());
     let mut now = clock::now();
     // The loader accepts a file after two equal reads with time between them. This loop passes a later time instead of
     // waiting.
     for _ in 0..20 {
         loader.scan_once(now);
-        if loader.registry().scanned || loader.registry().unavailable.is_some() {
+        if loader.registry().scanned || loader.registry().unavailable.is_some() || stop.is_cancelled() {
             break;
         }
         now = now + Duration::from_secs(1);
@@ -72,13 +75,27 @@ pub(crate) fn read_folder(
 
 /// Reads the specs folder of the settings as the controller with this identity would.
 pub(crate) fn read_own_folder(settings: &Settings, controller: &str) -> SpecRegistry {
+    read_own_folder_until(settings, controller, &CancellationToken::new())
+}
+
+/// As [`read_own_folder`], until `stop`.
+pub(crate) fn read_own_folder_until(
+    settings: &Settings,
+    controller: &str,
+    stop: &CancellationToken,
+) -> SpecRegistry {
     let state = StateDir::at(settings.state.clone());
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
-    read_folder(settings, &settings.specs, controller, stored)
+    read_folder(settings, &settings.specs, controller, stored, stop)
 }
 
 /// Reads and checks one file with any name.
 pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
+    read_file_until(settings, path, &CancellationToken::new())
+}
+
+/// As [`read_file`], until `stop`.
+pub(crate) fn read_file_until(settings: &Settings, path: &Path, stop: &CancellationToken) -> SpecFile {
     let rejected = |message: String| SpecFile {
         path: path.to_owned(),
         text: String::new(),
@@ -93,7 +110,7 @@ pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
         file
     };
     match read_bounded(path, MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => parse_text(settings, path, &bytes),
+        Ok(Some(bytes)) => parse_text_until(settings, path, &bytes, stop),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => missing(),
         Err(error) => rejected(format!("cannot read the file: {error}")),
@@ -102,6 +119,16 @@ pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
 
 /// Checks the content of a file as if it were stored at this path.
 pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
+    parse_text_until(settings, path, bytes, &CancellationToken::new())
+}
+
+/// As [`parse_text`], until `stop`.
+pub(crate) fn parse_text_until(
+    settings: &Settings,
+    path: &Path,
+    bytes: &[u8],
+    stop: &CancellationToken,
+) -> SpecFile {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = host_path::real(&absolute);
     let folder = absolute.parent().unwrap_or(Path::new("/"));
@@ -110,7 +137,7 @@ pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> Spec
         &create_rules(settings, folder, ""),
         (path, &real),
         &Text::new(bytes.to_vec()),
-        &mut BuildContexts::default(),
+        &mut BuildContexts::until(stop.clone()),
         (now, now),
     );
     let admission = evaluation.take_admission().map(|(admission, _)| admission);

@@ -16,7 +16,8 @@
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
 //! [`socket_access`] recognizes a socket that refuses the user.
-//! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`secrets`] redacts outputs, and [`prune`] finds unused images.
+//! [`budget`] bounds evaluations of texts that are not trusted.
+//! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`waits`] holds the waits that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
 //! and notes is the predecessor of Argus, whose labelled objects Argus recognizes.
@@ -25,6 +26,7 @@
 
 pub mod action;
 pub mod backoff;
+pub mod budget;
 pub mod connectivity;
 pub mod correlation;
 pub mod desired;
@@ -52,3 +54,4 @@ pub mod test_results;
 pub mod time;
 pub mod user_requests;
 pub mod wait;
+pub mod waits;

@@ -100,6 +100,14 @@ impl Prepared {
         for (name, value) in &self.headers {
             headers.push((name.clone(), one_line(&context.text(value))));
         }
+        if let Some(exceeded) = context.budget.borrow().exceeded() {
+            let message = format!("cannot create the response of `{by}`: its templates need {exceeded}");
+            let refusal = MockReply::refusal(500, Code::MockNoAnswer, &message, &json!({ "route": by }));
+            return MockReply {
+                by: Some(by.to_owned()),
+                ..refusal
+            };
+        }
         if let Some(kind) = kind
             && !headers.iter().any(|(name, _)| name == "content-type")
         {

@@ -1,5 +1,8 @@
 //! Templates in responses: `{{request.…}}`, `{{timestamp}}`, `{{uuid}}` and `{{date}}` in strings.
 
+use std::cell::RefCell;
+
+use argus_core::budget::Budget;
 use argus_core::desired::template::{Segment, has_placeholders, segments};
 use argus_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -23,7 +26,12 @@ pub(crate) struct TemplateContext<'a> {
     pub(crate) request: &'a Request,
     pub(crate) params: &'a Params,
     pub(crate) moment: Moment,
+    /// Budget of the values that replace templates.
+    pub(crate) budget: &'a RefCell<Budget>,
 }
+
+/// Maximum number of bytes of the values that replace templates in one response. A template can repeat the whole body of a request.
+pub(crate) const MAX_FILLED_BYTES: u64 = 32 << 20;
 
 /// Returns true if a string in the value contains a template.
 pub(crate) fn is_template(value: &Value) -> bool {
@@ -66,7 +74,20 @@ impl TemplateContext<'_> {
         segments(text).into_iter().map(piece).collect()
     }
 
+    /// Returns the value of a template, within the budget.
     fn value(&self, slot: &str) -> Option<Value> {
+        let mut budget = self.budget.borrow_mut();
+        budget.bytes(0).ok()?;
+        let found = self.find(slot)?;
+        let bytes = match &found {
+            Value::String(text) => text.len(),
+            other => other.to_string().len(),
+        };
+        budget.bytes(bytes as u64).ok()?;
+        Some(found)
+    }
+
+    fn find(&self, slot: &str) -> Option<Value> {
         let text = |text: &str| Some(Value::String(text.to_owned()));
         match slot {
             "timestamp" => return Some(Value::from(self.moment.now.0)),
@@ -151,10 +172,12 @@ mod tests {
             now: Timestamp(1_700_000_000_000),
             random: 0,
         };
+        let budget = RefCell::new(Budget::new(0, MAX_FILLED_BYTES));
         let context = TemplateContext {
             request: &request,
             params: &params,
             moment,
+            budget: &budget,
         };
         context.fill(template)
     }

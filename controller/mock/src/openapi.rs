@@ -1,5 +1,6 @@
 //! `OpenAPI` documents: responses from them, and validation of requests against them.
 
+use argus_core::budget::Budget;
 use argus_crds::yaml::SourceMap;
 use argus_crds::{Diagnostic, yaml};
 use serde_json::Value;
@@ -22,6 +23,7 @@ mod request_validation;
 mod respond;
 mod schema_conversion;
 mod schemas;
+mod steps;
 
 pub(crate) use request_validation::Violation;
 
@@ -29,6 +31,15 @@ pub(crate) use request_validation::Violation;
 const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
+
+/// Maximum number of steps of the check of a document.
+const CHECK_STEPS: u64 = 1_000_000;
+/// Maximum size of a document in memory, in bytes. The check holds a few copies of it.
+const CHECK_BYTES: u64 = 32 << 20;
+/// Maximum number of steps of the response to a request, and of the validation of the request.
+const REQUEST_STEPS: u64 = 4_000_000;
+/// Maximum number of bytes that the generation of a response holds.
+const REQUEST_BYTES: u64 = 32 << 20;
 
 /// Document that is ready to create responses.
 #[derive(Debug)]
@@ -73,12 +84,16 @@ pub fn check_openapi(text: &str) -> Vec<Diagnostic> {
 impl Document {
     /// Reads a document. It is `None` exactly if a diagnostic is an error.
     pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Diagnostic>) {
+        Self::read_within(text, max_depth, &mut Budget::new(CHECK_STEPS, CHECK_BYTES))
+    }
+
+    fn read_within(text: &str, max_depth: u32, budget: &mut Budget) -> (Option<Self>, Vec<Diagnostic>) {
         let read = match yaml::document("openapi", text.as_bytes()) {
             Ok(read) => read,
             Err(diagnostic) => return (None, vec![*diagnostic]),
         };
         let mut diagnostics = read.diagnostics;
-        let found = Self::of(&read.value, &read.source, max_depth, &mut diagnostics);
+        let found = Self::of(&read.value, &read.source, max_depth, budget, &mut diagnostics);
         diagnostics.sort_by_key(|diagnostic| diagnostic.location);
         let has_error = diagnostics.iter().any(Diagnostic::is_error);
         (found.filter(|_| !has_error), diagnostics)
@@ -88,12 +103,20 @@ impl Document {
         root: &Value,
         source: &SourceMap,
         max_depth: u32,
+        budget: &mut Budget,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Self> {
         let placed = |(pointer, diagnostic): (String, Diagnostic)| {
             let path = check::path_of(root, &pointer);
             source.with_location(Diagnostic { path, ..diagnostic })
         };
+        if let Err(exceeded) = steps::copy(root, 0, budget) {
+            diagnostics.push(placed((
+                String::new(),
+                check::over_budget("the document", exceeded),
+            )));
+            return None;
+        }
         let found = check::structure(root);
         let broken = found.iter().any(|(_, diagnostic)| diagnostic.is_error());
         diagnostics.extend(found.into_iter().map(placed));
@@ -114,7 +137,7 @@ impl Document {
             }
         };
         diagnostics.extend(
-            check::schemas(root, &requests, &responses)
+            check::schemas(root, &requests, &responses, budget)
                 .into_iter()
                 .map(placed),
         );
@@ -236,6 +259,9 @@ fn prefixes(root: &Value) -> Vec<Vec<String>> {
     found.dedup();
     found
 }
+
+#[cfg(test)]
+mod budget_tests;
 
 #[cfg(test)]
 #[path = "openapi_tests.rs"]

@@ -1,11 +1,13 @@
 //! Routes of a mock: the matching route of a request, or the nearest one.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
+use argus_core::budget::Budget;
 use argus_crds::{Diagnostic, MockRoute};
 
 use crate::answer::{FRAMING, MockReply, Prepared};
-use crate::fill::{Moment, TemplateContext, unresolvable_hint};
+use crate::fill::{MAX_FILLED_BYTES, Moment, TemplateContext, unresolvable_hint};
 use crate::path::Pattern;
 use crate::request::Request;
 use crate::when;
@@ -96,10 +98,12 @@ impl Table {
         let Some((route, params)) = found else {
             return Err(self.nearest(request, segments));
         };
+        let budget = RefCell::new(Budget::new(0, MAX_FILLED_BYTES));
         let context = TemplateContext {
             request,
             params: &params,
             moment,
+            budget: &budget,
         };
         Ok(route.response.answer(&context, &route.name))
     }

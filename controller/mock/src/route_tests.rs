@@ -35,6 +35,27 @@ fn match_name(table: &Table, method: &str, target: &str, body: &str) -> String {
 }
 
 #[test]
+fn response_of_repeated_request_bodies_is_bounded() {
+    let echo = |times: usize| {
+        let body = "{{request.body}}".repeat(times);
+        let (table, _) = table(&json!([{ "method": "POST", "path": "/", "response": { "body": [body] } }]));
+        let answer = send(&table, "POST", "/", &format!("\"{}\"", "x".repeat(100_000))).unwrap();
+        (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
+    };
+    let (status, body) = echo(100);
+    assert!(
+        status == 200 && body.len() > 10_000_000,
+        "{status} {}",
+        body.len()
+    );
+    let (status, body) = echo(1_000);
+    assert!(
+        status == 500 && body.contains("its templates need more than"),
+        "{status} {body}"
+    );
+}
+
+#[test]
 fn most_specific_route_matches_then_the_first_in_the_file() {
     let (table, diagnostics) = table(&json!([
         { "method": "*", "path": "*" },

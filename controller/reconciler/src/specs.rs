@@ -48,6 +48,8 @@ use sync_barrier::SyncResponder;
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// A scan after a completely written file waits this many times as long as the last scan took.
 const PAUSE_PER_SCAN: u32 = 10;
+/// Bytes of the build contexts of one file that a scan reads, so that a large context delays no other file.
+const PART_BYTES: u64 = 64 << 20;
 /// Quiet time after any other notification before the folder is scanned.
 const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum delay of a scan after a notification.
@@ -68,7 +70,10 @@ pub async fn run(
 ) {
     let mut watcher = FolderWatcher::new(rules.source.clone(), clock);
     let triggers = watcher.triggers();
-    let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone()).with_writes(watcher.writes());
+    let loader = SpecLoader::new(rules, persisted_specs.borrow().clone());
+    let mut loader = loader
+        .with_writes(watcher.writes())
+        .in_parts(PART_BYTES, stop.clone());
     let mut served = 0;
     loop {
         let generation = responder.begin();
@@ -94,6 +99,9 @@ pub async fn run(
                 Err(_) => return,
             },
         };
+        if stop.is_cancelled() {
+            return;
+        }
         match &result.folders {
             Some(folders) => watcher.watch_folders(folders),
             None => watcher.unwatch_all(),

@@ -66,7 +66,8 @@ impl Operation for Preflight {
             "checks engine, disk, orphans, ports, networks and more",
         )
         .fixed(&[("autoFix", "false")])
-        .without(SAME_AS_SKIP),
+        .without(SAME_AS_SKIP)
+        .serial(),
         Route::post(
             PREFLIGHT,
             "the same checks; `autoFix` removes orphans and checks again",

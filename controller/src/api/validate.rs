@@ -5,13 +5,18 @@ mod suites;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use argus_crds::diagnostic::Diagnostic;
+use argus_crds::error::Code;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
+use crate::blocking_io;
 use crate::exit::Failure;
 use crate::spec_files;
 use report::ValidationReport;
@@ -37,8 +42,15 @@ impl Validate {
     }
 }
 
+/// Maximum time that a validation waits for another one.
+const QUEUE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Permit of the only validation at a time in this process: its work is chosen by files that are not trusted.
+static VALIDATION: Semaphore = Semaphore::const_new(1);
+
 impl Operation for Validate {
     const EFFECT: Effect = Effect::ReadOnly;
+    const IS_PRIVATE: bool = true;
     const ROUTES: &'static [Route] = &[
         Route::get("/api/v1/validate", "mistakes in the files of the specs folder").without(&["content"]),
         Route::post("/api/v1/validate", "mistakes in a text, given as `content`")
@@ -49,7 +61,15 @@ impl Operation for Validate {
 
     async fn run(&self, context: &Context) -> Result<ValidationReport, Failure> {
         let (given, paths) = (self.content.clone(), self.paths.clone());
-        let read = context.client.run_blocking(move |client| {
+        let Ok(permit) = tokio::time::timeout(QUEUE_LIMIT, VALIDATION.acquire()).await else {
+            let details = json!({ "operation": "waiting for another validation", "deadlineMs": QUEUE_LIMIT.as_millis() });
+            let failure = Failure::with_code(Code::Timeout, "another validation has not ended");
+            return Err(failure.with_details(details));
+        };
+        // The end of the request ends the work.
+        let client = context.client.clone();
+        let read = blocking_io::read_until(move |stop| {
+            let _permit = permit;
             let (settings, mut notes) = (client.query_settings(), Vec::new());
             let paths = if paths.is_empty() {
                 vec![settings.specs.clone()]
@@ -59,13 +79,18 @@ impl Operation for Validate {
             let mut files = match &given {
                 Some(text) => {
                     let path = settings.spec_source().path_of("e2e.yaml");
-                    vec![spec_files::parse_text(&settings, &path, text.as_bytes())]
+                    vec![spec_files::parse_text_until(
+                        &settings,
+                        &path,
+                        text.as_bytes(),
+                        stop,
+                    )]
                 }
-                None => report::check_paths(&settings, &paths, &mut notes)?,
+                None => report::check_paths(&settings, &paths, &mut notes, stop)?,
             };
             let suites = match given {
                 Some(_) => Vec::new(),
-                None => suites::check_suites(&mut files, settings.strict),
+                None => suites::check_suites(&mut files, settings.strict, stop),
             };
             Ok((report::create_report(files, suites), notes))
         });

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use argus_core::budget::{Budget, Exceeded};
 use argus_crds::Diagnostic;
 use serde_json::Value;
 
 use super::json_pointer::{Cursor, target, unescape};
-use super::recursion_check::Search;
+use super::recursion_check::{MAX_CHAIN, Search};
 use super::schemas::Schemas;
+use super::steps::{self, NULL, Visits};
 use super::{METHODS, examples, schema_conversion};
 use crate::path::Pattern;
 use argus_crds::mock::config::RESERVED_PATH;
@@ -100,6 +102,13 @@ fn references(value: &Value, pointer: &str, root: &Value, problems: &mut Vec<Pro
                             Diagnostic::error("", message).hint("bundle the documents into one file"),
                         ));
                     }
+                }
+            }
+            for key in ["$dynamicRef", "$recursiveRef"] {
+                if map.get(key).is_some_and(Value::is_string) {
+                    let diagnostic = Diagnostic::error("", format!("`{key}` is not supported"));
+                    let here = format!("{pointer}/{key}");
+                    problems.push((here, diagnostic.hint("use `$ref` with `#/…`")));
                 }
             }
             for (key, inner) in map {
@@ -221,21 +230,35 @@ fn responses(name: &str, operation: &Cursor<'_>, problems: &mut Vec<Problems>) {
 }
 
 /// Checks all schemas, and all examples against their schemas.
-pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Problems> {
+pub(super) fn schemas(
+    root: &Value,
+    requests: &Schemas,
+    responses: &Schemas,
+    budget: &mut Budget,
+) -> Vec<Problems> {
     let mut found = Vec::new();
-    let mut search = Search::new(&responses.root);
+    let (mut search, mut visits) = (Search::new(&responses.root), Visits::new(&responses.root));
+    let mut expressions = BTreeSet::new();
     let meta = jsonschema::draft202012::meta::validator();
     for pointer in schema_conversion::outermost(root) {
         let Some(schema) = responses.root.pointer(&pointer) else {
             continue;
         };
-        if let Some(circle) = search.circle(&pointer) {
-            let diagnostic = Diagnostic::error("", "this schema refers to itself without end");
-            found.push((
-                circle,
-                diagnostic.hint("move the reference into a property or an item"),
-            ));
+        if let Some(endless) = search.endless(&pointer) {
+            let message = if endless.is_circle {
+                "this schema refers to itself without end".to_owned()
+            } else {
+                format!("this schema refers to more than {MAX_CHAIN} others in a row")
+            };
+            let hint = "move the reference into a property or an item";
+            found.push((endless.pointer, Diagnostic::error("", message).hint(hint)));
             continue;
+        }
+        if found.is_empty()
+            && let Err(exceeded) = visits.charge(schema, &NULL, budget)
+        {
+            found.push((pointer, over_budget("this schema", exceeded)));
+            break;
         }
         let mut broken = false;
         for error in meta.iter_errors(schema).take(8) {
@@ -247,40 +270,46 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
             ));
         }
         if !broken {
-            patterns(schema, &pointer, &mut found);
+            patterns(schema, &pointer, &mut expressions);
+        }
+    }
+    for (written, at) in expressions {
+        if let Err(exceeded) = steps::pattern(written, budget) {
+            found.push((at, over_budget("this regular expression", exceeded)));
+            break;
+        }
+        if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
+            let message = format!("`{written}` is not a valid regular expression: {error}");
+            let diagnostic = Diagnostic::error("", message).hint("use the syntax of JavaScript");
+            found.push((at, diagnostic));
         }
     }
     if found.is_empty() {
-        examples::check(root, requests, responses, &mut found);
+        examples::check(root, requests, responses, budget, &mut found);
     }
     found
 }
 
-/// Checks the regular expressions of a schema. The meta schema accepts any string as one.
-fn patterns(schema: &Value, pointer: &str, problems: &mut Vec<Problems>) {
-    let mut check = |written: &str, at: String| {
-        if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
-            let message = format!("`{written}` is not a valid regular expression: {error}");
-            problems.push((
-                at,
-                Diagnostic::error("", message).hint("use the syntax of JavaScript"),
-            ));
-        }
-    };
+/// Returns the diagnostic about a part of the document whose evaluation exceeds the budget.
+pub(super) fn over_budget(part: &str, exceeded: Exceeded) -> Diagnostic {
+    Diagnostic::error("", format!("the evaluation of {part} needs {exceeded}"))
+        .hint("make it smaller, for example with fewer references to schemas that refer to others")
+}
+
+/// Collects the regular expressions of a schema. The meta schema accepts any string as one.
+fn patterns<'a>(schema: &'a Value, pointer: &str, to: &mut BTreeSet<(&'a str, String)>) {
     let Value::Object(map) = schema else { return };
     if let Some(Value::String(written)) = map.get("pattern") {
-        check(written, format!("{pointer}/pattern"));
+        to.insert((written.as_str(), format!("{pointer}/pattern")));
     }
     if let Some(Value::Object(named)) = map.get("patternProperties") {
-        for written in named.keys() {
-            check(
-                written,
-                format!(
-                    "{pointer}/patternProperties/{}",
-                    super::json_pointer::escape(written)
-                ),
-            );
-        }
+        let at = |written: &str| {
+            format!(
+                "{pointer}/patternProperties/{}",
+                super::json_pointer::escape(written)
+            )
+        };
+        to.extend(named.keys().map(|written| (written.as_str(), at(written))));
     }
     for (key, inner) in map {
         let here = format!("{pointer}/{}", super::json_pointer::escape(key));
@@ -294,16 +323,16 @@ fn patterns(schema: &Value, pointer: &str, problems: &mut Vec<Problems>) {
                     patterns(
                         inner,
                         &format!("{here}/{}", super::json_pointer::escape(name)),
-                        problems,
+                        to,
                     );
                 }
             }
             Value::Array(items) => {
                 for (index, inner) in items.iter().enumerate() {
-                    patterns(inner, &format!("{here}/{index}"), problems);
+                    patterns(inner, &format!("{here}/{index}"), to);
                 }
             }
-            _ => patterns(inner, &here, problems),
+            _ => patterns(inner, &here, to),
         }
     }
 }

@@ -1,28 +1,45 @@
 //! Examples of media types, and their check against the schema.
 
+use argus_core::budget::Budget;
 use argus_crds::Diagnostic;
 use serde_json::Value;
 
-use super::check::Problems;
+use super::check::{Problems, over_budget};
 use super::json_pointer::{Cursor, escape};
 use super::schemas::Schemas;
+use super::steps;
 
-/// Maximum number of checked media types with examples. Each one needs its own validator.
-const MAX_CHECKED: usize = 100;
+/// Maximum number of values in the documents of all validators that the check builds. Each media type needs its own validator, which can
+/// hold the whole document.
+const MAX_BUILT_VALUES: u64 = 1_000_000;
 
 /// Adds a warning for each example that violates its schema, because responses ignore it.
-pub(super) fn check(root: &Value, requests: &Schemas, responses: &Schemas, problems: &mut Vec<Problems>) {
+pub(super) fn check(
+    root: &Value,
+    requests: &Schemas,
+    responses: &Schemas,
+    budget: &mut Budget,
+    problems: &mut Vec<Problems>,
+) {
     let mut media = Vec::new();
     gather(root, "", root, &mut media);
-    for (pointer, is_request) in media.into_iter().take(MAX_CHECKED) {
+    let mut whole = Budget::new(u64::MAX, u64::MAX);
+    let size = steps::copy(root, 0, &mut whole).map_or(u64::MAX, |_| whole.used().0);
+    let mut builds = Budget::new(MAX_BUILT_VALUES, 0);
+    for (pointer, is_request) in media.into_iter().take_while(|_| builds.steps(size).is_ok()) {
         let schemas = if is_request { requests } else { responses };
         let Some(media) = Cursor::at(root, &pointer) else {
             continue;
         };
-        let Ok(validator) = schemas.validator(&format!("{}/schema", media.pointer)) else {
+        let schema = format!("{}/schema", media.pointer);
+        let Ok(validator) = schemas.validator(&schema) else {
             continue;
         };
         for (at, example) in of_media(&media) {
+            let validator = match validator.within(budget, example) {
+                Ok(validator) => validator,
+                Err(exceeded) => return problems.push((at, over_budget("this example", exceeded))),
+            };
             if let Err(error) = validator.validate(example) {
                 let pointer = error.instance_path();
                 let message =

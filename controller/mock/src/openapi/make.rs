@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jsonschema::Validator;
+use argus_core::budget::Budget;
 use serde_json::{Map, Value, json};
 
 use super::json_pointer::target;
+use super::schemas::BoundedValidator;
+use super::steps::{self, VALUE_BYTES};
 use seeded::SeededRng;
 
 mod array;
@@ -25,10 +27,8 @@ const ATTEMPTS: usize = 16;
 ///
 /// Two branches at each of 32 levels would otherwise never end.
 const OPTIONAL_VALUES: usize = 5_000;
-/// Maximum number of values per attempt.
-const MAX_VALUES: usize = 20_000;
-/// Maximum number of values in all attempts together; after it, no further attempt starts.
-const MAX_TOTAL_VALUES: usize = 40_000;
+/// Steps of one value. All attempts together make at most 40,000 values.
+const VALUE_STEPS: u64 = 100;
 /// Additional nesting depth for required parts.
 const REQUIRED_DEPTH: usize = 24;
 
@@ -46,7 +46,11 @@ pub(super) struct ValueRequest<'a> {
 }
 
 /// Generates a valid value, or returns the reason why none was found.
-pub(super) fn value(request: &ValueRequest<'_>, validator: &Validator) -> Result<Value, String> {
+pub(super) fn value(
+    request: &ValueRequest<'_>,
+    validator: &BoundedValidator<'_>,
+    budget: &mut Budget,
+) -> Result<Value, String> {
     let mut maker = Maker {
         root: request.root,
         max_depth: request.max_depth,
@@ -59,19 +63,26 @@ pub(super) fn value(request: &ValueRequest<'_>, validator: &Validator) -> Result
         at: String::new(),
         refs: Vec::new(),
         composed_depth: 0,
+        copied: 0,
+        budget,
     };
     let start = json!({ "$ref": format!("#{}", request.pointer) });
     let mut cause = "no generated value matches the schema".to_owned();
-    let mut total = 0;
+    let (_, held) = maker.budget.used();
     for attempt in 0..ATTEMPTS {
-        total += maker.made;
-        if total > MAX_TOTAL_VALUES {
-            break;
+        if let Some(exceeded) = maker.budget.exceeded() {
+            return Err(format!("it needs {exceeded}"));
         }
+        // The value of the last attempt is gone.
+        let (_, bytes) = maker.budget.used();
+        maker.budget.release(bytes.saturating_sub(held));
         maker.attempt = attempt;
         maker.made = 0;
         let Some(value) = maker.any(&start, 0) else {
             maker.retry_at("");
+            continue;
+        };
+        let Ok(validator) = validator.within(maker.budget, &value) else {
             continue;
         };
         let errors: Vec<_> = validator.iter_errors(&value).take(16).collect();
@@ -106,9 +117,12 @@ struct Maker<'a> {
     refs: Vec<String>,
     /// Number of nested composed schemas in progress.
     composed_depth: usize,
+    /// Bytes of the copies for the composed schema in progress.
+    copied: u64,
+    budget: &'a mut Budget,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
     /// Selects other branches and values at a JSON pointer and its parents for the next attempt.
     fn retry_at(&mut self, pointer: &str) {
         self.avoided.insert(pointer.to_owned());
@@ -134,29 +148,33 @@ impl Maker<'_> {
 
     /// Generates a value of a schema; `None` if the bounds permit none.
     fn any(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        self.made += 1;
+        self.budget.steps(VALUE_STEPS).ok()?;
         let map = match schema {
-            Value::Bool(true) => return Some(json!({})),
+            Value::Bool(true) => return self.copy_of(&json!({})),
             Value::Object(map) => map,
             Value::Null | Value::Bool(false) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 return None;
             }
         };
-        self.made += 1;
-        if depth > self.max_depth + REQUIRED_DEPTH || self.made > MAX_VALUES {
+        if depth > self.max_depth + REQUIRED_DEPTH {
             return None;
         }
-        if self.can_use_example()
-            && let Some(example) = example(map)
-        {
-            return Some(example.clone());
-        }
-        if let Some(constant) = map.get("const") {
-            return Some(constant.clone());
+        let example = example(map).filter(|_| self.can_use_example());
+        if let Some(given) = example.or_else(|| map.get("const")) {
+            return self.copy_of(given);
         }
         if compose::is_composed(map) {
             return self.composed(map, depth);
         }
+        self.budget.bytes(VALUE_BYTES).ok()?;
         self.simple(map, depth)
+    }
+
+    /// Returns a value of the document as a part of the response.
+    fn copy_of(&mut self, value: &Value) -> Option<Value> {
+        steps::copy(value, 0, self.budget).ok()?;
+        Some(value.clone())
     }
 
     /// Generates a value of a schema without composition.
@@ -164,9 +182,8 @@ impl Maker<'_> {
         if let Some(Value::Array(values)) = map.get("enum") {
             let mut values: Vec<&Value> = values.iter().collect();
             values.sort_by_key(|value| value.is_null());
-            return values
-                .get(self.retries() % values.len().max(1))
-                .map(|value| (*value).clone());
+            let chosen = values.get(self.retries() % values.len().max(1));
+            return chosen.and_then(|value| self.copy_of(value));
         }
         match self.kind(map) {
             "null" => Some(Value::Null),
@@ -233,6 +250,7 @@ impl Maker<'_> {
 
     /// Generates the value under a key of the current value.
     fn inside(&mut self, key: &str, schema: &Value, depth: usize) -> Option<Value> {
+        self.budget.bytes(key.len() as u64).ok()?;
         let length = self.at.len();
         self.at.push('/');
         self.at.push_str(&super::json_pointer::escape(key));
@@ -244,10 +262,10 @@ impl Maker<'_> {
     }
 
     /// Returns the schema of a reference, with its JSON pointer.
-    fn resolve(&self, schema: &Value) -> Option<(String, Value)> {
+    fn resolve(&self, schema: &Value) -> Option<(String, &'a Value)> {
         let pointer = target(schema.get("$ref")?.as_str()?)?;
         let found = self.root.pointer(&pointer)?;
-        Some((pointer, found.clone()))
+        Some((pointer, found))
     }
 }
 

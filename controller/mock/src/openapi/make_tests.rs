@@ -1,10 +1,14 @@
 //! Property tests of the generator: for every schema, the value is valid or an error is returned.
 
+use std::sync::Arc;
+
+use argus_core::budget::Budget;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::openapi::recursion_check::Search;
+use crate::openapi::{REQUEST_BYTES, REQUEST_STEPS};
 
 /// Strategy for common and unusual schemas.
 fn schema() -> impl Strategy<Value = Value> {
@@ -50,7 +54,16 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 fn made(schema: &Value, seed: u64, max_depth: usize) -> Result<Value, String> {
-    if Search::new(schema).circle("").is_some() {
+    made_within(
+        schema,
+        seed,
+        max_depth,
+        &Budget::new(REQUEST_STEPS, REQUEST_BYTES),
+    )
+}
+
+fn made_within(schema: &Value, seed: u64, max_depth: usize, budget: &Budget) -> Result<Value, String> {
+    if Search::new(schema).endless("").is_some() {
         return Err("circular schema".to_owned());
     }
     let options = jsonschema::options().should_validate_formats(true).build(schema);
@@ -63,10 +76,22 @@ fn made(schema: &Value, seed: u64, max_depth: usize) -> Result<Value, String> {
         max_depth,
         seed,
     };
-    let made = value(&request, &validator)?;
-    assert!(validator.is_valid(&made), "{schema}: {made}");
-    assert_eq!(value(&request, &validator), Ok(made.clone()), "{schema}");
-    Ok(made)
+    let bounded = BoundedValidator {
+        root: schema,
+        pointer: "",
+        validator: Arc::new(validator),
+    };
+    let run = || {
+        let mut used = budget.clone();
+        (value(&request, &bounded, &mut used), used)
+    };
+    let (made, used) = run();
+    if let Ok(made) = &made {
+        assert!(bounded.validator.is_valid(made), "{schema}: {made}");
+        assert_eq!(used.exceeded(), None, "{schema}: {made}");
+    }
+    assert_eq!(run(), (made.clone(), used), "{schema}");
+    made
 }
 
 #[test]
@@ -135,5 +160,14 @@ proptest! {
     #[test]
     fn generated_value_is_valid_and_deterministic(schema in schema(), seed in any::<u64>(), depth in 1..5_usize) {
         let _ignored_error = made(&schema, seed, depth);
+    }
+
+    #[test]
+    fn value_is_made_within_any_budget(
+        schema in schema(), seed in any::<u64>(), steps in 0..20_000_u64, bytes in 0..40_000_u64
+    ) {
+        if let Ok(made) = made_within(&schema, seed, 3, &Budget::new(steps, bytes)) {
+            prop_assert!(made.to_string().len() as u64 <= bytes.max(64), "{schema}: {made}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Parameters of operations: from strings in a request to typed values for validation.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::json_pointer::Cursor;
@@ -83,7 +85,7 @@ impl Parameter<'_> {
             .get("explode")
             .and_then(Value::as_bool)
             .unwrap_or(style == "form");
-        let kinds = kinds(&schema, 0);
+        let kinds = kinds(&schema);
         if kinds.iter().any(|kind| kind == "object")
             && style != "deepObject"
             && self.place == "query"
@@ -202,7 +204,7 @@ pub(super) fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, schema
         let property = properties.as_ref().and_then(|properties| properties.get(name));
         let is_list = property
             .as_ref()
-            .is_some_and(|property| kinds(property, 0).iter().any(|kind| kind == "array"));
+            .is_some_and(|property| kinds(property).iter().any(|kind| kind == "array"));
         if is_list {
             let item = typed(text, property.and_then(|property| property.get("items")).as_ref());
             match map.entry(name).or_insert_with(|| Value::Array(Vec::new())) {
@@ -218,7 +220,7 @@ pub(super) fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, schema
 
 /// Converts a string to a type of its schema. Otherwise it stays a string, and the validation reports it.
 pub(super) fn typed(text: &str, schema: Option<&Cursor<'_>>) -> Value {
-    let kinds = schema.map(|schema| kinds(schema, 0)).unwrap_or_default();
+    let kinds = schema.map(kinds).unwrap_or_default();
     let has = |wanted: &str| kinds.iter().any(|kind| kind == wanted);
     if (has("integer") || has("number"))
         && let Ok(Value::Number(number)) = serde_json::from_str(text)
@@ -242,25 +244,23 @@ pub(super) fn typed(text: &str, schema: Option<&Cursor<'_>>) -> Value {
 }
 
 /// Returns the types that a schema permits explicitly, also through `allOf`, `oneOf` and `anyOf`.
-fn kinds(schema: &Cursor<'_>, level: usize) -> Vec<String> {
-    let mut found = match schema.value.get("type") {
-        Some(Value::String(kind)) => vec![kind.clone()],
-        Some(Value::Array(kinds)) => kinds
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
-        _ => Vec::new(),
-    };
-    if found.is_empty() && level < 8 {
-        for key in ["allOf", "oneOf", "anyOf"] {
-            let parts = schema.get(key).map(|parts| parts.entries().collect::<Vec<_>>());
-            found.extend(
-                parts
-                    .into_iter()
-                    .flatten()
-                    .flat_map(|(_, part)| kinds(&part, level + 1)),
-            );
+fn kinds(schema: &Cursor<'_>) -> Vec<String> {
+    let (mut found, mut seen, mut pending) = (Vec::new(), BTreeSet::new(), vec![schema.clone()]);
+    while let Some(schema) = pending.pop() {
+        if !seen.insert(schema.pointer.clone()) {
+            continue;
+        }
+        match schema.value.get("type") {
+            Some(Value::String(kind)) => found.push(kind.clone()),
+            Some(Value::Array(kinds)) => {
+                found.extend(kinds.iter().filter_map(Value::as_str).map(str::to_owned));
+            }
+            _ => {
+                let parts = ["allOf", "oneOf", "anyOf"].map(|key| schema.get(key));
+                for part in parts.iter().flatten() {
+                    pending.extend(part.entries().map(|(_, part)| part));
+                }
+            }
         }
     }
     found

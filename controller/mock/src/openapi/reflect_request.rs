@@ -1,8 +1,9 @@
 //! Mode `smart`: copies values from the request into the response, from the query, the body and the path.
 
-use jsonschema::Validator;
+use argus_core::budget::Budget;
 use serde_json::Value;
 
+use super::schemas::BoundedValidator;
 use crate::path::Params;
 use crate::request::Request;
 
@@ -14,7 +15,8 @@ pub(super) fn into(
     mut value: Value,
     request: &Request,
     params: &Params,
-    validator: Option<&Validator>,
+    validator: Option<&BoundedValidator<'_>>,
+    budget: &mut Budget,
 ) -> Value {
     let texts = |pairs: &[(String, String)]| {
         let candidates = pairs
@@ -31,6 +33,9 @@ pub(super) fn into(
     }
     sources.extend(texts(params));
     for (name, candidates) in sources {
+        if budget.exceeded().is_some() {
+            return value;
+        }
         let is_id = name.to_lowercase().ends_with("id") && params.iter().any(|(param, _)| *param == name);
         let Value::Object(map) = &value else { return value };
         let key = match (map.contains_key(&name), is_id && map.contains_key("id")) {
@@ -41,7 +46,11 @@ pub(super) fn into(
         for candidate in candidates {
             let mut changed = value.clone();
             changed[&key] = candidate;
-            if validator.is_none_or(|validator| validator.is_valid(&changed)) {
+            let is_valid = |validator: &BoundedValidator<'_>| {
+                let within = validator.within(budget, &changed);
+                within.is_ok_and(|validator| validator.is_valid(&changed))
+            };
+            if validator.is_none_or(is_valid) {
                 value = changed;
                 break;
             }

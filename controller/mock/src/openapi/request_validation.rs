@@ -1,11 +1,12 @@
 //! Validation of requests against a document.
 
+use argus_core::budget::Budget;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::json_pointer::Cursor;
 use super::parameter;
-use super::{Document, Operation};
+use super::{Document, Operation, REQUEST_BYTES, REQUEST_STEPS};
 use crate::path::Params;
 use crate::request::{Content, Request};
 
@@ -36,6 +37,7 @@ impl Document {
         params: &Params,
     ) -> Vec<Violation> {
         let root = &self.requests.root;
+        let mut budget = Budget::new(REQUEST_STEPS, REQUEST_BYTES);
         let mut found = Vec::new();
         let all = parameter::all(
             Cursor::at(root, &operation.path_pointer),
@@ -60,18 +62,24 @@ impl Document {
                         .get("content")
                         .and_then(|content| Some(content.entries().next()?.1));
                     let owner = content.as_ref().unwrap_or(&parameter.cursor);
-                    for (pointer, message) in self.schema_errors(owner, &value) {
+                    for (pointer, message) in self.schema_errors(owner, &value, &mut budget) {
                         found.push(violation(pointer, message));
                     }
                 }
             }
         }
-        self.violations_of_body(operation, request, &mut found);
+        self.violations_of_body(operation, request, &mut budget, &mut found);
         found.truncate(MAX_VIOLATIONS);
         found
     }
 
-    fn violations_of_body(&self, operation: &Operation, request: &Request, violations: &mut Vec<Violation>) {
+    fn violations_of_body(
+        &self,
+        operation: &Operation,
+        request: &Request,
+        budget: &mut Budget,
+        violations: &mut Vec<Violation>,
+    ) {
         let operation = Cursor::at(&self.requests.root, &operation.pointer);
         let Some(wanted) = operation.and_then(|operation| operation.get("requestBody")) else {
             return;
@@ -126,24 +134,33 @@ impl Document {
                 _ => return,
             }
         };
-        for (pointer, message) in self.schema_errors(&media, &value) {
+        for (pointer, message) in self.schema_errors(&media, &value, budget) {
             violate(pointer, message);
         }
     }
 
     /// Returns the errors of a value against the schema of a parameter or a media type.
-    fn schema_errors(&self, owner: &Cursor<'_>, value: &Value) -> Vec<(String, String)> {
+    fn schema_errors(&self, owner: &Cursor<'_>, value: &Value, budget: &mut Budget) -> Vec<(String, String)> {
         if owner.value.get("schema").is_none() {
             return Vec::new();
         }
-        match self.requests.validator(&format!("{}/schema", owner.pointer)) {
+        let pointer = format!("{}/schema", owner.pointer);
+        let bounded = self.requests.validator(&pointer);
+        let validator = bounded
+            .as_ref()
+            .map_err(|error| format!("cannot use its schema: {error}"))
+            .and_then(|bounded| {
+                let within = bounded.within(budget, value);
+                within.map_err(|exceeded| format!("its validation needs {exceeded}"))
+            });
+        match validator {
             Ok(validator) => {
                 let errors = validator.iter_errors(value).take(MAX_VIOLATIONS);
                 errors
                     .map(|error| (error.instance_path().to_string(), error.to_string()))
                     .collect()
             }
-            Err(error) => vec![(String::new(), format!("cannot use its schema: {error}"))],
+            Err(error) => vec![(String::new(), error)],
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use argus_core::budget::Budget;
 use argus_crds::error::Code;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::json_pointer::Cursor;
 use super::request_validation::{covers, is_json};
-use super::{Document, Operation, examples, make, reflect_request};
+use super::schemas::BoundedValidator;
+use super::{Document, Operation, REQUEST_BYTES, REQUEST_STEPS, examples, make, reflect_request};
 use crate::answer::{MockReply, one_line};
 use crate::path::Params;
 use crate::request::Request;
@@ -39,13 +41,14 @@ impl Document {
             };
         };
         let seed = seed(&operation.name, request);
-        let mut headers = self.headers(&response, seed);
+        let budget = &mut Budget::new(REQUEST_STEPS, REQUEST_BYTES);
+        let mut headers = self.headers(&response, seed, budget);
         let media = response
             .get("content")
             .and_then(|content| select_media_type(&content, request.header("accept")));
         let body = match media {
             None => Bytes::new(),
-            Some((kind, media)) => match self.body(&kind, &media, seed, request, params, smart) {
+            Some((kind, media)) => match self.body(&kind, &media, seed, (request, params), smart, budget) {
                 Ok(body) => {
                     headers.push(("content-type".to_owned(), kind));
                     body
@@ -75,9 +78,9 @@ impl Document {
         kind: &str,
         media: &Cursor<'_>,
         seed: u64,
-        request: &Request,
-        params: &Params,
+        (request, params): (&Request, &Params),
         smart: bool,
+        budget: &mut Budget,
     ) -> Result<Bytes, String> {
         let pointer = format!("{}/schema", media.pointer);
         let validator = match media.value.get("schema") {
@@ -85,9 +88,11 @@ impl Document {
             None => None,
         };
         let fits = |value: &&Value| {
-            validator
-                .as_ref()
-                .is_none_or(|validator| validator.is_valid(value))
+            let is_valid = |validator: &BoundedValidator<'_>| {
+                let within = validator.within(budget, value);
+                within.is_ok_and(|validator| validator.is_valid(value))
+            };
+            validator.as_ref().is_none_or(is_valid)
         };
         let example = examples::of_media(media)
             .into_iter()
@@ -102,7 +107,7 @@ impl Document {
                     max_depth: self.max_depth,
                     seed,
                 };
-                make::value(&value_request, validator)?
+                make::value(&value_request, validator, budget)?
             }
             (None, None) if is_json(kind) => json!({}),
             (None, _) => {
@@ -110,7 +115,7 @@ impl Document {
             }
         };
         let value = if smart {
-            reflect_request::into(value, request, params, validator.as_deref())
+            reflect_request::into(value, request, params, validator.as_ref(), budget)
         } else {
             value
         };
@@ -127,7 +132,7 @@ impl Document {
     }
 
     /// Returns the headers that are required or have an example.
-    fn headers(&self, response: &Cursor<'_>, seed: u64) -> Vec<(String, String)> {
+    fn headers(&self, response: &Cursor<'_>, seed: u64, budget: &mut Budget) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let headers = response
             .get("headers")
@@ -154,7 +159,7 @@ impl Document {
                     max_depth: 1,
                     seed,
                 };
-                make::value(&value_request, &validator).ok()
+                make::value(&value_request, &validator, budget).ok()
             };
             match example.or_else(of_schema) {
                 Some(Value::String(text)) => found.push((name.to_lowercase(), one_line(&text))),

@@ -40,10 +40,17 @@ const SINGLES: [&str; 11] = [
 /// Keys of the document that never contain a schema at any depth.
 const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
+/// Keys that make a schema a document of its own, or a target without a pointer.
+const EMBEDDED: [&str; 4] = ["$id", "$schema", "$anchor", "$dynamicAnchor"];
+
 /// Returns the whole document with its schemas as JSON Schema. All JSON pointers stay valid.
 pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
     let mut plain = root.clone();
     document(&mut plain, &mut |schema| {
+        // Within a document of its own, references of a schema would lead elsewhere.
+        for key in EMBEDDED {
+            schema.shift_remove(key);
+        }
         if is_30 {
             modern(schema);
         }

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use argus_core::budget::{Budget, Exceeded};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jsonschema::{Draft, Registry, Validator};
+use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value, json};
 
 use super::schema_conversion::{Direction, plain};
+use super::steps::{MAX_BACKTRACKS, Visits};
 
 /// Maximum number of cached validators.
 ///
@@ -25,6 +27,25 @@ pub(super) struct Schemas {
     pub(super) root: Value,
     registry: Registry<'static>,
     made: Mutex<HashMap<String, Result<Arc<Validator>, String>>>,
+}
+
+/// Validator of one schema of a document.
+#[derive(Debug)]
+pub(super) struct BoundedValidator<'a> {
+    pub(super) root: &'a Value,
+    /// JSON pointer to the schema.
+    pub(super) pointer: &'a str,
+    pub(super) validator: Arc<Validator>,
+}
+
+impl BoundedValidator<'_> {
+    /// Uses the steps of the validation of a value, and returns the validator for it.
+    pub(super) fn within(&self, budget: &mut Budget, value: &Value) -> Result<&Validator, Exceeded> {
+        if let Some(schema) = self.root.pointer(self.pointer) {
+            Visits::new(self.root).charge(schema, value, budget)?;
+        }
+        Ok(&self.validator)
+    }
 }
 
 impl fmt::Debug for Schemas {
@@ -49,17 +70,18 @@ impl Schemas {
     }
 
     /// Returns the validator of the schema at a pointer, or the reason why it has none.
-    pub(super) fn validator(&self, pointer: &str) -> Result<Arc<Validator>, String> {
+    pub(super) fn validator<'a>(&'a self, pointer: &'a str) -> Result<BoundedValidator<'a>, String> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = made.get(pointer) {
-            return found.clone();
-        }
-        if made.len() >= MAX_CACHED {
+        if !made.contains_key(pointer) && made.len() >= MAX_CACHED {
             made.clear();
         }
-        let new = self.make(pointer).map(Arc::new);
-        made.insert(pointer.to_owned(), new.clone());
-        new
+        let new = || self.make(pointer).map(Arc::new);
+        let validator = made.entry(pointer.to_owned()).or_insert_with(new).clone()?;
+        Ok(BoundedValidator {
+            root: &self.root,
+            pointer,
+            validator,
+        })
     }
 
     fn make(&self, pointer: &str) -> Result<Validator, String> {
@@ -78,6 +100,7 @@ impl Schemas {
             .offline()
             .should_validate_formats(true)
             .with_format("byte", |text: &str| STANDARD.decode(text).is_ok())
+            .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS))
             .with_registry(&self.registry)
             .build(&json!({ "$ref": format!("{BASE}#{fragment}") }))
             .map_err(|error| error.to_string())
@@ -97,7 +120,8 @@ mod tests {
         let document = json!({ "components": { "schemas": all.collect::<serde_json::Map<_, _>>() } });
         let schemas = Schemas::new(&document, false, Direction::Request).unwrap();
         for name in names {
-            let validator = schemas.validator(&format!("/components/schemas/{name}")).unwrap();
+            let pointer = format!("/components/schemas/{name}");
+            let validator = schemas.validator(&pointer).unwrap().validator;
             assert!(validator.is_valid(&json!(1)) && !validator.is_valid(&json!("x")));
             assert!(schemas.made.lock().unwrap().len() <= MAX_CACHED);
         }

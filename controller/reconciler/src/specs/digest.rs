@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use argus_core::budget::{Budget, Exceeded};
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use super::stamp::Stamp;
 
@@ -16,14 +18,44 @@ use super::stamp::Stamp;
 const MAX_ENTRIES: usize = 50_000;
 /// Maximum size of a context, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Maximum number of steps of the list of a context.
+const MAX_STEPS: u64 = 50_000_000;
+/// Steps of one entry, besides one per rule of `.dockerignore`.
+const ENTRY_STEPS: u64 = 200;
+/// Steps of the compilation of a rule.
+const RULE_STEPS: u64 = 10_000;
 /// Maximum size of a Dockerfile and of a `.dockerignore`, in bytes.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// Cached hashes of files, which are read again only after a change.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Digests {
     files: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
     used: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
+    /// Files of which a part was read.
+    started: BTreeMap<PathBuf, PartialRead>,
+    /// Bytes that are read in one part of a read.
+    part: u64,
+    /// Bytes that may still be read in this part.
+    left: u64,
+    /// Ends a read when it is cancelled.
+    stop: CancellationToken,
+}
+
+/// File of which a part was read.
+#[derive(Debug)]
+struct PartialRead {
+    /// Metadata before the read.
+    stamp: Stamp,
+    size: u64,
+    read: u64,
+    hash: Sha256,
+}
+
+impl Default for Digests {
+    fn default() -> Self {
+        Self::new(u64::MAX, CancellationToken::new())
+    }
 }
 
 /// Digest of a build context.
@@ -36,6 +68,34 @@ pub struct ContextDigest {
 }
 
 impl Digests {
+    /// Creates digests that read at most `part` bytes after each [`Digests::begin_part`], until `stop` is cancelled.
+    pub(super) fn new(part: u64, stop: CancellationToken) -> Self {
+        let (files, used, started) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            files,
+            used,
+            started,
+            part,
+            left: part,
+            stop,
+        }
+    }
+
+    /// Begins the next part of a read.
+    pub(super) fn begin_part(&mut self) {
+        self.left = self.part;
+    }
+
+    /// Reports whether the read of a context waits for its next part.
+    pub(super) fn is_part(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Reports whether the caller no longer needs the digests.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
     /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in.
     ///
     /// # Errors
@@ -46,19 +106,31 @@ impl Digests {
         dockerfile: &Path,
         excluded: &Excluded,
     ) -> io::Result<ContextDigest> {
+        let mut budget = Budget::new(MAX_STEPS, MAX_BYTES);
+        self.within(context, dockerfile, excluded, &mut budget)
+    }
+
+    fn within(
+        &mut self,
+        context: &Path,
+        dockerfile: &Path,
+        excluded: &Excluded,
+        budget: &mut Budget,
+    ) -> io::Result<ContextDigest> {
         let mut all = Sha256::new();
-        let ignored = ignored(context, dockerfile)?;
+        let ignored = ignored(context, dockerfile, budget)?;
+        let rules = ignored.num_ignores() + ignored.num_whitelists();
         let dockerfile = context.join(dockerfile);
         let meta = std::fs::symlink_metadata(&dockerfile)?;
         check_size(&dockerfile, &meta)?;
         all.update(self.file(&dockerfile, &meta)?);
         let mut entries = 0_usize;
-        let mut bytes = 0_u64;
         let mut folders = vec![PathBuf::new()];
         let mut found = BTreeMap::new();
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(context.join(&folder))? {
                 let entry = entry?;
+                budget.steps(ENTRY_STEPS + rules).map_err(over_budget)?;
                 let path = folder.join(entry.file_name());
                 let verdict = excluded.classify(&path);
                 let meta = entry.metadata()?;
@@ -78,10 +150,8 @@ impl Digests {
                     continue;
                 }
                 entries += 1;
-                if meta.is_file() {
-                    bytes = bytes.saturating_add(meta.len());
-                }
-                if entries > MAX_ENTRIES || bytes > MAX_BYTES {
+                let size = if meta.is_file() { meta.len() } else { 0 };
+                if entries > MAX_ENTRIES || budget.bytes(size).is_err() {
                     return Err(io::Error::other(
                         "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`",
                     ));
@@ -105,6 +175,7 @@ impl Digests {
     /// Drops the files that were not used since the last call.
     pub fn sweep(&mut self) {
         self.files = std::mem::take(&mut self.used);
+        self.started.retain(|path, _| path.exists());
     }
 
     fn entry(&mut self, path: &Path, meta: &Metadata) -> io::Result<Vec<u8>> {
@@ -132,21 +203,42 @@ impl Digests {
             self.used.insert(path.to_path_buf(), (stamp, hash));
             return Ok(hash);
         }
-        let mut hash = Sha256::new();
+        let started = self.started.remove(path);
+        let mut started = started.unwrap_or_else(|| PartialRead {
+            stamp,
+            size: meta.len(),
+            read: 0,
+            hash: Sha256::new(),
+        });
         // A file that grows during the read ends at the size that the bounds of the context counted.
-        let mut file = open_regular(path)?.take(meta.len());
+        let mut file = open_regular(path)?;
+        file.seek(SeekFrom::Start(started.read))?;
+        let mut file = file.take(started.size - started.read);
         let mut buffer = vec![0; 64 * 1024];
         loop {
+            if self.left == 0 || self.is_stopped() {
+                self.started.insert(path.to_path_buf(), started);
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
             let read = file.read(&mut buffer)?;
             if read == 0 {
                 break;
             }
-            hash.update(&buffer[..read]);
+            started.hash.update(&buffer[..read]);
+            started.read += read as u64;
+            self.left = self.left.saturating_sub(read as u64);
         }
-        let hash = hash.finalize().into();
-        self.used.insert(path.to_path_buf(), (stamp, hash));
+        let hash = started.hash.finalize().into();
+        // After a change during the read, the stamp is an old one, and the next digest reads the file again.
+        self.used.insert(path.to_path_buf(), (started.stamp, hash));
         Ok(hash)
     }
+}
+
+fn over_budget(exceeded: Exceeded) -> io::Error {
+    io::Error::other(format!(
+        "its entries and the rules of its `.dockerignore` need {exceeded}; use fewer rules, or exclude folders without `!`"
+    ))
 }
 
 /// Opens a regular file. Refuses links, pipes and devices, which would block or never end.
@@ -184,7 +276,11 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// Reads the rules of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context. Every pattern starts at the
 /// root of the context.
-fn ignored(context: &Path, dockerfile: &Path) -> io::Result<ignore::gitignore::Gitignore> {
+fn ignored(
+    context: &Path,
+    dockerfile: &Path,
+    budget: &mut Budget,
+) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
     let mut text = String::new();
     let mut own = dockerfile.as_os_str().to_owned();
@@ -217,6 +313,7 @@ fn ignored(context: &Path, dockerfile: &Path) -> io::Result<ignore::gitignore::G
             .trim_start_matches('/')
             .trim_end_matches('/');
         for pattern in [format!("{not}/{pattern}"), format!("{not}/{pattern}/**")] {
+            budget.steps(RULE_STEPS).map_err(over_budget)?;
             rules.add_line(None, &pattern).map_err(io::Error::other)?;
         }
     }
@@ -224,103 +321,5 @@ fn ignored(context: &Path, dockerfile: &Path) -> io::Result<ignore::gitignore::G
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_included_files_change_the_digest() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        write("Dockerfile", "FROM scratch");
-        write("src/main.rs", "fn main() {}");
-        write(".dockerignore", "target\n*.log\n!keep.log\n");
-        let mut digests = Digests::default();
-        let mut digest = || {
-            digests
-                .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
-                .unwrap()
-        };
-        let first = digest();
-        assert_eq!(first.digest.len(), 64);
-        write("target/debug/argus", "binary");
-        write("noise.log", "noise");
-        assert_eq!(digest(), first, "ignored");
-        write("keep.log", "kept");
-        let second = digest();
-        assert_ne!(second, first, "included again");
-        write("src/main.rs", "fn main() { loop {} }");
-        let third = digest();
-        assert_ne!(third, second);
-        write("Dockerfile", "FROM alpine");
-        assert_ne!(digest(), third);
-    }
-
-    #[test]
-    fn rules_of_the_dockerfile_precede_those_of_the_context() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        write("web.Dockerfile", "FROM scratch");
-        write("web.Dockerfile.dockerignore", "*.log\n");
-        write(".dockerignore", "*.rs\n");
-        let mut digests = Digests::default();
-        let mut digest = || {
-            digests
-                .of(dir.path(), Path::new("web.Dockerfile"), &Excluded::default())
-                .unwrap()
-        };
-        let first = digest();
-        write("noise.log", "noise");
-        assert_eq!(digest(), first);
-        write("main.rs", "fn main() {}");
-        assert_ne!(digest(), first);
-    }
-
-    #[test]
-    fn missing_dockerfile_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(
-            Digests::default()
-                .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn controller_state_never_changes_the_digest() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str| std::fs::write(dir.path().join(name), name).unwrap();
-        for folder in ["state/private", "data", ".git", "environments", "src"] {
-            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
-        }
-        write("Dockerfile");
-        // An exception of `.dockerignore` lets none of it in again.
-        let exceptions = "x\n!.git\n!state\n!data\n!**/e2e.yaml\n";
-        std::fs::write(dir.path().join(".dockerignore"), exceptions).unwrap();
-        let root = dir.path().to_str().unwrap();
-        let (state, data) = (format!("{root}/state"), format!("{root}/data"));
-        let excluded = Excluded::of(root, &state, [data.as_str()]);
-        let mut digests = Digests::default();
-        let mut digest = || {
-            digests
-                .of(dir.path(), Path::new("Dockerfile"), &excluded)
-                .unwrap()
-        };
-        let first = digest();
-        for name in [
-            "state/private/state.json",
-            ".git/HEAD",
-            "e2e.yaml",
-            "environments/a.e2e.yml",
-            "data/new",
-        ] {
-            write(name);
-            assert_eq!(digest(), first, "{name}");
-        }
-        write("src/main");
-        assert_ne!(digest(), first);
-    }
-}
+#[path = "digest_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Evaluation of a spec file: its contents are parsed once, and admitted once per revision of all inputs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::thread_cpu_time;
 
@@ -59,6 +60,21 @@ pub struct BuildContexts {
     pub(super) delays: BuildDelays,
 }
 
+impl BuildContexts {
+    /// Contexts whose reads end when `stop` is cancelled.
+    pub fn until(stop: CancellationToken) -> Self {
+        Self::in_parts(u64::MAX, stop)
+    }
+
+    /// Contexts of which each evaluation reads at most `part` bytes, so that it delays no other one.
+    pub(super) fn in_parts(part: u64, stop: CancellationToken) -> Self {
+        Self {
+            digests: Digests::new(part, stop),
+            delays: BuildDelays::default(),
+        }
+    }
+}
+
 /// Evaluation of one file. The registry takes its admission; the rest detects changes of the inputs.
 #[derive(Debug, Default)]
 pub struct Evaluation {
@@ -97,7 +113,8 @@ struct Inputs {
 }
 
 impl Evaluation {
-    /// Parses and admits contents unless all inputs are unchanged. Returns the hashes of the inputs.
+    /// Parses and admits contents unless all inputs are unchanged. Returns the hashes of the inputs; `None` if a further part of the
+    /// build contexts must be read before.
     ///
     /// `path` names the file for people, and `real` is its absolute path without links. `first_seen` is the time at
     /// which the contents were first read, unless this evaluation already knows them.
@@ -108,7 +125,7 @@ impl Evaluation {
         text: &Text,
         contexts: &mut BuildContexts,
         (first_seen, now): (Timestamp, Timestamp),
-    ) -> Fingerprints {
+    ) -> Option<Fingerprints> {
         let admitter = &settings.admitter;
         let mut location = admitter.locate(real);
         let (dotenv, dotenv_error) = env_vars::dotenv(&location);
@@ -144,8 +161,11 @@ impl Evaluation {
         let immediate = Fingerprints::combined(text.hash, others.clone()).all;
         others.update(format!("{documents:?}{dotenv_error:?}"));
         let without_builds = Fingerprints::combined(text.hash, others.clone()).all;
+        contexts.digests.begin_part();
+        let is_part = Cell::new(false);
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;
+            is_part.set(contexts.digests.is_part());
             let delays = &mut contexts.delays;
             let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
             others.update(format!("{}{digest:?}", build.service));
@@ -158,8 +178,11 @@ impl Evaluation {
             for build in &known.builds {
                 digest_of(build, &mut others);
             }
+            if is_part.get() {
+                return None;
+            }
             if Fingerprints::combined(text.hash, others).all == known.fingerprints.all {
-                return known.fingerprints;
+                return Some(known.fingerprints);
             }
         }
         let is_alone = dotenv.is_empty()
@@ -182,6 +205,10 @@ impl Evaluation {
             builds.push(build);
             digest
         });
+        if is_part.get() {
+            self.parsed = Some(parsed);
+            return None;
+        }
         let warning = dotenv_error.map(|cause| Diagnostic::warning("", cause));
         admission.diagnostics.extend(warning);
         if settings.strict {
@@ -196,7 +223,7 @@ impl Evaluation {
             fingerprints: Fingerprints::combined(text.hash, others),
         };
         (self.parsed, self.admission) = (Some(parsed), Some(admission));
-        self.inputs.insert(inputs).fingerprints
+        Some(self.inputs.insert(inputs).fingerprints)
     }
 
     /// Reports whether only the spec file itself can be half-written: it names no other file, or the other files are

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use argus_core::time::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::specs::loader::SpecLoader;
 use crate::specs::parsed_file::CALLS;
@@ -66,4 +67,51 @@ fn file_is_parsed_and_admitted_once_per_revision() {
         FileState::Accepted
     );
     assert_eq!(revision(&loader).desired, before.desired);
+}
+
+#[test]
+fn large_build_context_delays_no_other_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (app, data) = (dir.path().join("app"), dir.path().join("app/data"));
+    fs::create_dir(&app).unwrap();
+    fs::write(app.join("Dockerfile"), "FROM scratch").unwrap();
+    fs::write(dir.path().join(".env"), "A=1").unwrap();
+    // Nothing of the file is on the disk.
+    fs::File::create(&data).unwrap().set_len(1 << 20).unwrap();
+    fs::write(dir.path().join("a.e2e.yaml"), SPEC).unwrap();
+    let other = "project: {name: other}\nservice: {image: demo, container: {name: z}}\n";
+    fs::write(dir.path().join("z.e2e.yaml"), other).unwrap();
+    let mut loader = new_loader(dir.path()).in_parts(100_000, CancellationToken::new());
+    let mut now = 0;
+    // Scans until the context is read. Returns the number of scans and the accepted environments after the second one.
+    let mut read = |loader: &mut SpecLoader| {
+        let mut second = Vec::new();
+        for number in 1..40 {
+            now += 1_000;
+            let result = loader.scan_once(Timestamp(now));
+            let environments = loader.registry().environments.values();
+            let ready = environments.filter(|accepted| !accepted.has_pending_edit);
+            let ready: Vec<_> = ready.map(|accepted| accepted.desired.env.to_string()).collect();
+            if number == 2 {
+                second.clone_from(&ready);
+                assert_eq!(
+                    result.next_at,
+                    Some(Timestamp(now)),
+                    "the next part follows immediately"
+                );
+                assert!(loader.has_unconfirmed_files() && loader.registry().scanned);
+            }
+            if ready.len() == 2 && !loader.has_unconfirmed_files() {
+                return (number, second);
+            }
+        }
+        panic!("{:?}", loader.registry());
+    };
+    let (scans, second) = read(&mut loader);
+    assert!(scans > 8 && second == ["other"], "{scans} {second:?}");
+    // An edit of the context keeps the accepted revision until it is read.
+    fs::File::create(&data).unwrap().set_len(2 << 20).unwrap();
+    let (scans, second) = read(&mut loader);
+    assert!(scans > 16 && second == ["other"], "{scans} {second:?}");
+    assert_eq!(loader.registry().environments.len(), 2);
 }

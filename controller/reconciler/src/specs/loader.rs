@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::admission::SpecAdmitter;
 use super::debounce::{Confirmation, Debounce, MIN_GAP};
@@ -66,6 +67,8 @@ pub struct SpecLoader {
     admitted: BTreeMap<PathBuf, Fingerprints>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     started: Option<Timestamp>,
+    /// True if a further part of a build context must be read.
+    is_reading: bool,
 }
 
 /// Result of a scan.
@@ -93,7 +96,21 @@ impl SpecLoader {
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             started: None,
+            is_reading: false,
         }
+    }
+
+    /// Ends the scans, and their reads of build contexts, when `stop` is cancelled.
+    #[must_use]
+    pub fn until(mut self, stop: CancellationToken) -> Self {
+        self.build_contexts = BuildContexts::until(stop);
+        self
+    }
+
+    /// As [`SpecLoader::until`], and a scan reads at most `part` bytes of the build contexts of one file. Further scans read the rest.
+    pub(super) fn in_parts(mut self, part: u64, stop: CancellationToken) -> Self {
+        self.build_contexts = BuildContexts::in_parts(part, stop);
+        self
     }
 
     /// Takes notice of the writes that a watcher reports.
@@ -108,9 +125,9 @@ impl SpecLoader {
         &self.registry
     }
 
-    /// Reports whether a file waits for its second read.
+    /// Reports whether a file waits for its second read, or for the rest of its build contexts.
     pub fn has_unconfirmed_files(&self) -> bool {
-        !self.debounce.is_empty()
+        !self.debounce.is_empty() || self.is_reading
     }
 
     /// State to persist.
@@ -152,10 +169,22 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         // Contents that return need another admission, because the registry took the first one.
         self.evaluations.retain(|path, _| is_present(path));
+        self.is_reading = false;
         for (path, contents) in &scan.files {
+            if self.build_contexts.digests.is_stopped() {
+                return ScanResult::default();
+            }
             let real = scan.resolved.get(path);
             let current = self.evaluate(path, real, contents, now);
             let known = self.admitted.get(path).copied();
+            // The file keeps its last admission, and the other files do not wait for it.
+            let Some(current) = current else {
+                self.is_reading = true;
+                if known.is_some() {
+                    self.registry.mark_edited(path, now);
+                }
+                continue;
+            };
             let evaluation = self.evaluations.get(path);
             let by = if self.is_being_written(path, real, now) {
                 Confirmation::NoRead
@@ -185,7 +214,9 @@ impl SpecLoader {
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        self.build_contexts.digests.sweep();
+        if !self.is_reading {
+            self.build_contexts.digests.sweep();
+        }
         self.build_contexts.delays.retain_files(known);
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
@@ -193,10 +224,16 @@ impl SpecLoader {
         self.registry.complete_registry();
         self.build_contexts.delays.show(&mut self.registry.files);
         let delayed = self.build_contexts.delays.next_at();
-        let next_at = [self.debounce.next_at(), self.registry.expires_at(), delayed]
-            .into_iter()
-            .flatten()
-            .min();
+        let reading = self.is_reading.then_some(now);
+        let next_at = [
+            self.debounce.next_at(),
+            self.registry.expires_at(),
+            delayed,
+            reading,
+        ]
+        .into_iter()
+        .flatten()
+        .min();
         ScanResult {
             folders: Some(scan.folders),
             next_at,
@@ -223,19 +260,19 @@ impl SpecLoader {
         real.cloned().into_iter().chain([listed])
     }
 
-    /// Evaluates the contents of a file. Returns the hashes of its inputs.
+    /// Evaluates the contents of a file. Returns the hashes of its inputs, as [`Evaluation::update`].
     fn evaluate(
         &mut self,
         path: &Path,
         real: Option<&PathBuf>,
         contents: &Contents,
         now: Timestamp,
-    ) -> Fingerprints {
+    ) -> Option<Fingerprints> {
         let text = match contents {
             Contents::Text(text) => text,
             Contents::TooLong(_) | Contents::Unreadable(_) | Contents::NotFile(_) => {
                 self.evaluations.remove(path);
-                return Fingerprints::of(&format!("{contents:?}"));
+                return Some(Fingerprints::of(&format!("{contents:?}")));
             }
         };
         let first_seen = match self.first_seen.get(path) {

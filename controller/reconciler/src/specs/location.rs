@@ -12,6 +12,8 @@ use argus_core::desired::env_file::is_env_file;
 use argus_core::desired::host::{HostPaths, similar_name};
 use argus_core::desired::worktree::Worktree;
 
+use super::scan::bounded;
+
 /// System directories. A repository there (such as that of `etckeeper`) is not a project.
 const SYSTEM_DIRS: [&str; 14] = [
     "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
@@ -125,9 +127,7 @@ impl SpecLocation {
     /// The file leads outside, does not exist, or cannot be read.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         let resolved = self.roots.resolve(path).map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        resolved.open()?.take(limit + 1).read_to_end(&mut bytes)?;
-        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+        bounded(resolved.open()?, limit)
     }
 }
 

@@ -229,7 +229,11 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     bounded(file, limit)
 }
 
-fn bounded(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads an open file of at most `limit` bytes; `None` if it is longer, without a read if its size already shows that.
+pub(super) fn bounded(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    if file.metadata()?.len() > limit {
+        return Ok(None);
+    }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))

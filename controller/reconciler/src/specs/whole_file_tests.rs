@@ -90,6 +90,24 @@ fn file_that_is_being_written_takes_no_effect() {
 }
 
 #[test]
+fn parts_of_a_slow_writer_take_no_effect_until_it_closes() {
+    let mut fixture = Fixture::new();
+    fixture.write(IMAGE, "", 1);
+    fixture.notify(WriteEvent::Completed);
+    assert_eq!(fixture.scan_after(0).as_deref(), Some("1"));
+    // Every part is a valid file, which stays for just under 5 s.
+    for part in 2..20 {
+        fixture.write(IMAGE, "", part);
+        fixture.notify(WriteEvent::Written);
+        for _ in 0..4 {
+            assert_eq!(fixture.scan_after(1_200).as_deref(), Some("1"), "part {part}");
+        }
+    }
+    fixture.notify(WriteEvent::Completed);
+    assert_eq!(fixture.scan_after(0).as_deref(), Some("19"));
+}
+
+#[test]
 fn other_files_of_a_spec_need_two_reads() {
     for (image, more) in [(BUILD, ""), (IMAGE, BINDS)] {
         let mut fixture = Fixture::new();

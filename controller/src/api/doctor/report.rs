@@ -10,6 +10,7 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::incidents::reports as incidents;
 use crate::api::plan::report as plan;
@@ -64,7 +65,7 @@ pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Fa
         result => result?,
     };
     let refused_requests = count_refused_requests(&StateDir::at(settings.state.clone())).await;
-    let inputs = blocking_io::read(move || read_inputs(settings, preflight)).await?;
+    let inputs = blocking_io::read_until(move |stop| read_inputs(settings, preflight, stop)).await?;
     Ok(DoctorInputs {
         refused_requests,
         ..inputs
@@ -90,10 +91,14 @@ fn sum_counter(metrics: &str, name: &str) -> u64 {
 }
 
 /// Reads the inputs that are files.
-pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
+pub(crate) fn read_inputs(
+    settings: Settings,
+    preflight: PreflightReport,
+    stop: &CancellationToken,
+) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let registry = spec_files::read_own_folder(&settings, &identity);
+    let registry = spec_files::read_own_folder_until(&settings, &identity, stop);
     let mut secrets = Secrets::default();
     let accepted = registry
         .files

@@ -190,9 +190,9 @@ impl FactCollector {
 /// Desired state of a controller with this state directory and identity.
 pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> DesiredResult {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
-    let read = blocking_io::read(move || {
+    let read = blocking_io::read_until(move |stop| {
         let persisted: PersistedState = read_or_default(&there.state_json());
-        let registry = spec_files::read_own_folder(&own, &identity);
+        let registry = spec_files::read_own_folder_until(&own, &identity, stop);
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =

@@ -6,24 +6,26 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_reconciler::specs::{FileState, PersistedSpecs};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::spec_files::SpecFile;
 
-/// Checks files, and all spec files of folders. Adds remarks about the folders to `notes`.
+/// Checks files, and all spec files of folders, until `stop`. Adds remarks about the folders to `notes`.
 pub(crate) fn check_paths(
     settings: &Settings,
     paths: &[PathBuf],
     notes: &mut Vec<String>,
+    stop: &CancellationToken,
 ) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {
-            all.extend(check_folder(settings, path, notes)?);
+            all.extend(check_folder(settings, path, notes, stop)?);
         } else {
-            all.push(spec_files::read_file(settings, path));
+            all.push(spec_files::read_file_until(settings, path, stop));
         }
     }
     Ok(all)
@@ -34,8 +36,13 @@ pub(crate) fn is_rejected(file: &SpecFile) -> bool {
     file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
-fn check_folder(settings: &Settings, path: &Path, notes: &mut Vec<String>) -> Result<Vec<SpecFile>, Failure> {
-    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default());
+fn check_folder(
+    settings: &Settings,
+    path: &Path,
+    notes: &mut Vec<String>,
+    stop: &CancellationToken,
+) -> Result<Vec<SpecFile>, Failure> {
+    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default(), stop);
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
         return Err(Failure::with_code(argus_crds::error::Code::SpecInvalid, cause).with_details(details));

@@ -6,14 +6,15 @@ use std::path::Path;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use argus_crds::suite::{Runner, Tests};
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use tokio_util::sync::CancellationToken;
 
 use super::report::File;
 use crate::spec_files::{SpecFile, find_suite_file};
 
-/// Checks each suite file once. A suite without its file is a warning about the spec file.
-pub(super) fn check_suites(specs: &mut [SpecFile], strict: bool) -> Vec<File> {
+/// Checks each suite file once, until `stop`. A suite without its file is a warning about the spec file.
+pub(super) fn check_suites(specs: &mut [SpecFile], strict: bool, stop: &CancellationToken) -> Vec<File> {
     let (mut suites, mut known) = (Vec::new(), BTreeSet::new());
-    for spec in specs {
+    for spec in specs.iter_mut().take_while(|_| !stop.is_cancelled()) {
         let name = spec.path.display().to_string();
         let read = argus_crds::yaml::read(&name, spec.text.as_bytes());
         let Some(tests) = read.spec.and_then(|spec| spec.tests) else {

@@ -1,16 +1,13 @@
 //! Generator for composed schemas: `$ref`, `allOf`, `oneOf`, `anyOf`, `if`, and their discriminators.
 
+use argus_core::budget::{Budget, Exceeded};
 use serde_json::{Map, Value};
 
-use super::{Maker, target};
+use super::{Maker, steps, target};
 use crate::openapi::json_pointer::unescape;
 
 /// Maximum number of nested composed schemas, with or without values between them. Each one needs stack space.
 const MAX_COMPOSED_DEPTH: usize = 200;
-
-/// Maximum number of values in a merged schema. Where the items of two recursive parts are merged, the schema doubles at each level
-/// of nesting.
-const MAX_MERGED_VALUES: usize = 20_000;
 
 /// Returns true if a schema refers to other schemas.
 pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
@@ -26,37 +23,64 @@ impl Maker<'_> {
             return None;
         }
         let length = self.refs.len();
+        let outer = std::mem::take(&mut self.copied);
         self.composed_depth += 1;
         let made = self.compose(map, depth);
         self.composed_depth -= 1;
+        self.budget.release(std::mem::replace(&mut self.copied, outer));
         self.refs.truncate(length);
         made
     }
 
+    /// Copies a schema, or the rest of it, until the value of the composed schema is complete.
+    fn copy(&mut self, map: &Map<String, Value>) -> Option<Map<String, Value>> {
+        self.copied += steps::copy_map(map, 0, self.budget).ok()?;
+        Some(map.clone())
+    }
+
+    /// Merges a schema into a copy.
+    fn merge(&mut self, into: &mut Map<String, Value>, from: &Map<String, Value>) -> Option<()> {
+        self.copied += steps::copy_map(from, 0, self.budget).ok()?;
+        merge(into, from, self.budget).ok()
+    }
+
+    /// Merges a schema, with its reference and the parts of its `allOf`, into a copy.
+    fn merge_part(&mut self, into: &mut Map<String, Value>, part: &Value, level: usize) -> Option<()> {
+        let before = self.copied;
+        let flat = self.flat(part, level)?;
+        let bytes = self.copied - before;
+        self.merge(into, &flat)?;
+        self.copied -= bytes;
+        self.budget.release(bytes);
+        Some(())
+    }
+
     fn compose(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        let mut whole = map.clone();
         // A circular reference without a value in between never ends.
-        if let Some(reference) = whole.shift_remove("$ref") {
+        if let Some(reference) = map.get("$ref") {
             let pointer = target(reference.as_str()?)?;
             if self.refs.contains(&pointer) {
                 return None;
             }
             self.refs.push(pointer.clone());
-            let found = self.root.pointer(&pointer)?.clone();
-            if let Some(child) = self.concrete(&pointer, &found) {
+            let found = self.root.pointer(&pointer)?;
+            if let Some(child) = self.concrete(&pointer, found) {
                 let reference = Value::from(format!("#{child}"));
                 return self.composed(&Map::from_iter([("$ref".to_owned(), reference)]), depth);
             }
-            if whole.is_empty() {
-                let made = self.any(&found, depth)?;
-                return Some(self.with_base_discriminator(made, &pointer, &found));
+            if map.len() == 1 {
+                let made = self.any(found, depth)?;
+                return Some(self.with_base_discriminator(made, &pointer, found));
             }
             let Value::Object(found) = found else {
-                return self.any(&found, depth);
+                return self.any(found, depth);
             };
-            merge_within_bound(&mut whole, &found)?;
+            let mut whole = self.copy(map)?;
+            whole.shift_remove("$ref");
+            self.merge(&mut whole, found)?;
             return self.any(&Value::Object(whole), depth);
         }
+        let mut whole = self.copy(map)?;
         // Choices come first. A second choice among the parts follows when the first one is resolved.
         for key in ["oneOf", "anyOf"] {
             let Some(Value::Array(branches)) = whole.shift_remove(key) else {
@@ -70,11 +94,9 @@ impl Maker<'_> {
                 let Some(flat) = self.flat(branch, 0) else {
                     continue;
                 };
-                let mut merged = whole.clone();
+                let mut merged = self.copy(&whole)?;
                 let reference = branch.get("$ref").and_then(Value::as_str).and_then(target);
-                if merge_within_bound(&mut merged, &flat).is_none() {
-                    continue;
-                }
+                self.merge(&mut merged, &flat)?;
                 let length = self.refs.len();
                 if let Some(pointer) = &reference {
                     if self.refs.contains(pointer) {
@@ -105,8 +127,7 @@ impl Maker<'_> {
         }
         if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
             for part in &parts {
-                let flat = self.flat(part, 0)?;
-                merge_within_bound(&mut whole, &flat)?;
+                self.merge_part(&mut whole, part, 0)?;
             }
             return self.any(&Value::Object(whole), depth);
         }
@@ -118,41 +139,39 @@ impl Maker<'_> {
             vec![other]
         };
         for part in parts.into_iter().flatten() {
-            let flat = self.flat(&part, 0)?;
-            merge_within_bound(&mut whole, &flat)?;
+            self.merge_part(&mut whole, &part, 0)?;
         }
         self.any(&Value::Object(whole), depth)
     }
 
     /// Returns a schema merged with its reference and the parts of its `allOf`.
-    fn flat(&self, schema: &Value, level: usize) -> Option<Map<String, Value>> {
+    fn flat(&mut self, schema: &Value, level: usize) -> Option<Map<String, Value>> {
         if level > 16 {
             return None;
         }
         let Value::Object(map) = schema else {
             return (schema == &Value::Bool(true)).then(Map::new);
         };
-        let mut whole = map.clone();
+        let mut whole = self.copy(map)?;
         if whole.shift_remove("$ref").is_some() {
             let (_, found) = self.resolve(schema)?;
-            let found = self.flat(&found, level + 1)?;
-            merge_within_bound(&mut whole, &found)?;
+            self.merge_part(&mut whole, found, level + 1)?;
         }
         if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
             for part in &parts {
-                let flat = self.flat(part, level + 1)?;
-                merge_within_bound(&mut whole, &flat)?;
+                self.merge_part(&mut whole, part, level + 1)?;
             }
         }
         Some(whole)
     }
 
     /// Returns the pointer of a derived schema, if the schema is an abstract base with a discriminator.
-    fn concrete(&self, pointer: &str, schema: &Value) -> Option<String> {
+    fn concrete(&mut self, pointer: &str, schema: &Value) -> Option<String> {
         schema
             .get("discriminator")
             .filter(|_| schema.get("oneOf").is_none() && schema.get("anyOf").is_none())?;
         let schemas = self.root.pointer("/components/schemas")?.as_object()?;
+        self.budget.steps(schemas.len() as u64 / 16).ok()?;
         let mut derived = schemas
             .iter()
             .filter(|(_, candidate)| is_derived_from(candidate, pointer));
@@ -208,28 +227,12 @@ fn set_discriminator(mut made: Value, discriminator: &Value, pointer: &str) -> V
     made
 }
 
-/// Merges one schema into another; `None` if the result is larger than [`MAX_MERGED_VALUES`].
-fn merge_within_bound(into: &mut Map<String, Value>, from: &Map<String, Value>) -> Option<()> {
-    merge(into, from);
-    let mut left = MAX_MERGED_VALUES;
-    into.values()
-        .all(|value| is_smaller(value, &mut left))
-        .then_some(())
-}
-
-/// Subtracts the number of values in a schema; false if too few are left.
-fn is_smaller(schema: &Value, left: &mut usize) -> bool {
-    *left = left.saturating_sub(1);
-    *left > 0
-        && match schema {
-            Value::Array(items) => items.iter().all(|item| is_smaller(item, left)),
-            Value::Object(map) => map.values().all(|value| is_smaller(value, left)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-        }
-}
-
 /// Merges one schema into another. Constraints of both on one keyword are combined, as far as one schema can express them.
-fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+fn merge(
+    into: &mut Map<String, Value>,
+    from: &Map<String, Value>,
+    budget: &mut Budget,
+) -> Result<(), Exceeded> {
     for (key, value) in from {
         let Some(held) = into.get_mut(key) else {
             into.insert(key.clone(), value.clone());
@@ -243,20 +246,21 @@ fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
                         (Some(Value::Object(one)), Value::Object(other))
                             if !is_composed(one) && !is_composed(other) =>
                         {
-                            merge(one, other);
+                            merge(one, other, budget)?;
                         }
-                        (Some(one), other) => {
-                            let both = vec![one.clone(), other.clone()];
-                            *one = Value::Object(Map::from_iter([("allOf".to_owned(), Value::Array(both))]));
-                        }
+                        (Some(one), other) => add_part(one, other),
                     }
                 }
             }
             ("required" | "allOf", Value::Array(held), Value::Array(more)) => {
+                budget.steps((held.len() * more.len()) as u64)?;
                 let new: Vec<Value> = more.iter().filter(|item| !held.contains(item)).cloned().collect();
                 held.extend(new);
             }
-            ("enum", Value::Array(held), Value::Array(more)) => held.retain(|item| more.contains(item)),
+            ("enum", Value::Array(held), Value::Array(more)) => {
+                budget.steps((held.len() * more.len()) as u64)?;
+                held.retain(|item| more.contains(item));
+            }
             ("type", held, more) => {
                 let list = |kinds: &Value| match kinds {
                     Value::Array(kinds) => kinds.clone(),
@@ -285,10 +289,7 @@ fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
                 let tighter = more.as_f64() < held.as_f64();
                 *held = if tighter { more.clone() } else { held.take() };
             }
-            ("items", held, more) if held != more => {
-                let both = vec![held.clone(), more.clone()];
-                *held = Value::Object(Map::from_iter([("allOf".to_owned(), Value::Array(both))]));
-            }
+            ("items", held, more) if held != more => add_part(held, more),
             ("oneOf" | "anyOf", held, more) if held != more => {
                 // Of two choices, the second one applies to the result of the first one.
                 let again = Value::Object(Map::from_iter([(key.clone(), more.clone())]));
@@ -300,4 +301,18 @@ fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Adds a schema to the parts of an `allOf`, which holds the former schema as its first part. The nesting does not grow with each part.
+fn add_part(held: &mut Value, more: &Value) {
+    if let Value::Object(map) = &mut *held
+        && map.len() == 1
+        && let Some(Value::Array(parts)) = map.get_mut("allOf")
+    {
+        parts.push(more.clone());
+        return;
+    }
+    let both = Value::Array(vec![held.take(), more.clone()]);
+    *held = Value::Object(Map::from_iter([("allOf".to_owned(), both)]));
 }

@@ -1,11 +1,15 @@
 //! Generator of objects.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
-use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, pattern};
+use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, pattern, steps};
 
 /// Maximum number of generated entries without a named property.
 const MAX_EXTRA: usize = 64;
+/// Steps of the compilation of a regular expression, besides those of its size.
+const COMPILE_STEPS: u64 = 1_000;
 
 impl Maker<'_> {
     pub(super) fn object(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
@@ -47,7 +51,7 @@ impl Maker<'_> {
         }
         for name in required {
             if !made.contains_key(name) && !properties.contains_key(name) {
-                let schema = extra_schema(map, name);
+                let schema = self.extra_schema(map, name)?;
                 made.insert(name.to_owned(), self.inside(name, &schema, depth + 1)?);
             }
         }
@@ -66,7 +70,8 @@ impl Maker<'_> {
                 break;
             }
             let Some(name) = self.name(map, number) else { break };
-            if let Some(value) = self.inside(&name, &extra_schema(map, &name), depth + 1) {
+            let schema = self.extra_schema(map, &name)?;
+            if let Some(value) = self.inside(&name, &schema, depth + 1) {
                 made.insert(name, value);
             }
         }
@@ -78,7 +83,7 @@ impl Maker<'_> {
     /// `writeOnly` and deprecated properties are not. Below the maximum depth, only properties without nesting are.
     pub(super) fn includes_optional(&self, schema: &Value, depth: usize) -> bool {
         let target = self.resolve(schema).map(|(_, target)| target);
-        let schema = target.as_ref().unwrap_or(schema);
+        let schema = target.unwrap_or(schema);
         if schema.get("writeOnly") == Some(&Value::Bool(true))
             || schema.get("deprecated") == Some(&Value::Bool(true))
         {
@@ -112,26 +117,27 @@ impl Maker<'_> {
         }
         let patterns = map.get("patternProperties").and_then(Value::as_object);
         if let Some((written, _)) = patterns.and_then(|patterns| patterns.iter().next())
-            && let Some(name) = pattern::matching_text(written, drawn, 1, 64)
+            && let Some(name) = pattern::matching_text(written, drawn, (1, 64), self.budget)
         {
             return Some(name);
         }
         (map.get("additionalProperties") != Some(&Value::Bool(false))).then(|| format!("key{number}"))
     }
-}
 
-/// Returns the schema of an entry without a named property.
-fn extra_schema(map: &Map<String, Value>, name: &str) -> Value {
-    let patterns = map.get("patternProperties").and_then(Value::as_object);
-    let matching = patterns.into_iter().flatten().find(|(written, _)| {
-        let schema = json!({ "pattern": written });
-        jsonschema::validator_for(&schema).is_ok_and(|validator| validator.is_valid(&Value::from(name)))
-    });
-    if let Some((_, schema)) = matching {
-        return schema.clone();
-    }
-    match map.get("additionalProperties") {
-        Some(schema @ Value::Object(inner)) if !inner.is_empty() => schema.clone(),
-        _ => json!({ "type": "string" }),
+    /// Returns the schema of an entry without a named property.
+    fn extra_schema<'m>(&mut self, map: &'m Map<String, Value>, name: &str) -> Option<Cow<'m, Value>> {
+        let patterns = map.get("patternProperties").and_then(Value::as_object);
+        for (written, schema) in patterns.into_iter().flatten() {
+            self.budget.steps(COMPILE_STEPS).ok()?;
+            steps::pattern(written, self.budget).ok()?;
+            let matcher = jsonschema::validator_for(&json!({ "pattern": written }));
+            if matcher.is_ok_and(|matcher| matcher.is_valid(&Value::from(name))) {
+                return Some(Cow::Borrowed(schema));
+            }
+        }
+        match map.get("additionalProperties") {
+            Some(schema @ Value::Object(inner)) if !inner.is_empty() => Some(Cow::Borrowed(schema)),
+            _ => Some(Cow::Owned(json!({ "type": "string" }))),
+        }
     }
 }

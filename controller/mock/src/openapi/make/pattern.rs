@@ -1,5 +1,6 @@
 //! Generator of strings that match a regular expression.
 
+use argus_core::budget::Budget;
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
@@ -8,15 +9,21 @@ const ATTEMPTS: usize = 48;
 /// Maximum number of additional repetitions for a repetition without an upper bound.
 const MAX_EXTRA_REPETITIONS: u32 = 48;
 
-/// Generates a matching string with `least` to `most` characters; `None` if it finds none.
-pub(super) fn matching_text(pattern: &str, drawn: u64, least: usize, most: usize) -> Option<String> {
+/// Generates a matching string with `least` to `most` characters; `None` if it finds none within the budget.
+pub(super) fn matching_text(
+    pattern: &str,
+    drawn: u64,
+    (least, most): (usize, usize),
+    budget: &mut Budget,
+) -> Option<String> {
+    budget.steps(pattern.len() as u64).ok()?;
     let hir = ParserBuilder::new().unicode(true).build().parse(pattern).ok()?;
     let mut best: Option<String> = None;
     for stretch in 0..ATTEMPTS {
         let mut made = String::new();
         let mut draw = Draw(drawn);
         let stretch = u32::try_from(stretch).unwrap_or(0);
-        if !write(&hir, stretch, &mut draw, &mut made) {
+        if !write(&hir, stretch, &mut draw, &mut made, budget) {
             continue;
         }
         let length = made.chars().count();
@@ -48,8 +55,8 @@ impl Draw {
     }
 }
 
-fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
-    if to.len() > MAX_LENGTH {
+fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String, budget: &mut Budget) -> bool {
+    if to.len() > MAX_LENGTH || budget.steps(1).is_err() {
         return false;
     }
     match hir.kind() {
@@ -75,15 +82,15 @@ fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
             let times = default_times
                 .saturating_add(stretch.saturating_sub(1))
                 .clamp(repetition.min, most);
-            (0..times).all(|_| write(&repetition.sub, stretch, draw, to))
+            (0..times).all(|_| write(&repetition.sub, stretch, draw, to, budget))
         }
-        HirKind::Capture(capture) => write(&capture.sub, stretch, draw, to),
-        HirKind::Concat(parts) => parts.iter().all(|part| write(part, stretch, draw, to)),
+        HirKind::Capture(capture) => write(&capture.sub, stretch, draw, to, budget),
+        HirKind::Concat(parts) => parts.iter().all(|part| write(part, stretch, draw, to, budget)),
         HirKind::Alternation(parts) => {
             let chosen = usize::try_from(draw.below(parts.len() as u64)).unwrap_or(0);
             parts
                 .get(chosen)
-                .is_some_and(|part| write(part, stretch, draw, to))
+                .is_some_and(|part| write(part, stretch, draw, to, budget))
         }
     }
 }
@@ -136,6 +143,10 @@ mod tests {
 
     use super::*;
 
+    fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Option<String> {
+        matching_text(pattern, drawn, (least, most), &mut Budget::new(10_000_000, 0))
+    }
+
     fn fits(pattern: &str, text: &str) -> bool {
         let schema = serde_json::json!({ "type": "string", "pattern": pattern });
         jsonschema::validator_for(&schema)
@@ -159,12 +170,12 @@ mod tests {
         ];
         for pattern in patterns {
             for drawn in 0..50 {
-                let made = matching_text(pattern, drawn, 0, usize::MAX).unwrap();
+                let made = text(pattern, drawn, 0, usize::MAX).unwrap();
                 assert!(fits(pattern, &made), "{pattern}: {made}");
             }
         }
-        assert_eq!(matching_text("^(?=a)b$", 0, 0, 9), None);
-        assert_eq!(matching_text("((a{1000}){1000}){1000}", 0, 0, 9), None);
+        assert_eq!(text("^(?=a)b$", 0, 0, 9), None);
+        assert_eq!(text("((a{1000}){1000}){1000}", 0, 0, 9), None);
     }
 
     #[test]
@@ -175,7 +186,7 @@ mod tests {
             ("^x\\d*$", 20, 30),
             ("[a-z]", 8, 9),
         ] {
-            let made = matching_text(pattern, 7, least, most).unwrap();
+            let made = text(pattern, 7, least, most).unwrap();
             assert!(
                 (least..=most).contains(&made.len()) && fits(pattern, &made),
                 "{pattern}: {made}"
@@ -186,7 +197,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_expression_is_bounded_and_never_panics(pattern in "[a-z0-9\\[\\](){}*+?|^$.\\\\,-]{0,24}", drawn in any::<u64>()) {
-            if let Some(made) = matching_text(&pattern, drawn, 0, 1_000) {
+            if let Some(made) = text(&pattern, drawn, 0, 1_000) {
                 prop_assert!(made.chars().count() <= 1_000);
             }
         }

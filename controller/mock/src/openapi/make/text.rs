@@ -15,7 +15,13 @@ const WORDS: [&str; 16] = [
 const MAX_LENGTH: usize = 64 * 1024;
 
 impl Maker<'_> {
-    pub(super) fn text(&self, map: &Map<String, Value>) -> Option<String> {
+    pub(super) fn text(&mut self, map: &Map<String, Value>) -> Option<String> {
+        let made = self.make_text(map)?;
+        self.budget.bytes(made.len() as u64).ok()?;
+        Some(made)
+    }
+
+    fn make_text(&mut self, map: &Map<String, Value>) -> Option<String> {
         let bound = |key: &str| {
             map.get(key)
                 .and_then(Value::as_u64)
@@ -30,7 +36,7 @@ impl Maker<'_> {
         }
         let drawn = self.rng.of(&self.at, self.retries());
         if let Some(written) = map.get("pattern").and_then(Value::as_str)
-            && let Some(made) = pattern::matching_text(written, drawn, least, most)
+            && let Some(made) = pattern::matching_text(written, drawn, (least, most), self.budget)
         {
             return Some(made);
         }
@@ -46,9 +52,10 @@ impl Maker<'_> {
         if base64 {
             return Some(STANDARD.encode(word));
         }
+        // Words have a byte per character.
         let mut made = word.to_owned();
-        while made.chars().count() < least {
-            made.push_str(if made.chars().count() + 1 + word.len() <= most {
+        while made.len() < least {
+            made.push_str(if made.len() + 1 + word.len() <= most {
                 "-"
             } else {
                 ""

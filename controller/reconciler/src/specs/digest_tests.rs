@@ -1,0 +1,199 @@
+//! Digests of build contexts: their inputs, their budget, and reads in parts.
+
+use super::*;
+
+#[test]
+fn only_included_files_change_the_digest() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("Dockerfile", "FROM scratch");
+    write("src/main.rs", "fn main() {}");
+    write(".dockerignore", "target\n*.log\n!keep.log\n");
+    let mut digests = Digests::default();
+    let mut digest = || {
+        digests
+            .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
+            .unwrap()
+    };
+    let first = digest();
+    assert_eq!(first.digest.len(), 64);
+    write("target/debug/argus", "binary");
+    write("noise.log", "noise");
+    assert_eq!(digest(), first, "ignored");
+    write("keep.log", "kept");
+    let second = digest();
+    assert_ne!(second, first, "included again");
+    write("src/main.rs", "fn main() { loop {} }");
+    let third = digest();
+    assert_ne!(third, second);
+    write("Dockerfile", "FROM alpine");
+    assert_ne!(digest(), third);
+}
+
+#[test]
+fn rules_of_the_dockerfile_precede_those_of_the_context() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("web.Dockerfile", "FROM scratch");
+    write("web.Dockerfile.dockerignore", "*.log\n");
+    write(".dockerignore", "*.rs\n");
+    let mut digests = Digests::default();
+    let mut digest = || {
+        digests
+            .of(dir.path(), Path::new("web.Dockerfile"), &Excluded::default())
+            .unwrap()
+    };
+    let first = digest();
+    write("noise.log", "noise");
+    assert_eq!(digest(), first);
+    write("main.rs", "fn main() {}");
+    assert_ne!(digest(), first);
+}
+
+#[test]
+fn missing_dockerfile_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(
+        Digests::default()
+            .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
+            .is_err()
+    );
+}
+
+#[test]
+fn controller_state_never_changes_the_digest() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str| std::fs::write(dir.path().join(name), name).unwrap();
+    for folder in ["state/private", "data", ".git", "environments", "src"] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+    }
+    write("Dockerfile");
+    // An exception of `.dockerignore` lets none of it in again.
+    let exceptions = "x\n!.git\n!state\n!data\n!**/e2e.yaml\n";
+    std::fs::write(dir.path().join(".dockerignore"), exceptions).unwrap();
+    let root = dir.path().to_str().unwrap();
+    let (state, data) = (format!("{root}/state"), format!("{root}/data"));
+    let excluded = Excluded::of(root, &state, [data.as_str()]);
+    let mut digests = Digests::default();
+    let mut digest = || {
+        digests
+            .of(dir.path(), Path::new("Dockerfile"), &excluded)
+            .unwrap()
+    };
+    let first = digest();
+    for name in [
+        "state/private/state.json",
+        ".git/HEAD",
+        "e2e.yaml",
+        "environments/a.e2e.yml",
+        "data/new",
+    ] {
+        write(name);
+        assert_eq!(digest(), first, "{name}");
+    }
+    write("src/main");
+    assert_ne!(digest(), first);
+}
+
+/// Writes a context with a Dockerfile and these files.
+fn context(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("Dockerfile", "FROM scratch")].iter().chain(files) {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn digest_of(dir: &tempfile::TempDir, digests: &mut Digests) -> io::Result<ContextDigest> {
+    digests.of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
+}
+
+#[test]
+fn too_many_rules_and_entries_are_an_error() {
+    let rules = |count: usize| (0..count).fold(String::new(), |text, number| text + &format!("*.{number}\n"));
+    let error = |rules: &str| {
+        let dir = context(&[(".dockerignore", rules), ("a/b", "")]);
+        digest_of(&dir, &mut Digests::default())
+            .err()
+            .map(|error| error.to_string())
+    };
+    assert_eq!(error(&rules(500)), None);
+    assert!(error(&rules(3_000)).unwrap().contains("more than 50000000 steps"));
+    // An ignored folder is listed because of the rule with `!`.
+    let dir = context(&[(".dockerignore", "a\n!a/keep"), ("a/b", ""), ("a/c", "")]);
+    let budget = Budget::new(4 * RULE_STEPS + 5 * (ENTRY_STEPS + 4), MAX_BYTES);
+    let mut digests = Digests::default();
+    let mut within = |budget: &mut Budget| {
+        digests.within(dir.path(), Path::new("Dockerfile"), &Excluded::default(), budget)
+    };
+    assert!(within(&mut budget.clone()).is_ok());
+    let (steps, bytes) = {
+        let mut budget = budget.clone();
+        drop(within(&mut budget));
+        budget.used()
+    };
+    assert!(
+        bytes > 0 && steps == 4 * RULE_STEPS + 5 * (ENTRY_STEPS + 4),
+        "{steps} {bytes}"
+    );
+    assert!(within(&mut Budget::new(steps - 1, bytes)).is_err());
+    assert!(within(&mut Budget::new(steps, bytes - 1)).is_err());
+}
+
+#[test]
+fn large_file_is_read_in_parts() {
+    let dir = context(&[
+        ("a", &"x".repeat(300_000)),
+        ("b", &"y".repeat(300_000)),
+        ("c", "z"),
+    ]);
+    let whole = digest_of(&dir, &mut Digests::default()).unwrap();
+    let mut digests = Digests::new(100_000, CancellationToken::new());
+    let mut parts = 0;
+    let digest = loop {
+        digests.begin_part();
+        parts += 1;
+        match digest_of(&dir, &mut digests) {
+            Ok(digest) => break digest,
+            Err(error) => assert!(
+                digests.is_part() && error.kind() == io::ErrorKind::Interrupted,
+                "{error}"
+            ),
+        }
+        assert!(parts < 10);
+    };
+    assert_eq!((digest, parts >= 4), (whole.clone(), true), "{parts} parts");
+    // The hashes are kept: no further part is needed.
+    digests.sweep();
+    digests.begin_part();
+    assert_eq!(digest_of(&dir, &mut digests).unwrap(), whole);
+    // A change during the read is noticed by the next digest.
+    let mut digests = Digests::new(100_000, CancellationToken::new());
+    assert!(digest_of(&dir, &mut digests).is_err());
+    std::fs::write(dir.path().join("a"), "new").unwrap();
+    let changed = digest_of(&dir, &mut Digests::default()).unwrap();
+    let mut found = None;
+    for _ in 0..20 {
+        digests.begin_part();
+        found = digest_of(&dir, &mut digests).ok();
+    }
+    assert_eq!(found, Some(changed));
+}
+
+#[test]
+fn cancelled_read_ends() {
+    let dir = context(&[("a", "x")]);
+    let stop = CancellationToken::new();
+    let mut digests = Digests::new(u64::MAX, stop.clone());
+    assert!(digest_of(&dir, &mut digests).is_ok());
+    stop.cancel();
+    assert!(digest_of(&dir, &mut digests).is_ok(), "every hash is known");
+    std::fs::write(dir.path().join("a"), "new").unwrap();
+    assert!(digests.is_stopped() && digest_of(&dir, &mut digests).is_err());
+}
