@@ -1,6 +1,7 @@
 //! Files that `argus ci` adds to the report: logs and evidence of failures, addresses, and the services in the summary.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -88,11 +89,19 @@ impl ReportFolder {
         for service in evidence_store::list_services(state, env)? {
             for number in evidence_store::list_run_numbers(state, env, &service)? {
                 let from = state.evidence_run(env, &service, number);
-                let to = self.path().join(EVIDENCE).join(&service).join(number.to_string());
+                let to = Path::new(EVIDENCE).join(&service).join(number.to_string());
                 if is_newer(&from.join(FACTS_FILE), started) {
-                    copy_files(&from, &to).map_err(|error| cannot_write(&to, &error))?;
+                    self.copy_files(&from, &to)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Copies the texts of a folder.
+    fn copy_files(&self, from: &Path, to: &Path) -> Result<(), Failure> {
+        for (name, bytes) in read_files(from).map_err(|error| cannot_write(to, &error))? {
+            self.write(to.join(name), &String::from_utf8_lossy(&bytes))?;
         }
         Ok(())
     }
@@ -116,15 +125,15 @@ fn is_newer(path: &Path, than: Timestamp) -> bool {
     modified.is_ok_and(|modified| modified >= SystemTime::UNIX_EPOCH + since)
 }
 
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
+fn read_files(folder: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
-            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+            files.push((entry.file_name(), std::fs::read(entry.path())?));
         }
     }
-    Ok(())
+    Ok(files)
 }
 
 fn note(what: &str, failure: &Failure) {
@@ -204,6 +213,24 @@ mod tests {
             text.contains("| web | Waiting | `db` is not ready | 0 |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn files_of_the_report_have_no_control_characters() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, root) = (dir.path().join("run"), dir.path().join("report"));
+        std::fs::create_dir(&from).unwrap();
+        let hostile = "\u{1b}[31ma\u{1b}[0m\u{0}\u{fffe}\u{2028}\r\nb\n";
+        let facts = serde_json::json!({ "missing": [hostile] });
+        std::fs::write(from.join("stdout.log"), [hostile.as_bytes(), b"\xff"].concat()).unwrap();
+        std::fs::write(from.join("evidence.json"), facts.to_string()).unwrap();
+        let folder = ReportFolder::create(&root).unwrap();
+        folder.copy_files(&from, Path::new("evidence/api/1")).unwrap();
+        let read = |name: &str| std::fs::read_to_string(root.join("evidence/api/1").join(name)).unwrap();
+        assert_eq!(read("stdout.log"), "a\\u{0}\\u{fffe}\\u{2028}\nb\n\u{fffd}");
+        let copied = read("evidence.json");
+        assert!(!copied.contains(crate::foreign_text::is_deceptive), "{copied:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&copied).unwrap(), facts);
     }
 
     #[test]

@@ -1,14 +1,18 @@
-//! The CI system that runs this process, and the texts that it understands: sections, annotations, variables and results.
+//! The CI system that runs this process, and the texts that it understands: sections, annotations, variables and results. Everything else
+//! in its log is data: [`CiSystem::protect`].
 //!
 //! Everything here is pure: the variables of the process, the time and random text are arguments.
 
 mod github;
 mod gitlab;
+mod log;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use argus_core::time::Timestamp;
+
+use crate::foreign_text;
 
 /// CI system.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +33,15 @@ pub(crate) struct Section {
 }
 
 /// Severity of an annotation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Level {
+    #[default]
     Error,
     Warning,
 }
 
 /// Message about a line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Annotation {
     pub(crate) level: Level,
     /// Path of the file, absolute or relative to the current folder.
@@ -54,6 +59,16 @@ pub(crate) struct Annotation {
 pub(crate) struct Appended {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
+    /// Maximum length of the complete file in bytes.
+    pub(crate) max: usize,
+}
+
+impl Appended {
+    /// Returns the text for a file that already has `used` bytes. Text above the limit of the file loses its last rows.
+    pub(crate) fn fit(&self, used: u64) -> String {
+        let used = usize::try_from(used).unwrap_or(usize::MAX);
+        github::cut_rows(&self.text, self.max.saturating_sub(used))
+    }
 }
 
 impl CiSystem {
@@ -66,6 +81,16 @@ impl CiSystem {
             Self::GitLab
         } else {
             Self::Other
+        }
+    }
+
+    /// Returns a text for the log, in which nothing is a command of the system. The text has whole lines.
+    pub(crate) fn protect(&self, text: &str) -> String {
+        match self {
+            Self::GitHub(_) => log::without_commands(text),
+            // The marks of sections contain control characters.
+            Self::GitLab => foreign_text::to_plain(text),
+            Self::Other => text.to_owned(),
         }
     }
 
@@ -87,10 +112,14 @@ impl CiSystem {
         }
     }
 
-    /// Text of an annotation; empty where the system has none. `current` is the current folder.
-    pub(crate) fn annotate(&self, annotation: &Annotation, current: &Path) -> String {
+    /// Text of the annotations of a step; empty where the system has none. `current` is the current folder.
+    pub(crate) fn annotate(&self, annotations: Vec<Annotation>, current: &Path) -> String {
         match self {
-            Self::GitHub(workflow) => workflow.annotate(annotation, current),
+            Self::GitHub(workflow) => {
+                let shown = github::limit_annotations(annotations);
+                let one = |annotation| workflow.annotate(annotation, current);
+                shown.iter().map(one).collect()
+            }
             // Both show the messages that every command prints.
             Self::GitLab | Self::Other => String::new(),
         }
@@ -187,8 +216,8 @@ mod tests {
             message: "first: 100%\nsecond\r::warning::x".to_owned(),
         };
         assert_eq!(
-            system.annotate(&annotation, Path::new("/src/shop/team")),
-            "::error file=team/api/e2e.yaml,line=7,col=3,title=web%3A crash%2C 100%25::first: 100%25%0Asecond%0D::warning::x\n"
+            system.annotate(vec![annotation], Path::new("/src/shop/team")),
+            "::error file=team/api/e2e.yaml,line=7,col=3,title=web%3A crash%2C 100%25::first: 100%25%0Asecond%0A::warning::x\n"
         );
         let whole = Annotation {
             level: Level::Warning,
@@ -199,12 +228,15 @@ mod tests {
             message: "a".to_owned(),
         };
         assert_eq!(
-            system.annotate(&whole, Path::new("/src/shop")),
+            system.annotate(vec![whole.clone()], Path::new("/src/shop")),
             "::warning file=/elsewhere/e2e.yaml::a\n"
         );
         let nowhere = Annotation { file: None, ..whole };
-        assert_eq!(system.annotate(&nowhere, Path::new("/")), "::warning::a\n");
-        assert_eq!(CiSystem::GitLab.annotate(&nowhere, Path::new("/")), "");
+        assert_eq!(
+            system.annotate(vec![nowhere.clone()], Path::new("/")),
+            "::warning::a\n"
+        );
+        assert_eq!(CiSystem::GitLab.annotate(vec![nowhere], Path::new("/")), "");
     }
 
     #[test]
@@ -239,5 +271,45 @@ mod tests {
             "ARGUS_WEB_8080=127.0.0.1:80\nX=a B=c\n"
         );
         assert_eq!(CiSystem::Other.publish_variables(&variables, "end1"), None);
+    }
+
+    #[test]
+    fn annotation_stays_within_the_limits_of_the_runner() {
+        let system = CiSystem::detect(&map(&[("GITHUB_ACTIONS", "true")]));
+        let annotation = Annotation {
+            level: Level::Error,
+            file: None,
+            line: None,
+            column: None,
+            title: "é".repeat(300),
+            message: "##[error]\u{1b}[31mx\u{0}\u{fffe}".repeat(1_000),
+        };
+        let line = system.annotate(vec![annotation], Path::new("/"));
+        let (title, message) = line
+            .strip_prefix("::error title=")
+            .unwrap()
+            .split_once("::")
+            .unwrap();
+        assert!(title.len() <= 255 && title.ends_with("é …"), "{title}");
+        assert!(message.len() <= 4_096 + 1, "{}", message.len());
+        assert!(
+            message.ends_with(" … (cut; the report contains all of it)\n"),
+            "{message}"
+        );
+        assert!(
+            message.starts_with("## [error]x\\u{0}\\u{fffe}## [error]"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn forged_section_of_gitlab_is_text() {
+        let begin = CiSystem::GitLab.begin(TESTS, Timestamp(0));
+        let forged = CiSystem::GitLab.protect(&format!("{begin}::error::x\n"));
+        assert_eq!(
+            forged,
+            "section_start:0:argus_tests[collapsed=true]\nRun the suites\n::error::x\n"
+        );
+        assert_eq!(CiSystem::Other.protect(&begin), begin);
     }
 }

@@ -27,19 +27,33 @@ pub(crate) fn mark_further_lines(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(&format!("\n{MARK}"))
 }
 
-/// Returns true for characters that a terminal or a model could take for something else than text: control characters, marks of the
-/// writing direction, and line separators of Unicode.
+/// Returns true for characters that a terminal, a parser or a model could take for something else than text: control characters,
+/// noncharacters, line separators of Unicode, and the characters that Unicode does not show, such as tags and marks of the writing direction.
 pub(crate) fn is_deceptive(c: char) -> bool {
+    let is_noncharacter = u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
     c.is_control()
+        || is_noncharacter
         || matches!(
             c,
-            '\u{61c}'
-                | '\u{200e}'
-                | '\u{200f}'
-                | '\u{2028}'
-                | '\u{2029}'
-                | '\u{202a}'..='\u{202e}'
-                | '\u{2066}'..='\u{2069}'
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'
+                | '\u{1160}'
+                | '\u{17b4}'
+                | '\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -59,6 +73,29 @@ pub(crate) fn escape_controls(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Returns a text for the logs and files of a CI system: without sequences for terminals such as colours, and with escapes for its other
+/// control characters. Each carriage return ends a line, because readers of logs take it for a line end.
+pub(crate) fn to_plain(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut parts = text.split('\u{1b}');
+    let mut plain = escape_controls(parts.next().unwrap_or_default());
+    for part in parts {
+        let rest = strip_sequence(part);
+        if rest.is_none() {
+            plain.push_str(&escape_controls("\u{1b}"));
+        }
+        plain.push_str(&escape_controls(rest.unwrap_or(part)));
+    }
+    plain
+}
+
+/// Removes the rest of a sequence after its escape character, such as `[1;31m`. `None` if there is none.
+fn strip_sequence(text: &str) -> Option<&str> {
+    let is_parameter = |c: char| c.is_ascii_digit() || matches!(c, ';' | ':' | '?');
+    let end = text.strip_prefix('[')?.trim_start_matches(is_parameter);
+    end.strip_prefix(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Returns a text for a terminal: like [`escape_controls`], but with the colours of Argus.
@@ -83,18 +120,21 @@ pub(crate) fn escape_for_terminal(text: &str) -> String {
     escaped
 }
 
-/// Returns JSON text with JSON escapes for the characters that JSON itself permits in strings.
+/// Returns JSON text with the same value: with JSON escapes for the characters that JSON itself permits in strings, and without the
+/// beginning of a command that CI systems find anywhere in a line.
 pub(crate) fn escape_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if is_deceptive(c) && !matches!(c, '\n' | '\t') {
-            // All of them are in the basic plane. Writing to a string cannot fail.
-            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
         } else {
             escaped.push(c);
         }
     }
-    escaped
+    escaped.replace("##[", "#\\u0023[")
 }
 
 #[cfg(test)]
@@ -108,6 +148,30 @@ mod tests {
         let expected = "a\tb\nc\\u{d}\\u{0}\\u{1b}[2J\\u{7f}\\u{85}\\u{9b}31m\\u{202e}\\u{2066}\\u{200f}\\u{61c}\\u{2028}\\u{2029}é";
         assert_eq!(escape_controls(hostile), expected);
         assert_eq!(escape_for_terminal(hostile), expected);
+    }
+
+    #[test]
+    fn invisible_characters_are_shown_as_codes() {
+        let invisible =
+            "a\u{ad}\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{fe0f}\u{e0001}\u{e0041}\u{e007f}\u{e0100}b";
+        let shown = "a\\u{ad}\\u{200b}\\u{200c}\\u{200d}\\u{2060}\\u{feff}\\u{fe0f}\\u{e0001}\\u{e0041}\\u{e007f}\\u{e0100}b";
+        assert_eq!(escape_controls(invisible), shown);
+        assert_eq!(
+            escape_controls("\u{fffe}\u{ffff}\u{fdd0}\u{10ffff}"),
+            "\\u{fffe}\\u{ffff}\\u{fdd0}\\u{10ffff}"
+        );
+        let visible = "é ✓ 日本 🙂 … → \u{fffd}";
+        assert_eq!(escape_controls(visible), visible);
+    }
+
+    #[test]
+    fn plain_text_has_no_sequences_and_one_line_end() {
+        assert_eq!(to_plain("\u{1b}[1;31mred\u{1b}[0m\u{1b}[K\r\n"), "red\n");
+        assert_eq!(to_plain("50 %\r100 %\r\n\r"), "50 %\n100 %\n\n");
+        assert_eq!(
+            to_plain("\u{1b}]0;title\u{7}\u{1b}[\u{1b}(B\u{9b}1A"),
+            "\\u{1b}]0;title\\u{7}\\u{1b}[\\u{1b}(B\\u{9b}1A"
+        );
     }
 
     #[test]
@@ -126,9 +190,12 @@ mod tests {
 
     #[test]
     fn escaped_json_has_the_same_value() {
-        let value = serde_json::json!({ "text": "a\u{1b}\u{9b}\u{202e}\u{2028}\n" });
+        let value = serde_json::json!({ "text": "a\u{1b}\u{9b}\u{202e}\u{2028}\n\u{e0041}\u{10ffff}###[error]\\##[" });
         let escaped = escape_json(&value.to_string());
-        assert!(!escaped.contains(is_deceptive), "{escaped}");
+        assert!(
+            !escaped.contains(is_deceptive) && !escaped.contains("##["),
+            "{escaped}"
+        );
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
             value

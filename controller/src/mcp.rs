@@ -1,7 +1,7 @@
 //! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
 //!
 //! [`tool`] converts the operations of [`crate::api`] to tools and runs a call. [`resources`] lists and reads the resources,
-//! [`reply`] builds the result of a call, [`cut`] limits its text, [`http`] serves `/mcp`, and [`stdio`] starts a connection on stdin.
+//! [`reply`] builds the result of a call, [`cut`] limits its text and [`bound`] its structured content, [`http`] serves `/mcp`, and [`stdio`] starts a connection on stdin.
 
 use std::sync::OnceLock;
 
@@ -19,6 +19,7 @@ use crate::client::ControllerClient;
 use crate::correlation;
 use crate::exit::Failure;
 
+mod bound;
 mod cut;
 mod http;
 mod reply;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use argus_crds::error::StructuredError;
@@ -11,6 +12,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::call_trace;
+use crate::ci_system::CiSystem;
 use crate::exit::{Exit, Failure};
 use crate::foreign_text;
 
@@ -64,9 +66,20 @@ impl OutputArgs {
     }
 }
 
-/// Writes data to stdout; on a terminal, control characters are escaped. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
+/// Returns the CI system that reads the output of this process.
+pub(crate) fn ci_system() -> &'static CiSystem {
+    static SYSTEM: OnceLock<CiSystem> = OnceLock::new();
+    SYSTEM.get_or_init(|| {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        CiSystem::detect(&std::env::vars_os().filter_map(text).collect())
+    })
+}
+
+/// Writes data to stdout; on a terminal, control characters are escaped, and a CI system reads no commands. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let text = escape_on_terminal(text, io::stdout().is_terminal());
+    let text = prepare(text, io::stdout().is_terminal());
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -80,16 +93,26 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::operation_failed("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
     let text = serde_json::to_string_pretty(&call_trace::add_traces(value)).map_err(unwritten)?;
-    print(&format!("{text}\n"))
+    print(&format!("{}\n", foreign_text::escape_json(&text)))
 }
 
-/// Writes a value as YAML to stdout.
+/// Writes a value as YAML to stdout. If a CI system would read commands from it, it is JSON, which is YAML with escapes.
 pub(crate) fn print_yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::operation_failed("cannot write YAML", error);
-    let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
-    let text =
-        argus_crds::yaml::to_yaml(&call_trace::add_traces(value)).map_err(|error| unwritten(&error))?;
+    let tree = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
+    let text = argus_crds::yaml::to_yaml(&call_trace::add_traces(tree)).map_err(|error| unwritten(&error))?;
+    if ci_system().protect(&text) != text {
+        return print_json(value);
+    }
     print(&text)
+}
+
+/// Text for an output of this process.
+fn prepare(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    match ci_system() {
+        CiSystem::Other => escape_on_terminal(text, is_terminal),
+        system => Cow::Owned(system.protect(text)),
+    }
 }
 
 fn escape_on_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
@@ -100,9 +123,9 @@ fn escape_on_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     }
 }
 
-/// Writes a line to stderr; on a terminal, control characters are escaped.
+/// Writes a line to stderr; on a terminal, control characters are escaped, and a CI system reads no commands.
 pub(crate) fn print_note(text: &str) {
-    let text = escape_on_terminal(text, io::stderr().is_terminal());
+    let text = prepare(text, io::stderr().is_terminal());
     // A closed stderr is ignored.
     drop(writeln!(anstream::stderr().lock(), "{text}"));
 }
@@ -132,7 +155,8 @@ pub(crate) fn failure_to_json(failure: Failure) -> String {
     let error = failure.into_error();
     let debug = call_trace::error_calls(&error);
     let error = StructuredError { debug, ..error };
-    serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
+    let text = serde_json::to_string_pretty(&error);
+    text.map_or_else(|_| error.to_string(), |text| foreign_text::escape_json(&text))
 }
 
 /// Hints of an error: its remedies in words, with their commands.

@@ -55,7 +55,8 @@ impl SpecChoice {
         let path = path.unwrap_or_else(|| default_path(settings));
         let mut notes = Vec::new();
         let mut files = if path.exists() {
-            check_paths(settings, std::slice::from_ref(&path), &mut notes)?
+            let never = CancellationToken::new();
+            check_paths(settings, std::slice::from_ref(&path), &mut notes, &never)?
         } else {
             Vec::new()
         };

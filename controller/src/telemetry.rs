@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::ci_system::CiSystem;
+use crate::foreign_text;
 use crate::live::screen::LiveBlock;
+use crate::output;
 use crate::settings::LogFormat;
 
 /// Initializes logging. `default_filter` is the filter without `ARGUS_LOG`. With a `screen`, logs appear above the live table.
@@ -34,7 +37,7 @@ pub(crate) fn start(format: LogFormat, default_filter: &str, screen: Option<&Liv
 
 fn use_colours() -> bool {
     let choice = anstream::AutoStream::choice(&io::stderr());
-    choice != anstream::ColorChoice::Never
+    choice != anstream::ColorChoice::Never && *output::ci_system() == CiSystem::Other
 }
 
 /// Makes writers to stderr, or above the live table if there is one.
@@ -76,7 +79,14 @@ impl Drop for Line {
         match &self.screen {
             Some(screen) => screen.print_above(&self.bytes),
             // A write error to stderr cannot be reported.
-            None => drop(io::stderr().write_all(&self.bytes)),
+            None => match output::ci_system() {
+                CiSystem::Other => drop(io::stderr().write_all(&self.bytes)),
+                system => {
+                    // JSON stays valid.
+                    let text = foreign_text::escape_json(&String::from_utf8_lossy(&self.bytes));
+                    drop(io::stderr().write_all(system.protect(&text).as_bytes()));
+                }
+            },
         }
     }
 }

@@ -56,10 +56,14 @@ pub fn request(
     exchange(stream, &[head.as_bytes(), body].concat())
 }
 
-/// Calls a tool over MCP. Returns the structured content of its response, which must have some.
+/// Calls a tool over MCP. Returns the complete structured content of its response, which must have some.
 #[must_use]
 pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Value {
-    let output = result(socket, tool, arguments, limit)["structuredContent"].clone();
+    let mut arguments = arguments.clone();
+    if let Some(all) = arguments.as_object_mut() {
+        all.entry("maxTextBytes").or_insert(json!(1 << 20));
+    }
+    let output = result(socket, tool, &arguments, limit)["structuredContent"].clone();
     assert!(output.is_object(), "{tool} {arguments}: {output}");
     output
 }

@@ -56,6 +56,9 @@ pub(crate) struct ToolOutput<T> {
     pub(crate) data: T,
     /// Next steps as complete calls.
     pub(crate) next_steps: Vec<NextStep>,
+    /// Length of the complete answer, and how to request it, if this one is shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<String>,
 }
 
 /// A next step as a complete call.

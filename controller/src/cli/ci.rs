@@ -18,7 +18,7 @@ use crate::api::preflight::Preflight;
 use crate::api::validate::Validate;
 use crate::api::{Context, Operation as _};
 use crate::ci_files::format_services;
-use crate::ci_system::{CiSystem, Section, format_dotenv};
+use crate::ci_system::{Section, format_dotenv};
 use crate::cli::{preflight, validate};
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure, describe_end};
@@ -29,7 +29,6 @@ use crate::output::OutputArgs;
 use crate::runtime;
 use crate::session::{Session, SpecChoice};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::spec_files::read_process_env;
 use crate::status;
 use crate::telemetry;
 use crate::test_runner::report::{Outcome, Report, ReportFolder};
@@ -119,11 +118,10 @@ struct Findings {
 impl Ci {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let system = CiSystem::detect(&read_process_env());
-        let screen = LiveBlock::for_terminal().filter(|_| system == CiSystem::Other);
+        let screen = LiveBlock::for_terminal();
         // The lines show progress already.
         telemetry::start(settings.log_format, "warn", screen.as_ref());
-        let console = Console::new(system)?;
+        let console = Console::new(output::ci_system().clone())?;
         let folder = ReportFolder::create(&self.out)?;
         runtime::block_on(async {
             let signals = Signals::subscribe()
@@ -239,7 +237,7 @@ impl Ci {
         }
         report.write(folder.path()).await?;
         folder.add_suite_logs(&report)?;
-        let mut summary = report.to_summary();
+        let mut services = String::new();
         if let Some(status) = &status {
             let images: BTreeSet<&String> = status
                 .services
@@ -247,9 +245,9 @@ impl Ci {
                 .filter_map(|row| row.image.as_ref())
                 .collect();
             folder.write("images.txt", &output::join_lines(images))?;
-            summary.push('\n');
-            summary.push_str(&format_services(status));
+            services = format_services(status);
         }
+        let summary = report.to_summary(&services);
         folder.write("summary.md", &summary)?;
         if has_tested {
             console.annotate_report(&report, spec.as_ref());
@@ -262,6 +260,7 @@ impl Ci {
                 Err(failure.with_exit(exit))
             }
         };
+        console.print_annotations();
         let (exit, error) = describe_end(&verdict);
         let results = BTreeMap::from([
             ("result".to_owned(), describe_exit(exit).to_owned()),

@@ -15,6 +15,7 @@ use crate::api::events::{EventsPage, public_record};
 use crate::api::target::parse_target;
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
+use crate::foreign_text;
 use crate::output;
 use crate::output::{Format, OutputArgs};
 use crate::runtime;
@@ -222,7 +223,10 @@ impl EventPrinter {
             return Ok(());
         }
         match self.format {
-            Format::Json => output::print(&output::join_lines(events.iter().map(event_to_json))),
+            Format::Json => {
+                let lines = output::join_lines(events.iter().map(event_to_json));
+                output::print(&foreign_text::escape_json(&lines))
+            }
             Format::Yaml => events.iter().try_for_each(|event| {
                 output::print("---\n")?;
                 output::print_yaml(&event_to_json(event))

@@ -21,6 +21,7 @@ use crate::api::target::parse_target;
 use crate::engine;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
+use crate::foreign_text;
 use crate::output;
 use crate::output::Format;
 use crate::runtime;
@@ -238,7 +239,7 @@ fn mention_stored_run(state: &StateDir, env: &str, service: &str, current: Optio
 
 /// Prints a line as a document of its own.
 fn print_entry(line: &LogEntry) -> Result<(), Failure> {
-    output::print(&format!("{}\n", json!(line)))
+    output::print(&foreign_text::escape_json(&format!("{}\n", json!(line))))
 }
 
 /// Prints the logs in a format for programs.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use console::Term;
 
+use crate::ci_system::CiSystem;
 use crate::foreign_text;
+use crate::output;
 
 /// Handle of the block. Clones share the same block.
 #[derive(Debug, Clone)]
@@ -22,10 +24,10 @@ struct Inner {
 }
 
 impl LiveBlock {
-    /// Block on the terminal of this process. `None` if stdout or stderr is not a terminal.
+    /// Block on the terminal of this process. `None` if stdout or stderr is not a terminal, and in a CI system, which reads lines.
     pub(crate) fn for_terminal() -> Option<Self> {
         let term = Term::stderr();
-        let both = term.is_term() && Term::stdout().is_term();
+        let both = term.is_term() && Term::stdout().is_term() && *output::ci_system() == CiSystem::Other;
         both.then(|| Self {
             inner: Arc::new(Mutex::new(Inner {
                 coloured: anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
@@ -68,7 +70,7 @@ impl Inner {
     }
 
     fn show(&mut self) {
-        let text = foreign_text::escape_for_terminal(&crate::output::join_lines(self.visible()));
+        let text = foreign_text::escape_for_terminal(&output::join_lines(self.visible()));
         let text = if self.coloured {
             text.into()
         } else {

@@ -50,7 +50,7 @@ fn count_fitting<'a>(lines: impl Iterator<Item = &'a String>, mut budget: usize)
 }
 
 /// Returns a line of about `limit` bytes: its beginning, the count of bytes left out, and its end.
-fn cut_line(line: &str, limit: usize) -> String {
+pub(super) fn cut_line(line: &str, limit: usize) -> String {
     if line.len() <= limit {
         return line.to_owned();
     }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::foreign_text;
 use crate::output;
 
-use super::cut;
+use super::{bound, cut};
 
 /// Beginnings of lines that only Argus writes.
 const OWN_LINES: [&str; 3] = ["do:", "next:", "called:"];
@@ -42,7 +42,6 @@ fn join_text(body: &str, own_lines: &str, limit: usize) -> String {
 /// Marks the lines of a body that look like the lines of Argus after it. Every tool marks the lines that it quotes, so this finds
 /// only line feeds inside of other values.
 fn mark_pretenders(body: &str) -> String {
-    let is_pretender = |line: &str| OWN_LINES.iter().any(|own| line.trim_start().starts_with(own));
     let mark = |line: &str| {
         if is_pretender(line) {
             foreign_text::MARK.to_owned() + line
@@ -53,6 +52,18 @@ fn mark_pretenders(body: &str) -> String {
     output::join_lines(body.trim_end().lines().map(mark))
 }
 
+/// Returns true for a line that looks like a line of Argus.
+pub(super) fn is_pretender(line: &str) -> bool {
+    OWN_LINES.iter().any(|own| line.trim_start().starts_with(own))
+}
+
+/// Marks the foreign text of the structured content, and limits it to `limit` bytes; `most` is the maximum that a client can request.
+pub(super) fn finish(mut result: CallToolResult, limit: usize, most: usize) -> CallToolResult {
+    let content = result.structured_content.take();
+    result.structured_content = content.map(|content| bound::bounded(bound::marked(content), limit, most));
+    result
+}
+
 /// Converts an output into a result with at most `limit` bytes of text.
 pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) -> CallToolResult {
     let Summary { data, text, next } = summary;
@@ -61,6 +72,7 @@ pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) ->
     let reply = ToolOutput {
         data,
         next_steps: next,
+        left_out: None,
     };
     // Our own types have text keys and no foreign serializers, so they always serialize.
     let value = serde_json::to_value(reply).unwrap_or_default();

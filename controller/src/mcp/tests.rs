@@ -434,7 +434,7 @@ async fn every_error_code_reaches_results_statuses_and_resources() {
         }
     }
     let fixture = Fixture::new(&[full_of_errors()]);
-    let all = json!({ "environment": "shop", "detail": "full" });
+    let all = json!({ "environment": "shop", "detail": "full", "maxTextBytes": 1 << 20 });
     let status = fixture
         .call("argus_status", all)
         .await

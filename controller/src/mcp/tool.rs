@@ -22,7 +22,8 @@ use crate::operations::{self, CallError, OperationEntry, ToolEntry};
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
 const MAX_TEXT: &str = "maxTextBytes";
-/// Default and maximum length of the text of a result, in bytes.
+/// Default and maximum length of the text of a result, in bytes. The structured content has the same limits, but is never shorter than the
+/// default, because it has required members.
 const DEFAULT_TEXT: usize = 8 * 1024;
 const MOST_TEXT: usize = 1024 * 1024;
 /// Default length of the text of an error, in bytes.
@@ -66,7 +67,7 @@ fn with_common(mut schema: JsonObject) -> JsonObject {
             "type": "integer",
             "minimum": 0,
             "maximum": MOST_TEXT,
-            "description": "Maximum bytes of text [default: 8192, 1200 for an error]",
+            "description": "Maximum bytes of text and data [default: 8192]",
         });
         properties.insert(MAX_TEXT.to_owned(), max_text);
     }
@@ -121,10 +122,11 @@ impl ServerTool {
             },
             never = forward_progress(progress_target, progress) => match never {},
         };
-        match trace {
+        let result = match trace {
             Some(trace) => reply::add_calls(result, &client, trace).await,
             None => result,
-        }
+        };
+        reply::finish(result, limit.max(DEFAULT_TEXT), MOST_TEXT)
     }
 
     /// Removes the remedies that repeat the call, unless the error can disappear without a change.

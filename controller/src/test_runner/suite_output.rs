@@ -8,10 +8,13 @@ use argus_core::secrets::Secrets;
 
 use super::report::{Outcome, SuiteResult, format_outcome};
 use crate::api::Context;
+use crate::ci_system::CiSystem;
 use crate::output;
 
 /// Maximum stored output of a suite in bytes. The end is kept.
 const MAX_STORED: usize = 8 << 20;
+/// Length in bytes at which a line of immediate output is printed although it has not ended.
+const MAX_OPEN: usize = 64 << 10;
 
 /// Settings of the output of a run.
 #[derive(Debug, Clone)]
@@ -70,6 +73,25 @@ pub(super) struct SuiteOutput<'a> {
     settings: &'a OutputSettings,
     /// `None` if output is written immediately.
     stored: Option<RefCell<Stored>>,
+    /// Ends of the immediate output on stdout and stderr.
+    open: [RefCell<OpenLine>; 2],
+}
+
+/// Line that has not ended. A CI system receives only whole lines, because it decides by the beginning of a line.
+#[derive(Debug, Default)]
+struct OpenLine(Vec<u8>);
+
+impl OpenLine {
+    /// Adds bytes, and returns the lines that have ended. A line that is too long ends.
+    fn add(&mut self, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        if self.0.len() > MAX_OPEN && !self.0.contains(&b'\n') {
+            self.0.push(b'\n');
+        }
+        let end = self.0.iter().rposition(|byte| *byte == b'\n');
+        let rest = self.0.split_off(end.map_or(0, |end| end + 1));
+        String::from_utf8_lossy(&std::mem::replace(&mut self.0, rest)).into_owned()
+    }
 }
 
 /// Stored output, for the end of the suite.
@@ -86,6 +108,7 @@ impl<'a> SuiteOutput<'a> {
         Self {
             settings,
             stored: (!is_immediate).then(RefCell::default),
+            open: [RefCell::default(), RefCell::default()],
         }
     }
 
@@ -105,8 +128,7 @@ impl<'a> SuiteOutput<'a> {
             return;
         }
         let Some(stored) = &self.stored else {
-            let is_aside = self.settings.is_for_programs;
-            print(bytes, if is_aside { Stream::Stderr } else { stream });
+            self.print(bytes, stream);
             return;
         };
         let mut stored = stored.borrow_mut();
@@ -116,8 +138,26 @@ impl<'a> SuiteOutput<'a> {
         stored.bytes.drain(..above);
     }
 
+    /// Prints a part of the immediate output: as it is, or for a CI system.
+    fn print(&self, bytes: &[u8], stream: Stream) {
+        let is_aside = self.settings.is_for_programs;
+        let to = if is_aside { Stream::Stderr } else { stream };
+        match output::ci_system() {
+            CiSystem::Other => print(bytes, to),
+            system => {
+                let ended = self.open[stream as usize].borrow_mut().add(bytes);
+                print(system.protect(&ended).as_bytes(), to);
+            }
+        }
+    }
+
     /// Prints the result of the suite, after its stored output without secrets.
     pub(super) fn finish(self, outcome: &Outcome, secrets: &Secrets) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !self.open[stream as usize].borrow().0.is_empty() {
+                self.print(b"\n", stream);
+            }
+        }
         let is_shown = matches!(self.settings.progress, Progress::Cases)
             || outcome.flaky
             || outcome.result == SuiteResult::Failed;
@@ -127,6 +167,7 @@ impl<'a> SuiteOutput<'a> {
                 output::print_note(&format!("note: the first {cut} bytes of the output are cut"));
             }
             let text = secrets.redacted(&String::from_utf8_lossy(&bytes));
+            let text = output::ci_system().protect(&text);
             print(text.as_bytes(), Stream::Stderr);
             if !text.is_empty() && !text.ends_with('\n') {
                 print(b"\n", Stream::Stderr);
@@ -182,5 +223,49 @@ mod tests {
         let stored = output.stored.unwrap().into_inner();
         assert_eq!((stored.bytes.len(), stored.cut), (MAX_STORED, 8));
         assert!(stored.bytes.starts_with(b"x") && stored.bytes.ends_with(b"end"));
+    }
+
+    /// Log of GitHub after the parts of an output.
+    fn log<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+        let variables = [("GITHUB_ACTIONS".to_owned(), "true".to_owned())];
+        let system = CiSystem::detect(&variables.into());
+        let mut open = OpenLine::default();
+        let mut log = String::new();
+        for part in parts {
+            let ended = system.protect(&open.add(part));
+            assert!(ended.is_empty() || ended.ends_with('\n'), "{ended:?}");
+            log.push_str(&ended);
+        }
+        if open.0.is_empty() {
+            return log;
+        }
+        log + &system.protect(&open.add(b"\n"))
+    }
+
+    #[test]
+    fn borders_of_parts_hide_no_command() {
+        let output =
+            b"a::b\n::error::x\r::warning::y\r\n ##[error]z\n\xc3\xa9\x1b[31m\n \t:\x1b[0m:group::end";
+        let expected = "a::b\n  | ::error::x\n  | ::warning::y\n ## [error]z\né\n  |  \t::group::end\n";
+        for first in 0..=output.len() {
+            for second in first..=output.len() {
+                let parts = [&output[..first], &output[first..second], &output[second..]];
+                assert_eq!(log(parts), expected, "{first} {second}");
+            }
+        }
+        assert_eq!(log(output.chunks(1)), expected);
+    }
+
+    #[test]
+    fn line_without_an_end_is_printed_in_parts() {
+        let part = vec![b'#'; MAX_OPEN + 1];
+        let log = log([
+            &part[..],
+            &b"#[error]::error::x\n"[..],
+            &part[..],
+            &b"::error::y\n"[..],
+        ]);
+        let lines: Vec<_> = log.lines().map(|line| line.trim_start_matches('#')).collect();
+        assert_eq!(lines, ["", "[error]::error::x", "", "  | ::error::y"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Output for the CI system: sections, annotations and the files of the step. Everything goes to stderr, in one order.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -20,13 +21,19 @@ use crate::test_runner::report::{FailedPlace, Report};
 pub(super) struct Console {
     system: CiSystem,
     current: PathBuf,
+    /// Annotations for the end, because the system shows only some of them.
+    annotations: RefCell<Vec<Annotation>>,
 }
 
 impl Console {
     pub(super) fn new(system: CiSystem) -> Result<Self, Failure> {
         let current = std::env::current_dir()
             .map_err(|error| Failure::operation_failed("cannot read the current folder", &error))?;
-        Ok(Self { system, current })
+        Ok(Self {
+            system,
+            current,
+            annotations: RefCell::default(),
+        })
     }
 
     /// Runs a step within a section.
@@ -40,7 +47,7 @@ impl Console {
     /// Annotates the diagnostics of a file.
     pub(super) fn annotate_file(&self, file: &CheckedFile) {
         for found in &file.diagnostics {
-            self.annotate(&of_diagnostic(found, &file.spec_path));
+            self.annotate(of_diagnostic(found, &file.spec_path));
         }
     }
 
@@ -55,10 +62,10 @@ impl Console {
         let file = file.or_else(|| error.spec_path.as_ref().map(PathBuf::from));
         for found in &diagnostics {
             let name = file.as_deref().unwrap_or(Path::new("")).display().to_string();
-            self.annotate(&of_diagnostic(found, &name));
+            self.annotate(of_diagnostic(found, &name));
         }
         if diagnostics.is_empty() {
-            self.annotate(&of_error(error, file));
+            self.annotate(of_error(error, file));
         }
     }
 
@@ -81,7 +88,7 @@ impl Console {
                 Some(file) => Some(find_suite_file(folder, file)),
                 None => spec.map(|spec| spec.file.clone()),
             };
-            self.annotate(&Annotation {
+            self.annotate(Annotation {
                 level: Level::Error,
                 file: path,
                 line,
@@ -96,8 +103,13 @@ impl Console {
         }
     }
 
-    fn annotate(&self, annotation: &Annotation) {
-        write(&self.system.annotate(annotation, &self.current));
+    fn annotate(&self, annotation: Annotation) {
+        self.annotations.borrow_mut().push(annotation);
+    }
+
+    /// Prints the annotations.
+    pub(super) fn print_annotations(&self) {
+        write(&self.system.annotate(self.annotations.take(), &self.current));
     }
 
     /// Gives the addresses to later steps.
@@ -128,9 +140,12 @@ fn write(text: &str) {
 }
 
 fn append(appended: &Appended) -> Result<(), Failure> {
-    let Appended { path, text } = appended;
+    let path = &appended.path;
     let opened = File::options().create(true).append(true).open(path);
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = opened.and_then(|mut file| {
+        let used = file.metadata()?.len();
+        file.write_all(appended.fit(used).as_bytes())
+    });
     written.map_err(|error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error))
 }
 

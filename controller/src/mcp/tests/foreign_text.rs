@@ -161,6 +161,81 @@ async fn long_text_is_cut_in_the_middle_unless_more_is_requested() {
     );
 }
 
+/// Asserts that no text of structured content can pass for a line of Argus, except in complete calls.
+fn assert_data_safe(data: &Value) {
+    match data {
+        Value::String(text) => {
+            let is_wrong = |c: char| c != '\n' && c != '\t' && crate::foreign_text::is_deceptive(c);
+            assert!(!text.contains(is_wrong), "{text:?}");
+            let mut lines = text.lines();
+            assert!(lines.all(|line| !reply::is_pretender(line)), "{text:?}");
+            let mut further = text.lines().skip(1);
+            assert!(
+                further.all(|line| line.is_empty() || line.starts_with(crate::foreign_text::MARK)),
+                "{text:?}"
+            );
+        }
+        Value::Array(all) => all.iter().for_each(assert_data_safe),
+        Value::Object(all) => all.values().for_each(assert_data_safe),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[tokio::test]
+async fn data_has_marks_and_is_as_short_as_the_text() {
+    let fixture = fixture(1_000);
+    let of = |detail: &str| json!({ "environment": "shop", "detail": detail });
+    let service = json!({ "environment": "shop", "service": "api", "tail": 1_000 });
+    for (tool, arguments) in [
+        ("argus_status", of("summary")),
+        ("argus_status", of("full")),
+        ("argus_why", json!({ "environment": "shop" })),
+        (
+            "argus_wait",
+            json!({ "environment": "shop", "timeoutSeconds": 1 }),
+        ),
+        ("argus_evidence", service.clone()),
+    ] {
+        let data = fixture.call(tool, arguments).await.structured_content.unwrap();
+        assert_data_safe(&data);
+        let bytes = data.to_string().len();
+        assert!(bytes <= 8_192, "{tool}: {bytes}");
+    }
+    // The note names the argument that returns everything.
+    let short = fixture
+        .call("argus_evidence", service.clone())
+        .await
+        .structured_content
+        .unwrap();
+    let (first, last) = (
+        &short["stdout"][0],
+        short["stdout"].as_array().unwrap().last().unwrap(),
+    );
+    assert_eq!(
+        (&first["text"], &last["text"]),
+        (&json!("line 0"), &json!("line 999"))
+    );
+    let note = short["leftOut"].as_str().unwrap();
+    let bytes: u64 = note
+        .split("`maxTextBytes: ")
+        .nth(1)
+        .unwrap()
+        .split('`')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let mut arguments = service;
+    arguments["maxTextBytes"] = json!(bytes);
+    let full = fixture
+        .call("argus_evidence", arguments)
+        .await
+        .structured_content
+        .unwrap();
+    assert_eq!(full["stdout"].as_array().map(Vec::len), Some(1_000), "{note}");
+    assert_eq!(full.get("leftOut"), None);
+}
+
 #[tokio::test]
 async fn resources_have_no_control_characters() {
     let fixture = fixture(1);

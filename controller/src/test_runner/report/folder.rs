@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Report;
 use crate::blocking_io;
 use crate::exit::Failure;
+use crate::foreign_text;
 
 /// Folder of a report.
 #[derive(Debug, Clone)]
@@ -25,13 +26,19 @@ impl ReportFolder {
         &self.root
     }
 
-    /// Writes one file, and creates its folder.
+    /// Writes one file, and creates its folder. The file contains no control characters.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<(), Failure> {
         let path = self.root.join(name);
         let folder = path.parent().unwrap_or(&self.root);
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let text = if is_json {
+            foreign_text::escape_json(text)
+        } else {
+            foreign_text::to_plain(text)
+        };
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
         written.map_err(|error| cannot_write(&path, &error))
     }
@@ -48,7 +55,7 @@ impl Report {
         let files = [
             ("report.json", json + "\n"),
             ("junit.xml", self.to_junit()?),
-            ("summary.md", self.to_summary()),
+            ("summary.md", self.to_summary("")),
         ];
         let folder = ReportFolder::at(folder);
         let write = move || files.iter().try_for_each(|(name, text)| folder.write(name, text));

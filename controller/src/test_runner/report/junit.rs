@@ -1,4 +1,6 @@
 //! Report in the format of `JUnit`, valid for the schema `junit-10` of Jenkins. GitLab reads the same format.
+//!
+//! Every text is plain: XML permits no control characters and no noncharacters, and the library removes only some of them, without a trace.
 
 use argus_core::state::FailureOrigin;
 use argus_suite::Verdict;
@@ -8,11 +10,12 @@ use super::final_case::{CaseFailure, FinalCase};
 use super::text::describe_origin;
 use super::{Outcome, Report};
 use crate::exit::Failure;
+use crate::foreign_text::to_plain;
 
 impl Report {
     /// Returns the report as XML. The class of a case is its suite.
     pub(super) fn to_junit(&self) -> Result<String, Failure> {
-        let mut document = Document::new(&self.environment);
+        let mut document = Document::new(to_plain(&self.environment));
         document.set_time(self.duration);
         document.add_test_suites(self.suites.iter().map(suite));
         let text = document.to_string();
@@ -23,13 +26,13 @@ impl Report {
 }
 
 fn suite(outcome: &Outcome) -> TestSuite {
-    let mut suite = TestSuite::new(&outcome.name);
+    let mut suite = TestSuite::new(to_plain(&outcome.name));
     suite.set_time(outcome.duration());
     if let Some(file) = &outcome.file {
-        suite.extra.insert("file".into(), file.as_str().into());
+        suite.extra.insert("file".into(), to_plain(file).as_str().into());
     }
     if let Some(worker) = &outcome.worker {
-        suite.add_property(("worker", worker.as_str()));
+        suite.add_property(("worker", to_plain(worker).as_str()));
     }
     suite.add_property(("restarts", outcome.count_restarts().to_string().as_str()));
     let cases = outcome.final_cases();
@@ -48,22 +51,25 @@ fn case(outcome: &Outcome, found: &FinalCase<'_>) -> TestCase {
         Verdict::Failed => TestCaseStatus::non_success(kind(last)),
     };
     if let Some(reason) = found.reason {
-        status.set_message(reason);
+        status.set_message(to_plain(reason));
     }
     if let Some(last) = last {
         let message = outcome.unconfirmed.as_ref().unwrap_or(&last.message);
-        status.set_message(message).set_type(origin(last));
+        status.set_message(to_plain(message)).set_type(origin(last));
         status.set_description(describe(last));
     }
     status.add_reruns(earlier.iter().map(rerun));
-    let mut case = TestCase::new(found.name, status);
-    case.set_classname(&outcome.name).set_time(found.duration);
+    let mut case = TestCase::new(to_plain(found.name), status);
+    case.set_classname(to_plain(&outcome.name))
+        .set_time(found.duration);
     case
 }
 
 fn rerun(failure: &CaseFailure<'_>) -> TestRerun {
     let mut rerun = TestRerun::new(kind(Some(failure)));
-    rerun.set_message(&failure.message).set_type(origin(failure));
+    rerun
+        .set_message(to_plain(&failure.message))
+        .set_type(origin(failure));
     rerun.set_description(describe(failure));
     rerun
 }
@@ -84,12 +90,13 @@ fn origin(failure: &CaseFailure<'_>) -> &'static str {
 }
 
 fn describe(failure: &CaseFailure<'_>) -> String {
+    let text = to_plain(&failure.text);
     match failure.attribution {
         Some(found) if found.origin != FailureOrigin::Test => {
-            let text = failure.text.trim_end();
+            let text = text.trim_end();
             format!("{text}\nattribution: {}\n", describe_origin(found))
         }
-        _ => failure.text.clone(),
+        _ => text,
     }
 }
 
@@ -167,6 +174,22 @@ pub(super) mod tests {
         }
         assert!(open.is_empty(), "{xml}");
         found
+    }
+
+    /// Asserts that a document has only the characters of XML 1.0, and that each `&` begins an entity.
+    pub(in crate::test_runner::report) fn check_characters(xml: &str) {
+        let is_permitted = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+        let wrong = xml.chars().find(|c| !is_permitted(*c));
+        assert_eq!(wrong, None, "{xml:?}");
+        for text in xml.split('&').skip(1) {
+            let (entity, _) = text.split_once(';').unwrap();
+            let is_number = entity.strip_prefix('#').is_some_and(|number| {
+                let digits = number.trim_start_matches('x');
+                !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit())
+            });
+            let is_named = ["lt", "gt", "amp", "quot", "apos"].contains(&entity);
+            assert!(is_named || is_number, "{entity}: {xml}");
+        }
     }
 
     /// Asserts that a document is valid for the schema, and that its numbers are those of its elements.

@@ -7,11 +7,12 @@ use argus_suite::Verdict;
 
 use super::text::describe_origin;
 use super::{Outcome, Report, SuiteResult};
+use crate::foreign_text;
 use crate::output;
 
 impl Report {
-    /// Returns a table of the suites, and a list of the failed cases.
-    pub(crate) fn to_summary(&self) -> String {
+    /// Returns a table of the suites, the table of the services, and a list of the failed cases. The list can be long, so it is at the end.
+    pub(crate) fn to_summary(&self, services: &str) -> String {
         let count = |result| self.with_result(result).count();
         let mut text = format!(
             "## Tests of `{}`\n\n{}: {} passed, {} failed, {} skipped{}\n\n",
@@ -28,10 +29,14 @@ impl Report {
         for suite in &self.suites {
             text.push_str(&row(suite));
         }
+        if !services.is_empty() {
+            text.push('\n');
+            text.push_str(services);
+        }
         let failures: String = self.suites.iter().map(failures).collect();
         if !failures.is_empty() {
             // Writing into a String cannot fail.
-            let _ = write!(text, "\n### Failures\n\n{failures}");
+            let _ = write!(text, "\n## Failures\n\n{failures}");
         }
         text
     }
@@ -69,7 +74,7 @@ fn failures(suite: &Outcome) -> String {
     let mut text = String::new();
     for case in suite.final_cases() {
         let place = match (&suite.file, case.line) {
-            (Some(file), Some(line)) => format!(" (`{file}:{line}`)"),
+            (Some(file), Some(line)) => format!(" (`{}:{line}`)", cell(file)),
             _ => String::new(),
         };
         let name = if case.name == suite.name {
@@ -100,9 +105,9 @@ fn failures(suite: &Outcome) -> String {
 
 /// Text in one line that does not end a cell of a table.
 pub(crate) fn cell(text: &str) -> String {
-    let text = text
+    foreign_text::to_plain(text)
+        .replace(['\n', '\t'], " ")
         .replace('\\', "\\\\")
         .replace('|', "\\|")
-        .replace('<', "&lt;");
-    text.replace(char::is_control, " ")
+        .replace('<', "&lt;")
 }

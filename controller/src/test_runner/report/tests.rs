@@ -313,7 +313,7 @@ fn summary_has_a_table_and_the_failures() {
         Outcome::rejected("bad", "cannot read `bad.yaml`".to_owned()),
     ]);
     assert_eq!(
-        report.to_summary(),
+        report.to_summary(""),
         r"## Tests of `shop`
 
 4 suites: 1 passed, 3 failed, 0 skipped
@@ -325,7 +325,7 @@ fn summary_has_a_table_and_the_failures() {
 | unit | passed | 1 of 1 passed |  | 0 | 1.5 s on shop-w1 |
 | bad | failed | 0 of 1 passed |  | 0 | 0.0 s |
 
-### Failures
+## Failures
 
 - **orders: list** (`orders.yaml:7`): expected `status` to be `200`, got `&lt;none>`; attribution: service (db CONTAINER_CRASH); repeated
 - **orders: pay** (`orders.yaml:9`): expected `status` to be `200`, got `&lt;none>`; attribution: test
@@ -361,4 +361,71 @@ fn recorded_results_contain_only_verdicts() {
             "smoke skipped: smoke skipped",
         ]
     );
+}
+
+/// A report with these texts in all places.
+fn report_of(texts: &[String]) -> Report {
+    let mut texts = texts.iter().cycle().cloned();
+    let mut text = || texts.next().unwrap_or_default();
+    let mut outcome = orders();
+    outcome.name = text();
+    outcome.file = Some(text());
+    outcome.worker = Some(text());
+    for attempt in &mut outcome.attempts {
+        for case in attempt.suite.iter_mut().flat_map(|suite| &mut suite.cases) {
+            case.name = text();
+            case.reason = case.reason.as_ref().map(|_| text());
+            case.failures = case
+                .failures
+                .iter()
+                .map(|_| CaseFailure::new("status", text()))
+                .collect();
+        }
+    }
+    let mut command = Outcome::from_attempts(
+        &text(),
+        vec![attempt(3, true), attempt(1, false), attempt(0, false)],
+    );
+    command.unconfirmed = Some(text());
+    for attempt in &mut command.attempts {
+        attempt.tails = (text(), text());
+    }
+    let mut failed = Outcome::from_attempts(&text(), vec![attempt(3, true)]);
+    failed.unconfirmed = Some(text());
+    failed.attempts[0].tails = (text(), text());
+    Report {
+        environment: text(),
+        ..report(vec![
+            outcome,
+            command,
+            failed,
+            Outcome::skipped(&text(), text()),
+            Outcome::rejected(&text(), text()),
+        ])
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn junit_is_well_formed_for_every_text(
+        texts in proptest::collection::vec("(\\PC|[\\x00-\\x9f\u{2028}\u{fffe}\u{ffff}\u{fdd0}<>&\"']|\\]\\]>){0,12}", 1..8)
+    ) {
+        let xml = report_of(&texts).to_junit().unwrap();
+        junit::tests::check_characters(&xml);
+        junit::tests::check(&xml);
+        assert!(!xml.contains(|c: char| c != '\n' && c != '\t' && crate::foreign_text::is_deceptive(c)), "{xml:?}");
+    }
+}
+
+#[test]
+fn characters_that_xml_does_not_permit_are_codes() {
+    let texts = ["a\0b\u{1b}[31mc\u{8}\u{fffe}\u{ffff}]]>d".to_owned()];
+    let xml = report_of(&texts).to_junit().unwrap();
+    let shown = "a\\u{0}bc\\u{8}\\u{fffe}\\u{ffff}]]&gt;d";
+    assert!(xml.matches(shown).count() > 20, "{xml}");
+    let summary = report_of(&texts).to_summary("");
+    let rows = summary.lines().filter(|line| line.starts_with("- **"));
+    let shown = "- **a\\\\u{0}bc\\\\u{8}\\\\u{fffe}\\\\u{ffff}]]>d**";
+    assert!(rows.clone().all(|row| row.starts_with(shown)), "{summary}");
+    assert_eq!(rows.count(), 6, "{summary}");
 }
