@@ -61,6 +61,7 @@ pub(crate) fn reconciler_options(
         deadlines: times.deadlines,
         engine_breaker: times.engine_breaker(endpoint.socket().is_some()),
         retries: times.retries,
+        waits: times.waits,
         stop_grace: times.stop_grace,
         journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: times.lease_ttl,

@@ -39,6 +39,7 @@ pub(crate) fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docke
         Arc::new(clock::now),
         Some(own_image).filter(|_| settings.helpers),
         settings.times.deadlines.long,
+        settings.times.waits.list_interval,
     )
 }
 

@@ -18,6 +18,7 @@ mod listen;
 mod paths;
 mod shared_state;
 pub(crate) mod times;
+mod waits;
 
 /// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -32,6 +32,7 @@ use futures::stream::BoxStream;
 pub mod contract;
 pub mod host_path;
 pub mod http1;
+pub mod run_log;
 pub mod sim;
 
 /// An engine that can be watched and acted on.

@@ -18,6 +18,7 @@ mod backend;
 mod call;
 pub mod faults;
 mod lease;
+mod log;
 mod manual_changes;
 pub mod model;
 pub mod rng;

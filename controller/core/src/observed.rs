@@ -148,13 +148,18 @@ impl Container {
     }
 
     /// Returns whether a stop or kill by another client ended it.
+    pub fn is_stopped_externally(&self, grace: Duration) -> bool {
+        self.stopped_by_other
+            .is_some_and(|at| self.is_ended_by_stop(at, grace))
+    }
+
+    /// Returns whether a stop or kill at this time ended it.
     ///
     /// The exit must follow within `grace` plus 10 s. A signal that the process survived does not explain a later exit.
-    pub fn is_stopped_externally(&self, grace: Duration) -> bool {
+    pub fn is_ended_by_stop(&self, at: Timestamp, grace: Duration) -> bool {
         let ended = self.inspect.as_ref().and_then(|inspect| inspect.finished_at);
-        let is_soon =
-            |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
-        self.state == ContainerState::Exited && self.stopped_by_other.is_some_and(is_soon)
+        let is_soon = ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
+        self.state == ContainerState::Exited && is_soon
     }
 }
 

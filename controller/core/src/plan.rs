@@ -44,6 +44,7 @@ pub mod render;
 mod required;
 pub mod restart_rate_limit;
 mod service;
+mod startup;
 mod volume;
 
 /// Actions and waits of one environment at one time.
@@ -65,6 +66,9 @@ pub struct Plan {
     /// Services whose container of an older revision runs until its replacement is ready.
     #[serde(skip)]
     pub replaced_but_running: BTreeSet<ServiceName>,
+    /// Services that run as desired while Argus reads the evidence of an earlier run.
+    #[serde(skip)]
+    pub reading_evidence: BTreeSet<ServiceName>,
     /// Orphans of dead controllers, each with the decision about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<orphan::Orphan>,

@@ -36,7 +36,6 @@ use crate::plan::render::Rendered;
 use crate::plan::{self, ControllerIdentity, Plan, PlanInput, held_port, render};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
-use crate::retry::RetrySettings;
 use crate::state::{PlannerState, observe};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -155,13 +154,6 @@ impl Planner {
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
         Self { deadlines, ..self }
-    }
-
-    /// Replaces the limits of automatic retries and restarts.
-    #[must_use]
-    pub fn with_retries(mut self, retries: RetrySettings) -> Self {
-        self.state.retries = retries;
-        self
     }
 
     /// State of the planner.

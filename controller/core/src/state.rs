@@ -25,6 +25,7 @@ use crate::ident::{
 use crate::outcome::PortRefusal;
 use crate::retry::RetrySettings;
 use crate::time::Timestamp;
+use crate::waits::Waits;
 
 pub mod action_results;
 pub mod breaker;
@@ -92,6 +93,8 @@ pub struct PlannerState {
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
     /// Limits of automatic retries and restarts.
     pub retries: RetrySettings,
+    /// Waits of the planner.
+    pub waits: Waits,
 }
 
 /// History of one environment.

@@ -54,6 +54,7 @@ pub(crate) async fn execute(
                 id: &run.container,
                 since: run.started_at,
                 lines_since: *lines_since,
+                ended_at: run.ended_at(),
                 port: *port,
                 http: *http,
             };

@@ -158,6 +158,12 @@ impl Connection {
         Ok(cached.insert(client).clone())
     }
 
+    /// Replaces the client, for an engine in memory.
+    #[cfg(test)]
+    pub(crate) fn set_client(&self, client: bollard::Docker) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+    }
+
     /// A client with connections of its own.
     pub(crate) fn new_client(&self) -> Result<bollard::Docker, ActionError> {
         self.endpoint.socket().map_or(Ok(()), access::check)?;

@@ -57,6 +57,7 @@ use argus_core::outcome::{ActionError, Done, PortOwner};
 use argus_core::preflight::HostFacts;
 use argus_core::prune::BuiltImage;
 use argus_core::time::Timestamp;
+use argus_core::waits::Waits;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::Notify;
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) helpers: Helpers,
     /// Time without progress after which a pull or a build is given up.
     pub(crate) progress_timeout: Duration,
+    /// Minimum interval of the lists in addition to events.
+    pub(crate) list_interval: Duration,
     pub(crate) limits: EffectiveLimits,
     pub(crate) bridges: Bridges,
     /// True after the engine refused `host-gateway`, for example because it runs without its default bridge.
@@ -122,18 +125,20 @@ pub(crate) struct Shared {
 impl Docker {
     /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
-        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT)
+        let list_interval = Waits::default().list_interval;
+        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT, list_interval)
     }
 
     /// A backend for the engine at `endpoint`.
     ///
     /// `own_image` builds this program's image for helper containers; `None` disables them. A pull or a build without
-    /// progress for `progress_timeout` is given up.
+    /// progress for `progress_timeout` is given up. The watch lists every `list_interval`, or less often if that is expensive.
     pub fn with_own_image(
         endpoint: Endpoint,
         now: Clock,
         own_image: Option<OwnImageBuilder>,
         progress_timeout: Duration,
+        list_interval: Duration,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -150,6 +155,7 @@ impl Docker {
                 leases: lease::RenewalCache::default(),
                 helpers: Helpers::new(own_image),
                 progress_timeout,
+                list_interval,
                 limits: EffectiveLimits::default(),
                 bridges: Bridges::default(),
                 lacks_host_gateway: AtomicBool::new(false),

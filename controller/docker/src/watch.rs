@@ -34,7 +34,8 @@
 //!   changed has `inspect: None`; an inspect and a second `Apply` follow. After a reconnect an unchanged container keeps
 //!   its previous details until the next inspect.
 //! - Events are level-triggered. Several changes may become one `Apply`, and an `Apply` may repeat a known state.
-//! - The end of a run is reported immediately, with `inspect: None`. An inspect and a second `Apply` follow.
+//! - The end of a run is reported immediately, with `inspect: None`. An inspect and a second `Apply` follow. A list between them does not
+//!   revive the run: the engine lists a container as running until it has handled the end.
 //! - While a call of this backend changes a container, its events cause no `Apply`. One inspect and one `Apply` follow the
 //!   end of the call. An object that a call created is reported without an inspect.
 //! - [`WatchEvent::Delete`] follows only for an object that was reported and that an inspect no longer finds.
@@ -367,3 +368,7 @@ async fn wait_for_retry(shared: &Shared, mut left: Duration) {
 #[cfg(test)]
 #[path = "watch_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "watch_time_tests.rs"]
+mod time_tests;

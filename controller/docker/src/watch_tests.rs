@@ -285,3 +285,32 @@ async fn unreadable_event_and_list_are_reported_and_listed_again() {
         assert_eq!(warnings.iter().filter(has).count(), 1, "{warnings:#?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn changed_socket_ends_the_wait_for_a_retry() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("docker.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let endpoint = Endpoint::parse(&format!("unix://{}", path.display())).unwrap();
+    let shared = Docker::new(endpoint, Arc::new(|| Timestamp(0))).shared;
+    let almost = MAX_RETRY_DELAY.saturating_sub(Duration::from_millis(1));
+    let unchanged = tokio::time::timeout(almost, wait_for_retry(&shared, MAX_RETRY_DELAY));
+    assert!(unchanged.await.is_err());
+
+    let change = async {
+        tokio::time::sleep(MAX_RETRY_DELAY / 2).await;
+        let before = shared.connection.socket_identity();
+        let mut mode = 0o600;
+        // Some file systems store times in steps of milliseconds.
+        while shared.connection.socket_identity() == before {
+            mode ^= 0o060;
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        }
+    };
+    let both = async { tokio::join!(wait_for_retry(&shared, MAX_RETRY_DELAY), change) };
+    let early = MAX_RETRY_DELAY / 2 + 2 * SOCKET_CHECK_INTERVAL;
+    assert!(tokio::time::timeout(early, both).await.is_ok());
+}

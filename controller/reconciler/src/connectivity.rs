@@ -1,5 +1,5 @@
-//! Connectivity task: checks the declared links of an environment once all its services are up, or some stay down. It
-//! repeats the check after a change, and with a backoff while links fail.
+//! Connectivity task: checks the declared links of an environment once all its services are up, or some stay down. No check
+//! begins while the environment starts. The task repeats the check after a change, and with a backoff while links fail.
 //!
 //! The task reads [`Snapshot`]s and publishes [`CheckResults`]. It runs one check at a time, and only while helper
 //! containers are enabled and the mode permits new containers.
@@ -20,6 +20,7 @@ use argus_core::observed::{Observed, Outage};
 use argus_core::outcome::ActionError;
 use argus_core::plan::Plan;
 use argus_core::probe::HealthStates;
+use argus_core::state::EnvHistory;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -42,8 +43,10 @@ const RETRY_DELAYS: [Duration; 6] = [
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
-/// Delay before a check with services that are down. During a normal start they are up before.
+/// Delay before a check with services that are down, after the start.
 const DOWN_DELAY: Duration = Duration::from_secs(5);
+/// Maximum time for which a start without progress holds back a check.
+const MAX_HOLD: Duration = Duration::from_secs(60);
 /// Grace period for a running check at a stop, so that no helper container remains.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
@@ -58,6 +61,11 @@ struct TopologyInputs {
 }
 
 impl TopologyInputs {
+    fn is_starting(&self, history: Option<&EnvHistory>) -> bool {
+        let services = &self.accepted.0.desired.services;
+        self.plan.0.is_starting(services, history, &self.outages)
+    }
+
     fn topology(&self, engine_returned_at: Option<Timestamp>) -> ConnectivityInput<'_> {
         ConnectivityInput {
             desired: &self.accepted.0.desired,
@@ -88,8 +96,35 @@ struct CheckSchedule {
     request: Option<CheckRequest>,
     /// Time of the next check; `None` until something changes.
     due: Option<Timestamp>,
+    /// Time until which the start of the environment holds back the check; `None` after the start.
+    held_until: Option<Timestamp>,
     /// Number of consecutive checks with at least one failed link.
     failed_checks: usize,
+}
+
+impl CheckSchedule {
+    /// Holds back the check while the environment starts, and again after each progress of the start.
+    fn update_hold(&mut self, inputs: Option<&TopologyInputs>, is_starting: bool, now: Timestamp) {
+        let held = self.held_until.take();
+        if is_starting {
+            let same_plan = |(last, new): (&TopologyInputs, &TopologyInputs)| last.plan.0 == new.plan.0;
+            let has_progress = !self.inputs.as_ref().zip(inputs).is_some_and(same_plan);
+            self.held_until = held.filter(|_| !has_progress).or(Some(now + MAX_HOLD));
+        } else if held.is_some() && self.has_down() {
+            self.due = self.due.map(|due| due.max(now + DOWN_DELAY));
+        }
+    }
+
+    fn has_down(&self) -> bool {
+        let request = self.request.as_ref();
+        request.is_some_and(|request| !request.unverifiable.is_empty())
+    }
+
+    /// Time of the next check; `None` if none is possible or due.
+    fn due_at(&self) -> Option<Timestamp> {
+        let due = self.due.filter(|_| self.request.is_some())?;
+        Some(self.held_until.map_or(due, |until| due.max(until)))
+    }
 }
 
 struct ConnectivityTask<B> {
@@ -189,6 +224,9 @@ impl<B: Backend> ConnectivityTask<B> {
             let request = inputs
                 .as_ref()
                 .and_then(|inputs| inputs.topology(self.engine_returned_at).request());
+            let history = snapshot.state.environments.get(env);
+            let is_starting = inputs.as_ref().is_some_and(|inputs| inputs.is_starting(history));
+            schedule.update_hold(inputs.as_ref(), is_starting, self.clock.now());
             schedule.inputs = inputs;
             let key = |request: &Option<CheckRequest>| request.as_ref().map(|request| request.key.clone());
             let is_same = key(&schedule.request) == key(&request);
@@ -199,10 +237,12 @@ impl<B: Backend> ConnectivityTask<B> {
             if let Some(check) = self.results.checks.get_mut(env) {
                 check.is_current = false;
             }
-            schedule.due = schedule.request.as_ref().map(|request| {
-                let is_up = request.unverifiable.is_empty();
-                self.clock.now() + if is_up { Duration::ZERO } else { DOWN_DELAY }
-            });
+            let delay = if schedule.has_down() {
+                DOWN_DELAY
+            } else {
+                Duration::ZERO
+            };
+            schedule.due = schedule.request.is_some().then(|| self.clock.now() + delay);
             schedule.failed_checks = 0;
         }
     }
@@ -211,7 +251,7 @@ impl<B: Backend> ConnectivityTask<B> {
     fn start_next(&mut self) {
         let now = self.clock.now();
         let due = |(env, schedule): (&EnvName, &CheckSchedule)| {
-            let at = schedule.due.filter(|at| *at <= now)?;
+            let at = schedule.due_at().filter(|at| *at <= now)?;
             Some((at, env.clone(), schedule.request.clone()?))
         };
         let next = self.schedules.iter().filter_map(due).min_by_key(|(at, ..)| *at);
@@ -223,11 +263,7 @@ impl<B: Backend> ConnectivityTask<B> {
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        let possible = self
-            .schedules
-            .values()
-            .filter(|schedule| schedule.request.is_some());
-        possible.filter_map(|schedule| schedule.due).min()
+        self.schedules.values().filter_map(CheckSchedule::due_at).min()
     }
 
     fn on_checked(&mut self, env: &EnvName, check: Result<ConnectivityCheck, TaskFailure>) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use argus_backend::Backend;
 use argus_core::observed::{Container, Object, Store, WatchEvent};
 use argus_core::time::Timestamp;
+use argus_core::waits::Waits;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -23,12 +24,13 @@ const MAX_BATCH_EVENTS: usize = 1_024;
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     stores: watch::Sender<Arc<Store>>,
+    waits: Waits,
     metrics: TaskMetrics,
     clock: Clock,
     stop: CancellationToken,
 ) {
     let mut events = backend.watch();
-    let mut store = Store::default();
+    let mut store = Store::new(waits);
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return,
@@ -269,6 +271,7 @@ mod tests {
         let run = run(
             backend,
             stores,
+            Waits::default(),
             TaskMetrics::default(),
             Clock::system(),
             stop.clone(),

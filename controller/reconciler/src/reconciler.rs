@@ -39,6 +39,7 @@ mod pass;
 pub(crate) mod recorder;
 pub(crate) mod recovery;
 
+use pass::PassInputs;
 use recorder::ReconcilerJournal;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
@@ -94,6 +95,8 @@ pub(crate) struct Reconciler<B> {
     inputs: InputChannels,
     overrides: Overrides,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
+    /// Inputs of the last pass.
+    planned_inputs: PassInputs,
     outputs: OutputChannels,
     breakers_version: u64,
     accepted_commands: u64,
@@ -138,6 +141,7 @@ impl<B: Backend> Reconciler<B> {
             inputs,
             overrides,
             plans,
+            planned_inputs: PassInputs::default(),
             outputs,
             breakers_version: 0,
             accepted_commands: 0,

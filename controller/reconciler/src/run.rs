@@ -19,6 +19,7 @@ use argus_core::reconcile::Planner;
 use argus_core::retry::RetrySettings;
 use argus_core::state::PlannerState;
 use argus_core::state::breaker_registry::BreakerRegistry;
+use argus_core::waits::Waits;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +90,8 @@ pub struct Options {
     pub engine_breaker: BreakerSettings,
     /// Limits of automatic retries and restarts.
     pub retries: RetrySettings,
+    /// Waits that tests shorten.
+    pub waits: Waits,
     /// Time without a renewal after which other controllers consider this one dead [default: 90 s].
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].
@@ -223,6 +226,8 @@ impl Controller {
             environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
+            retries: options.retries,
+            waits: options.waits,
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);
@@ -242,17 +247,9 @@ impl Controller {
         let channels = (persisted_specs, registries, sync_responder);
         start_specs(&supervisor, rules(&options, &identity), channels, clock, &stop);
         // One watch of the engine serves the whole process: it cannot be created twice.
-        supervisor.spawn_once(
-            "informer",
-            Importance::Critical,
-            informer::run(
-                backend.clone(),
-                stores,
-                journal.metrics().clone(),
-                clock,
-                stop.clone(),
-            ),
-        );
+        let (metrics, stopped) = (journal.metrics().clone(), stop.clone());
+        let informer = informer::run(backend.clone(), stores, options.waits, metrics, clock, stopped);
+        supervisor.spawn_once("informer", Importance::Critical, informer);
         let addresses = Addresses {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
@@ -319,9 +316,7 @@ impl Controller {
             needs_preflight: needs_preflight.clone(),
             heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),
         };
-        let planner = Planner::new(identity, planner_state)
-            .with_deadlines(options.deadlines)
-            .with_retries(options.retries);
+        let planner = Planner::new(identity, planner_state).with_deadlines(options.deadlines);
         let reconciler = Reconciler::new(planner, backend, executor, clock, inputs, outputs, recorder);
         supervisor.spawn_once(
             "reconciler",

@@ -5,6 +5,9 @@ use std::net::Ipv4Addr;
 
 use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
+use argus_core::observed::WatchEvent;
+use argus_core::time::Timestamp;
+use futures::StreamExt;
 
 use super::*;
 use crate::command::{Command, CommandError};
@@ -63,6 +66,7 @@ fn options(dir: &std::path::Path) -> Options {
         deadlines: Deadlines::default(),
         engine_breaker: argus_core::desired::BreakerSettings::default(),
         retries: argus_core::retry::RetrySettings::default(),
+        waits: Waits::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: argus_core::lease::TTL,
@@ -146,6 +150,40 @@ async fn controller_resumes_its_state_after_a_clean_stop() {
         snapshot.overrides.down.is_empty()
     })
     .await;
+    running.stop_token().cancel();
+    assert_eq!(
+        tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
+        Ok(())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_reach_the_planner_and_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("specs")).unwrap();
+    let waits = Waits {
+        external_stop: Duration::from_secs(1),
+        orphan_age: Duration::from_secs(2),
+        outage_margin: Duration::from_secs(3),
+        list_interval: Duration::from_secs(4),
+    };
+    let options = Options {
+        waits,
+        ..options(dir.path())
+    };
+    let events = [
+        WatchEvent::Connected(Timestamp(1)),
+        WatchEvent::Disconnected(Timestamp(2), String::new()),
+        WatchEvent::Connected(Timestamp(3)),
+        WatchEvent::Init,
+        WatchEvent::InitDone,
+    ];
+    let events = futures::stream::iter(events).chain(futures::stream::pending());
+    let backend = FakeBackend::with_events(events.boxed());
+    let (handle, running) = Controller::open(options).unwrap().start(backend, Arc::new(View));
+    let snapshot = until(&handle, "up", Snapshot::is_complete).await;
+    assert_eq!(snapshot.state.waits, waits);
+    assert_eq!(snapshot.store.outages()[0].margin, waits.outage_margin);
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),

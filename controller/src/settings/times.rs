@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use argus_core::desired::BreakerSettings;
 use argus_core::retry::RetrySettings;
+use argus_core::waits::Waits;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
 use super::parse_duration;
+use super::waits::parse_waits;
 
 /// Initial cooldown of the breaker of an engine on a local socket.
 const LOCAL_COOLDOWN: Duration = Duration::from_secs(2);
@@ -45,6 +47,9 @@ pub(crate) struct TimeOptions {
     /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = parse_lease, hide = true)]
     lease_ttl: Option<Duration>,
+    /// Waits that tests shorten, as `externalStop=1s,orphanAge=2s`
+    #[arg(long, env = "ARGUS_WAITS", value_parser = parse_waits, hide = true)]
+    waits: Option<Waits>,
 }
 
 /// The same settings in the settings file, unparsed.
@@ -71,6 +76,7 @@ pub(crate) struct Times {
     pub(crate) breaker_cooldown: Option<Duration>,
     pub(crate) retries: RetrySettings,
     pub(crate) lease_ttl: Duration,
+    pub(crate) waits: Waits,
 }
 
 impl Default for Times {
@@ -82,6 +88,7 @@ impl Default for Times {
             breaker_cooldown: None,
             retries: RetrySettings::default(),
             lease_ttl: Duration::from_secs(90),
+            waits: Waits::default(),
         }
     }
 }
@@ -135,6 +142,7 @@ impl FileTimes {
                     .unwrap_or(default.retries.slow_action),
             },
             lease_ttl: default.lease_ttl,
+            waits: default.waits,
         })
     }
 }
@@ -175,6 +183,7 @@ impl Times {
                 slow_action: options.action_retry_interval.unwrap_or(self.retries.slow_action),
             },
             lease_ttl: options.lease_ttl.unwrap_or(self.lease_ttl),
+            waits: options.waits.unwrap_or(self.waits),
         }
     }
 }

@@ -215,6 +215,7 @@ impl Runner<'_> {
 
     /// Waits until the status shows a disruption. Returns false if there is none, or if no status can be read.
     async fn find_disruption(&self, restarts_before: u32) -> bool {
+        let mut was_slow = false;
         loop {
             let shown = self.client.wait_for(OBSERVATION, |statuses| {
                 let status = statuses.environments.get(self.environment.as_str())?;
@@ -225,10 +226,13 @@ impl Runner<'_> {
                 Ok(None) => {}
                 Err(_) => return false,
             }
-            // While the engine is slow, it reports the end of a process late.
-            if tokio::time::timeout(PROMPT_ANSWER, self.all_run()).await == Ok(true) {
+            // While the engine is slow, it reports the end of a process late. An engine that was slow answers again before it has
+            // handled the ends of processes, so its first prompt answer proves nothing.
+            let is_intact = tokio::time::timeout(PROMPT_ANSWER, self.all_run()).await == Ok(true);
+            if is_intact && !was_slow {
                 return false;
             }
+            was_slow = !is_intact;
         }
     }
 

@@ -10,7 +10,7 @@ use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::{Attachment, WatchEvent};
-use argus_core::outcome::{ActionError, Done};
+use argus_core::outcome::{ActionError, Done, Evidence};
 use argus_core::preflight::{self, Fact, HostFacts};
 use argus_core::time::Timestamp;
 use futures::StreamExt;
@@ -18,6 +18,7 @@ use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
 use super::{CallId, Engine, SimEvent};
+use crate::run_log::{RunLog, start_deadline};
 use crate::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 
 /// Minimum wait for the next event, so that other tasks get to run.
@@ -138,11 +139,24 @@ impl Backend for Sim {
 
     async fn execute(&self, action: &Action, _progress: &dyn Progress) -> Result<Done, ActionError> {
         let id = self.with(|engine, now| engine.begin(action, now));
-        self.shared.wait(|state| state.results.remove(&id)).await
+        let done = self.shared.wait(|state| state.results.remove(&id)).await?;
+        let Action::CollectEvidence { run, lines_since, .. } = action else {
+            return Ok(done);
+        };
+        let log = RunLog {
+            open: |query: LogQuery| self.logs(&run.container, query),
+            since: *lines_since,
+            ended_at: run.ended_at(),
+            deadline: start_deadline(),
+        };
+        let mut evidence = Box::<Evidence>::default();
+        Box::pin(log.add_to(&mut evidence)).await?;
+        Ok(Done::Evidence(evidence))
     }
 
-    fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
-        futures::stream::empty().boxed()
+    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
+        let lines = self.with(|engine, _| engine.model.log(id, &query));
+        futures::stream::iter(lines.into_iter().map(Ok)).boxed()
     }
 
     async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActionError> {

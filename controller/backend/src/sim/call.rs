@@ -79,9 +79,9 @@ impl Model {
     /// Evidence of a failed run: one line with its exit code, and only after [`Model::enable_output`].
     fn collect_evidence(&self, id: &ContainerId) -> CallResult {
         let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
-        let line = format!("ended with {}", stored.code);
+        let lines = self.has_output.then(|| stored.last_line());
         Ok(Done::Evidence(Box::new(Evidence {
-            stderr: if self.has_output { vec![line] } else { Vec::new() },
+            stderr: lines.into_iter().collect(),
             ..Evidence::default()
         })))
     }

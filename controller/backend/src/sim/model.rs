@@ -51,6 +51,8 @@ pub struct Model {
     pub(super) registry: BTreeSet<String>,
     /// Host ports that processes outside containers hold.
     pub(super) process_ports: BTreeSet<ProtocolPort>,
+    /// Ports on which no process inside a container listens.
+    pub(super) closed_ports: BTreeSet<u16>,
     /// Containers whose start the engine refuses forever.
     pub(super) refused_starts: BTreeSet<ContainerId>,
     /// Port refusals name only the refused port, as on an engine whose host ports cannot be listed.
@@ -64,6 +66,8 @@ pub struct Model {
     foreign_actions: Vec<String>,
     /// Lag of the engine's clock, in milliseconds.
     clock_behind_ms: i64,
+    /// Time from the end of a run to the last line of its log, by `ENVIRONMENT/SERVICE`.
+    pub(super) log_delays: BTreeMap<String, Duration>,
     /// Scripts by `ENVIRONMENT/SERVICE`.
     scripts: BTreeMap<String, ExitScript>,
     /// Number of started processes by `ENVIRONMENT/SERVICE`.
@@ -112,6 +116,11 @@ impl Model {
     /// Frees a port of [`Self::occupy_port`].
     pub fn free_port(&mut self, port: ProtocolPort) {
         self.process_ports.remove(&port);
+    }
+
+    /// Leaves this port of all containers without a process: every connection to it is refused.
+    pub fn close_port(&mut self, port: u16) {
+        self.closed_ports.insert(port);
     }
 
     /// Hides the host's ports: from now on a refusal names only the refused port.
@@ -301,11 +310,7 @@ impl Model {
         let Some(stored) = self.containers.get_mut(id) else {
             return;
         };
-        let service = stored
-            .container
-            .owner()
-            .and_then(|owner| Some(format!("{}/{}", owner.environment, owner.service?)));
-        let service = service.unwrap_or_default();
+        let service = service_of(&stored.container);
         let count = self.start_counts.entry(service.clone()).or_default();
         *count += 1;
         let script = self.scripts.get(&service).filter(|script| *count <= script.times);
@@ -330,4 +335,11 @@ impl Model {
         }
         self.changed(&ObjectId::Container(id.clone()));
     }
+}
+
+/// `ENVIRONMENT/SERVICE` of a container; empty for a container without an owner.
+pub(super) fn service_of(container: &Container) -> String {
+    let owner = container.owner();
+    let name = owner.and_then(|owner| Some(format!("{}/{}", owner.environment, owner.service?)));
+    name.unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Beginning of a run in the log of its container, which also contains earlier runs.
+//! Beginning and end of a run in the log of its container, which also contains other runs.
 
 use std::time::Duration;
 
-use super::FailedRun;
+use super::{FailedRun, FailureCause};
 use crate::time::Timestamp;
 
 /// Time before the recorded start from which lines belong to the run. The engine records a start after the process has started,
@@ -20,6 +20,11 @@ impl FailedRun {
         let tolerated = started - START_TOLERANCE;
         let between = earlier.map(|earlier| started - started.since(earlier.at) / 2);
         Some(between.map_or(tolerated, |between| tolerated.max(between)))
+    }
+
+    /// Returns the end of this run; `None` while its container runs, in this run or in a later one.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        (self.cause == FailureCause::Exited && !self.followed_by_run).then_some(self.at)
     }
 }
 
@@ -44,5 +49,20 @@ mod tests {
         assert_eq!(recorded_late.first_line_at(None), Some(Timestamp(7_500)));
         let unknown = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
         assert_eq!(unknown.first_line_at(None), None);
+    }
+
+    #[test]
+    fn run_of_a_container_that_runs_has_no_end() {
+        let run = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
+        assert_eq!(run.ended_at(), Some(Timestamp(1)));
+        let followed = FailedRun {
+            followed_by_run: true,
+            ..run.clone()
+        };
+        let unhealthy = FailedRun {
+            cause: FailureCause::Unhealthy,
+            ..run
+        };
+        assert_eq!((followed.ended_at(), unhealthy.ended_at()), (None, None));
     }
 }

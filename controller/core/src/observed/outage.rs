@@ -2,25 +2,23 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::time::Timestamp;
+use crate::waits::Waits;
 
 /// Failures up to this long before an outage count as caused by it: the engine still reports them before its stream ends.
 const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
-/// Failures up to this long after an outage count as caused by it: the engine dates them when it returns.
-const AFTER_OUTAGE: Duration = Duration::from_secs(2);
 
 /// Period in which the engine was unreachable. Failed runs around it do not count against the containers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outage {
     /// Time of its detection.
     pub from: Timestamp,
     /// Time at which the engine became reachable again; `None` while the outage lasts.
     pub until: Option<Timestamp>,
     /// True if the engine ran throughout: only the connection to it was lost.
-    #[serde(default)]
     pub engine_ran: bool,
+    /// [`outage_margin`](Waits::outage_margin) of the controller.
+    pub margin: Duration,
 }
 
 impl Outage {
@@ -30,6 +28,7 @@ impl Outage {
             from,
             until: None,
             engine_ran: false,
+            margin: Waits::default().outage_margin,
         }
     }
 
@@ -45,7 +44,7 @@ impl Outage {
 
     /// Returns true for a time during the outage or close to it.
     pub fn is_near(&self, at: Timestamp) -> bool {
-        let ended = self.until.is_some_and(|until| at > until + AFTER_OUTAGE);
+        let ended = self.until.is_some_and(|until| at > until + self.margin);
         at >= self.from - BEFORE_OUTAGE && !ended
     }
 

@@ -7,6 +7,7 @@ use super::merge::merged;
 use super::{Container, Network, Object, ObjectId, Observed, Outage, ReleasedNames, Volume, WatchEvent};
 use crate::ident::{ContainerId, EnvName, NetworkId};
 use crate::time::Timestamp;
+use crate::waits::Waits;
 
 /// Store of all managed objects on one engine (the informer store of Kubernetes).
 ///
@@ -26,6 +27,7 @@ pub struct Store {
     events_lost: Option<(Timestamp, String)>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
+    waits: Waits,
     released: ReleasedNames,
     /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
     changes: u64,
@@ -43,6 +45,14 @@ pub struct RetryState<'a> {
 }
 
 impl Store {
+    /// Creates an empty store, whose outages have the margin of these waits.
+    pub fn new(waits: Waits) -> Self {
+        Self {
+            waits,
+            ..Self::default()
+        }
+    }
+
     /// Merges one event of the watch.
     pub fn apply(&mut self, event: WatchEvent) {
         match event {
@@ -114,12 +124,19 @@ impl Store {
         self.unreachable_reason = reason;
         self.outage_started_at.get_or_insert(at);
         if self.reachable {
-            self.outages.push(Outage::starting_at(at));
+            self.outages.push(self.outage_at(at));
             // Only recent outages can explain a failed run that is not yet processed.
             let surplus = self.outages.len().saturating_sub(16);
             self.outages.drain(..surplus);
         }
         self.reachable = false;
+    }
+
+    fn outage_at(&self, from: Timestamp) -> Outage {
+        Outage {
+            margin: self.waits.outage_margin,
+            ..Outage::starting_at(from)
+        }
     }
 
     /// Records the start time of the engine. A start that no watch observed is an outage: it ended the containers, and
@@ -133,7 +150,7 @@ impl Store {
         }
         self.outages.push(Outage {
             until: Some(at),
-            ..Outage::starting_at(at)
+            ..self.outage_at(at)
         });
         self.outages.sort_by_key(|outage| outage.from);
     }

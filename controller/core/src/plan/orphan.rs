@@ -14,11 +14,8 @@ use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 use crate::wait::WaitReason;
 
-/// Minimum age of an orphan, because a new controller may be about to declare it.
-pub const MIN_ORPHAN_AGE: Duration = Duration::from_secs(30);
-
-/// Time within which the leases are listed again.
-const LEASES_LISTED_WITHIN: Duration = Duration::from_secs(12);
+/// Time after the list interval within which the leases are listed again.
+const LEASE_LIST_MARGIN: Duration = Duration::from_secs(2);
 
 /// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
 pub type Projects = BTreeMap<String, bool>;
@@ -87,7 +84,7 @@ pub enum OrphanDecision {
         /// Time of the next check.
         until: Timestamp,
     },
-    /// It is younger than [`MIN_ORPHAN_AGE`].
+    /// It is younger than [`orphan_age`](crate::waits::Waits::orphan_age).
     TooNew {
         /// End of the grace period.
         until: Timestamp,
@@ -178,7 +175,7 @@ pub(super) fn can_remove(
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
     if created_at.is_some_and(|created_at| !input.leases.is_listed_since(created_at)) {
-        let until = input.now + LEASES_LISTED_WITHIN;
+        let until = input.now + input.state.waits.list_interval + LEASE_LIST_MARGIN;
         return Err(OrphanDecision::Unconfirmed { until });
     }
     check_project(input.projects, input.requests, &owner.project, input.now)?;
@@ -188,7 +185,7 @@ pub(super) fn can_remove(
     }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
-    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
+    let old = created_at.map(|created_at| created_at + input.state.waits.orphan_age);
     match old {
         Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),

@@ -9,15 +9,16 @@ use crate::ident::ServiceName;
 use crate::wait::WaitReason;
 
 impl Plan {
-    /// Subjects with an action or a wait, without optional services and orphans.
+    /// Subjects with an action or a wait, without optional services, orphans, and services of which only evidence is read.
     pub fn unfinished<'p>(
         &'p self,
         desired: &'p BTreeMap<ServiceName, Service>,
     ) -> impl Iterator<Item = &'p Subject> {
         let is_extra = |subject: &Subject| match subject {
-            Subject::Service { service, .. } => desired
-                .get(service)
-                .is_some_and(|service| !self.is_required(service)),
+            Subject::Service { service, .. } => {
+                let is_optional = |service| !self.is_required(service);
+                self.reading_evidence.contains(service) || desired.get(service).is_some_and(is_optional)
+            }
             Subject::Image { key } => {
                 let mut users = desired
                     .values()

@@ -12,6 +12,7 @@ use crate::outcome::ActionError;
 use crate::wait::WaitReason;
 
 mod attach;
+mod evidence;
 mod owner;
 mod refused;
 mod run;
@@ -59,7 +60,11 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         plan.replaced_but_running.insert(service.name.clone());
     }
     let replacement = refused::replace_container(&planner);
-    plan.add(subject, replacement.unwrap_or_else(|| planner.plan_service()));
+    let decision = replacement.unwrap_or_else(|| planner.plan_service());
+    if evidence::only_reads_evidence(&planner, &decision) {
+        plan.reading_evidence.insert(service.name.clone());
+    }
+    plan.add(subject, decision);
 }
 
 impl ServicePlanner<'_> {
@@ -87,15 +92,11 @@ impl ServicePlanner<'_> {
                 return Decision::Wait(self.with_container_name(wait));
             }
         }
-        if let Some(action) = run::collect_evidence(self) {
-            return match self.input.backoff_of(&self.subject) {
-                // Nothing else happens to the container before.
-                Some(WaitReason::Retry { until, failure }) if failure.verb == action.kind() => {
-                    Decision::Wait(WaitReason::Retry { until, failure })
-                }
-                Some(_) | None => Decision::Do(action, Cause::Failed),
-            };
-        }
+        evidence::plan(self).unwrap_or_else(|| self.plan_container(current))
+    }
+
+    /// Plans the next action on the containers themselves.
+    fn plan_container(&self, current: Option<&Container>) -> Decision {
         let extra: Vec<&Container> = self
             .owned
             .iter()

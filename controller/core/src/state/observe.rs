@@ -286,8 +286,10 @@ impl RunObserver<'_> {
 
     /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
     fn record_exit(&self, service_history: &mut ServiceHistory, container: &Container) {
+        let newest_run = service_history.newest_run.as_ref();
         if container.state != ContainerState::Exited
             || self.is_stopped_externally(container)
+            || newest_run.is_some_and(|run| run.is_ended_by_other(container, self.service.stop_grace))
             || self.is_caused_by_us(container)
         {
             return;

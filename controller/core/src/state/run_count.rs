@@ -1,5 +1,7 @@
 //! Runs of a service: the number of its restarts for any reason, and the end of its restart budget's use.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::desired::{RestartPolicy, Service};
@@ -31,6 +33,17 @@ pub struct NewestRun {
     /// Interruption by another client that ended the run, and its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruption: Option<(Interruption, Timestamp)>,
+}
+
+impl NewestRun {
+    /// Returns true if another client ended this run of the container. Later observations may no longer contain the stop.
+    pub(super) fn is_ended_by_other(&self, container: &Container, grace: Duration) -> bool {
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+        let is_this_run =
+            self.container.as_ref() == Some(&container.id) && started_at == Some(self.started_at);
+        is_this_run
+            && matches!(self.interruption, Some((Interruption::Stop, at)) if container.is_ended_by_stop(at, grace))
+    }
 }
 
 /// Counts a run that follows another run of the same spec hash, whatever ended the earlier one. Returns the earlier run.

@@ -19,12 +19,9 @@ pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {
 
 /// An error for each broken link, while the check is current.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
-    let (Some(desired), Some(check)) = (desired(input), last_check(input)) else {
+    let (Some(desired), Some(check)) = (desired(input), current_check(input)) else {
         return Vec::new();
     };
-    if !check.is_current {
-        return Vec::new();
-    }
     let container = |service: &str| {
         let run = check.key.runs.iter().find(|(name, _)| name.as_str() == service);
         run.map(|(_, (id, _))| id.as_str())
@@ -72,7 +69,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> ConditionValue {
             "the check starts when the services are up or stay down",
         );
     };
-    if !check.is_current {
+    if current_check(input).is_none() {
         let message = format!("something changed since the last check ({})", check.at);
         return (Truth::Unknown, "Outdated", message);
     }
@@ -123,6 +120,20 @@ fn desired<'a>(input: &StatusInput<'a>) -> Option<&'a Desired> {
 
 fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.connectivity.checks.get(input.env)
+}
+
+/// Last check, if its key is that of the plan and of the objects of this status: the check task compares them later.
+fn current_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
+    let (desired, plan) = (desired(input)?, input.plan?);
+    let check = last_check(input).filter(|check| check.is_current)?;
+    let returned_at = input.outages.iter().filter_map(|outage| outage.until).max();
+    let topology = ConnectivityInput {
+        hashes: Some(&plan.hashes),
+        engine_returned_at: check.key.engine_returned_at.max(returned_at),
+        ..topology(input, desired)
+    };
+    let request = topology.request()?;
+    (request.key == check.key).then_some(check)
 }
 
 fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> ConnectivityInput<'a> {

@@ -166,14 +166,13 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
         },
     };
     let history = input.history.service(name);
+    let plan = input.plan.filter(|plan| !plan.reading_evidence.contains(name));
     RowInputs {
         desired,
         container,
         current: container.is_some_and(carries),
-        step: input
-            .plan
-            .and_then(|plan| plan.steps.iter().find(|step| step.subject == subject)),
-        wait: input.plan.and_then(|plan| wait_of(plan, &subject)),
+        step: plan.and_then(|plan| plan.steps.iter().find(|step| step.subject == subject)),
+        wait: plan.and_then(|plan| wait_of(plan, &subject)),
         image: desired.map_or(
             ImageProgress {
                 action: None,

@@ -13,6 +13,9 @@ use crate::action::{
     Action, ActionFailure, ActionKind, ActionProgress, Amount, CallArgs, Cause, Step, Subject,
 };
 use crate::backoff::Growth;
+use crate::connectivity::{
+    ConnectivityCheck, ConnectivityInput, LinkError, LinkResult, Target, TargetResult,
+};
 use crate::desired::PreflightSettings;
 use crate::desired::{
     Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
@@ -20,10 +23,13 @@ use crate::desired::{
 };
 use crate::failed_run::FailedRun;
 use crate::ident::PortKey;
-use crate::ident::{ContainerId, EnvName, Hash, Protocol, ProtocolPort, ResourceName, ServiceName};
+use crate::ident::{
+    ContainerId, EnvName, Hash, NetworkId, Protocol, ProtocolPort, ResourceName, ServiceName,
+};
 use crate::labels;
 use crate::observed::{
-    Config, Container, ContainerState, InspectInfo, Observed, Outage, RetryState, Store, WatchEvent,
+    Attachment, Config, Container, ContainerState, InspectInfo, Network, Observed, Outage, RetryState, Store,
+    WatchEvent,
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
@@ -39,6 +45,8 @@ use crate::wait::{Wait, WaitReason};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
+mod failed_runs;
+mod flapping;
 mod hidden_causes;
 mod secret_properties;
 mod spec_edits;
@@ -277,6 +285,31 @@ impl Shop {
             oom_at: None,
         };
         self.observed.containers.insert(Arc::new(container));
+    }
+
+    /// Attaches all containers to the network of the environment.
+    fn attach_all(&mut self) {
+        let network = Network {
+            id: NetworkId::new("n1").unwrap(),
+            name: "shop-net".to_owned(),
+            labels: BTreeMap::new(),
+            created_at: NOW,
+            is_broken: false,
+        };
+        let attachment = Attachment {
+            network: Some(network.id.clone()),
+            aliases: Vec::new(),
+            address: None,
+        };
+        let containers: Vec<Arc<Container>> = self.observed.containers.values().cloned().collect();
+        for mut container in containers {
+            let networks = &mut Arc::make_mut(&mut container).networks;
+            networks.insert(network.name.clone(), attachment.clone());
+            self.observed.containers.insert(container);
+        }
+        self.observed
+            .networks
+            .insert(network.id.clone(), Arc::new(network));
     }
 
     fn subject(&self, service: &str) -> Subject {
@@ -1197,42 +1230,46 @@ fn disabled_preflight_is_not_reported() {
     assert_eq!(shop.status().preflight, None);
 }
 
+/// Check of the link from `web` to `db`, in the current state.
+fn check_with_error(shop: &Shop, error: Option<LinkError>) -> ConnectivityCheck {
+    let topology = ConnectivityInput {
+        desired: &shop.accepted.as_ref().unwrap().desired,
+        observed: &shop.observed,
+        hashes: shop.plan.as_ref().map(|plan| &plan.hashes),
+        health: &shop.health,
+        outages: &[],
+        engine_returned_at: None,
+    };
+    let target = Target {
+        to: name("db"),
+        host: "db".to_owned(),
+        port: Some(5432),
+    };
+    let seen = TargetResult {
+        addresses: vec![[10, 0, 0, 2].into()],
+        error,
+    };
+    ConnectivityCheck {
+        key: topology.request().unwrap().key,
+        at: NOW,
+        retry_after: Some(Duration::from_secs(20)),
+        link_results: vec![LinkResult {
+            from: name("web"),
+            target,
+            result: Ok(seen),
+        }],
+        is_current: true,
+    }
+}
+
+fn refused() -> LinkError {
+    LinkError::Refused("no".to_owned())
+}
+
 #[test]
 fn broken_link_is_reported_while_the_check_is_current() {
-    use crate::connectivity::{
-        ConnectivityCheck, ConnectivityInput, LinkError, LinkResult, Target, TargetResult,
-    };
-    let check_with_error = |shop: &Shop, error: Option<LinkError>| {
-        let topology = ConnectivityInput {
-            desired: &shop.accepted.as_ref().unwrap().desired,
-            observed: &shop.observed,
-            hashes: None,
-            health: &shop.health,
-            outages: &[],
-            engine_returned_at: None,
-        };
-        let target = Target {
-            to: name("db"),
-            host: "db".to_owned(),
-            port: Some(5432),
-        };
-        let seen = TargetResult {
-            addresses: vec![[10, 0, 0, 2].into()],
-            error,
-        };
-        ConnectivityCheck {
-            key: topology.request_all().key,
-            at: NOW,
-            retry_after: Some(Duration::from_secs(20)),
-            link_results: vec![LinkResult {
-                from: name("web"),
-                target,
-                result: Ok(seen),
-            }],
-            is_current: true,
-        }
-    };
     let mut shop = Shop::ready();
+    shop.attach_all();
     assert_eq!(condition(&shop.status(), "Verified"), Truth::Unknown);
     let current = check_with_error(&shop, None);
     shop.connectivity.checks.insert(shop.env.clone(), current);
@@ -1244,7 +1281,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
             .is_some_and(|seen| seen.verified && seen.links[0].tcp)
     );
 
-    let broken = check_with_error(&shop, Some(LinkError::Refused("no".to_owned())));
+    let broken = check_with_error(&shop, Some(refused()));
     shop.connectivity.checks.insert(shop.env.clone(), broken.clone());
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::False);
@@ -1273,6 +1310,107 @@ fn broken_link_is_reported_while_the_check_is_current() {
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_none());
+}
+
+#[test]
+fn phase_and_condition_verified_show_the_same_state() {
+    let healthy = || {
+        let mut shop = Shop::ready();
+        shop.attach_all();
+        shop
+    };
+    let broken = check_with_error(&healthy(), Some(refused()));
+    let outdated = ConnectivityCheck {
+        is_current: false,
+        ..broken.clone()
+    };
+    let checks = [
+        None,
+        Some(check_with_error(&healthy(), None)),
+        Some(broken.clone()),
+        Some(outdated),
+    ];
+    // Changes after the check, which the check task has not compared yet.
+    let changes: [fn(&mut Shop); 6] = [
+        |_| {},
+        |shop| shop.is("web", "e1", ContainerState::Exited),
+        |shop| {
+            shop.add_running("web", "e1", ProbeStatus::Unhealthy);
+            shop.attach_all();
+            shop.add_wait("web", WaitReason::Unhealthy { until: None });
+        },
+        |shop| {
+            let hashes = &mut shop.plan.as_mut().unwrap().hashes;
+            hashes.insert(name("web"), hash("e2"));
+            shop.add_wait("web", WaitReason::Probe);
+        },
+        |shop| shop.observed.networks.clear(),
+        |shop| {
+            shop.outages.push(Outage {
+                until: Some(NOW),
+                ..Outage::starting_at(NOW)
+            });
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut phases = Vec::new();
+        for check in &checks {
+            let mut shop = healthy();
+            shop.history.last_ready = Some(hash("aaaa"));
+            change(&mut shop);
+            let checked = check.clone().map(|check| (shop.env.clone(), check));
+            shop.connectivity.checks.extend(checked);
+            let status = shop.status();
+            phases.push(status.phase);
+            let is_broken = number == 0 && check.as_ref() == Some(&broken);
+            let is_false = condition(&status, "Verified") == Truth::False;
+            assert_eq!(is_false, is_broken, "{number}: {status:#?}");
+            let mut codes = status.errors.iter().map(|error| error.code);
+            assert_eq!(codes.any(|code| code == Code::NetworkUnreachable), is_broken);
+        }
+        assert_eq!(phases[0] == Phase::Ready, matches!(number, 0 | 4 | 5), "{number}");
+        phases.dedup();
+        assert_eq!(phases.len(), 1, "a check changes no phase: {phases:?}");
+    }
+}
+
+#[test]
+fn reading_evidence_of_a_ready_service_keeps_the_phase() {
+    let evidence = |shop: &Shop| Action::CollectEvidence {
+        run: Box::new(shop.history.services[&name("web")].failures[0].clone()),
+        lines_since: None,
+        port: None,
+        http: false,
+        by_engine: false,
+        targets: Vec::new(),
+    };
+    for in_flight in [false, true] {
+        let mut shop = Shop::ready();
+        shop.add_failure("web", 1, false);
+        if in_flight {
+            let verb = ActionKind::CollectEvidence;
+            shop.add_wait("web", WaitReason::InFlight { verb });
+        } else {
+            let step = Step {
+                subject: shop.subject("web"),
+                action: evidence(&shop),
+                cause: Cause::Failed,
+            };
+            shop.plan.as_mut().unwrap().steps.push(step);
+        }
+        let status = shop.status();
+        assert_eq!(
+            status.phase,
+            Phase::Progressing,
+            "something else is to do: {status:#?}"
+        );
+        shop.plan.as_mut().unwrap().reading_evidence.insert(name("web"));
+        let status = shop.status();
+        assert_eq!(status.phase, Phase::Ready, "{status:#?}");
+        let web = status.services.iter().find(|row| row.name == "web").unwrap();
+        assert_eq!(web.state, ServiceState::Ready, "{web:#?}");
+        assert_eq!(web.waiting_on, None);
+    }
 }
 
 /// `retryAfter` of the error with this code, equal in two reports at different times.

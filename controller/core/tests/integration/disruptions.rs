@@ -237,6 +237,39 @@ fn interruptions_by_others_are_infrastructure() {
 }
 
 #[test]
+fn stop_and_the_exit_that_it_causes_are_one_disruption() {
+    let mut fixture = Fixture::new();
+    let at = fixture.now;
+    fixture.change(|container| container.stopped_by_other = Some(at));
+    fixture.end(137);
+    fixture.observe();
+    // A list of an earlier state shows the container as running, and its stop is forgotten.
+    fixture.change(|container| {
+        container.stopped_by_other = None;
+        container.state = ContainerState::Running;
+    });
+    fixture.observe();
+    fixture.end(137);
+    fixture.observe_restart("c1");
+    let expected = both("stop infrastructure otherClient", "stop otherClient");
+    assert_eq!(fixture.found(), expected);
+    let web = ServiceName::new("web").unwrap();
+    assert_eq!(fixture.history().service_mut(&web).failures, []);
+}
+
+#[test]
+fn exit_long_after_a_survived_signal_is_of_the_service() {
+    let mut fixture = Fixture::new();
+    let at = fixture.now;
+    fixture.change(|container| container.stopped_by_other = Some(at));
+    fixture.observe();
+    fixture.now = fixture.now + Duration::from_secs(60);
+    fixture.end(3);
+    fixture.observe_restart("c1");
+    assert_eq!(fixture.found(), both("exit service", "exit"));
+}
+
+#[test]
 fn exits_are_attributed_by_their_evidence() {
     let mut own = Fixture::new();
     own.end(3);

@@ -4,6 +4,7 @@ mod actions_before_observation;
 mod admit;
 mod admit_corpus;
 mod admit_properties;
+mod advisory_actions;
 mod disruptions;
 mod failures;
 mod obstacles;

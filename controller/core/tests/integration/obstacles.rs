@@ -25,6 +25,7 @@ use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
+use argus_core::waits::Waits;
 use argus_crds::error::Code;
 
 const NOW: Timestamp = Timestamp(1_000_000);
@@ -148,6 +149,15 @@ impl World {
         }
     }
 
+    fn with_waits(mut self, waits: Waits) -> Self {
+        let state = PlannerState {
+            waits,
+            ..PlannerState::default()
+        };
+        self.planner = Planner::new(self.planner.identity().clone(), state);
+        self
+    }
+
     fn plan(&mut self) -> (Vec<Step>, BTreeMap<EnvName, Arc<Plan>>) {
         let result = self.planner.reconcile(&Inputs {
             specs: &self.specs,
@@ -264,6 +274,37 @@ fn orphan_of_a_possibly_live_run_keeps_its_grace() {
     );
     let creates = |step: &Step| matches!(step.action, Action::CreateContainer { .. });
     assert!(steps.iter().any(creates), "{steps:?}");
+}
+
+#[test]
+fn orphan_age_and_list_interval_are_settings() {
+    let world = |waits, age: u32| {
+        let orphan = Container {
+            created_at: NOW - SECOND * age,
+            ..left("shop-web", ContainerState::Exited)
+        };
+        World::new(false, vec![Object::Container(Arc::new(orphan))]).with_waits(waits)
+    };
+    let is_removal = |step: &Step| matches!(step.action, Action::RemoveContainer { .. });
+    for (orphan_age, removed) in [(5, true), (6, false)] {
+        let waits = Waits {
+            orphan_age: SECOND * orphan_age,
+            ..Waits::default()
+        };
+        let (steps, plans) = world(waits, 5).plan();
+        assert_eq!(steps.iter().any(is_removal), removed, "{orphan_age} s: {plans:?}");
+    }
+    let short = Waits {
+        list_interval: SECOND,
+        ..Waits::default()
+    };
+    for (waits, seconds) in [(Waits::default(), 12), (short, 3)] {
+        // The leases are older than the container.
+        let (_, plans) = world(waits, 0).plan();
+        let until = NOW + SECOND * seconds;
+        let decision = &plans[&env("shop-before")].orphans[0].decision;
+        assert_eq!(*decision, OrphanDecision::Unconfirmed { until });
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ struct Entry {
     container: Arc<Container>,
     /// The container was inspected in this session.
     is_current: bool,
+    /// An event reported the end of the run, and no inspect followed.
+    has_uninspected_end: bool,
 }
 
 /// All objects that were reported and still exist.
@@ -67,7 +69,11 @@ impl LastSeen {
             inspect: None,
             ..Container::clone(known)
         };
-        Some(self.report(ended))
+        let ended = self.report(ended);
+        if let Some(entry) = self.containers.get_mut(id) {
+            entry.has_uninspected_end = true;
+        }
+        Some(ended)
     }
 
     /// Adds an object that a call of this backend created.
@@ -85,6 +91,7 @@ impl LastSeen {
                 let entry = Entry {
                     container: container.clone(),
                     is_current: true,
+                    has_uninspected_end: false,
                 };
                 self.containers.insert(container.id.clone(), entry);
             }
@@ -134,6 +141,11 @@ impl LastSeen {
                 }
                 container.image.clone_from(&old.image);
             }
+            // The engine lists a container as running until it has handled the end, and a list in progress may have begun earlier. Only
+            // an inspect waits for the engine.
+            if entry.has_uninspected_end && container.state.is_up() {
+                return (old.clone(), InspectNeed::NotInspected);
+            }
             if is_same(old, &container) {
                 let known_health = old
                     .inspect
@@ -157,6 +169,7 @@ impl LastSeen {
         let entry = Entry {
             container: container.clone(),
             is_current: false,
+            has_uninspected_end: false,
         };
         self.containers.insert(container.id.clone(), entry);
         container
@@ -301,6 +314,30 @@ mod tests {
             list(&mut known, ContainerState::Exited, "web:1"),
             InspectNeed::NotInspected
         );
+    }
+
+    #[test]
+    fn list_of_an_earlier_state_does_not_revive_an_ended_run() {
+        let mut known = LastSeen::default();
+        let id = ContainerId::new("abc").unwrap();
+        apply_inspected(&mut known);
+        let ended = known.on_ended(&id, Timestamp(5)).unwrap();
+        for _ in 0..2 {
+            let listed = Listed {
+                container: container(ContainerState::Running, "web:1"),
+                health: None,
+            };
+            let reported = known.on_listed(listed);
+            assert_eq!(reported, (ended.clone(), InspectNeed::NotInspected));
+        }
+        // The inspect shows the next run.
+        apply_inspected(&mut known);
+        assert_eq!(
+            list(&mut known, ContainerState::Running, "web:1"),
+            InspectNeed::None
+        );
+        let running = known.container(&id).unwrap();
+        assert_eq!(running.state, ContainerState::Running);
     }
 
     #[test]

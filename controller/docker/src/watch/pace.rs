@@ -6,20 +6,21 @@ use std::time::Duration;
 pub(super) const MIN_LIST_DISTANCE: Duration = Duration::from_millis(50);
 /// Delay of the next list after a list that failed while the engine responds to pings.
 pub(super) const LIST_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Minimum and maximum interval of lists in addition to events.
-const INTERVALS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
-/// Minimum and maximum interval of lists without events.
+/// Factor of the maximum interval of lists in addition to events.
+const MAX_GROWTH: u32 = 3;
+/// Minimum and maximum interval of lists without events, unless lists in addition to events are more frequent.
 const INTERVALS_WITHOUT_EVENTS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// Duration in milliseconds above which the interval grows.
 const CHEAP_LIST_MS: u32 = 30;
 
 /// Time until the next list: the minimum for a cheap list, and in proportion to the list's duration up to the maximum for an
-/// expensive one.
-pub(super) fn list_interval(cost: Duration, has_events: bool) -> Duration {
+/// expensive one. `shortest` is the minimum with events.
+pub(super) fn list_interval(shortest: Duration, cost: Duration, has_events: bool) -> Duration {
     let (min, max) = if has_events {
-        INTERVALS
+        (shortest, shortest.saturating_mul(MAX_GROWTH))
     } else {
-        INTERVALS_WITHOUT_EVENTS
+        let (min, max) = INTERVALS_WITHOUT_EVENTS;
+        (min.min(shortest), max.min(shortest))
     };
     let cost = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
     if cost <= CHEAP_LIST_MS {
@@ -34,10 +35,15 @@ mod tests {
 
     #[test]
     fn an_expensive_list_runs_less_often() {
-        let every = |has_events| {
-            [0, 30, 60, 90, 5000].map(|ms| list_interval(Duration::from_millis(ms), has_events).as_secs())
+        let every = |shortest, has_events| {
+            let shortest = Duration::from_secs(shortest);
+            [0, 30, 60, 90, 5000]
+                .map(|ms| list_interval(shortest, Duration::from_millis(ms), has_events).as_secs())
         };
-        assert_eq!(every(true), [10, 10, 20, 30, 30]);
-        assert_eq!(every(false), [2, 2, 4, 6, 10]);
+        let default = argus_core::waits::Waits::default().list_interval.as_secs();
+        assert_eq!(every(default, true), [10, 10, 20, 30, 30]);
+        assert_eq!(every(default, false), [2, 2, 4, 6, 10]);
+        assert_eq!(every(1, true), [1, 1, 2, 3, 3]);
+        assert_eq!(every(1, false), [1; 5], "not less often than with events");
     }
 }

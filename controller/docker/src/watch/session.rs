@@ -326,7 +326,7 @@ impl Session {
 
     /// Time until the next periodic list. Without events, lists alone show changes, so they run more often.
     pub(super) fn list_interval(&self, cost: Duration) -> Duration {
-        list_interval(cost, !self.events.is_lost())
+        list_interval(self.shared.list_interval, cost, !self.events.is_lost())
     }
 
     /// Delay of a requested list, so that lists keep their minimum distance.

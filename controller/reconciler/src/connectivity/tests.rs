@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use argus_core::action::{ActionKind, Subject};
 use argus_core::connectivity::{CheckResults, ConnectivityCheck, LinkError, TargetResult};
-use argus_core::ident::{EnvName, Hash, NetworkId, ServiceName};
+use argus_core::failed_run::FailedRun;
+use argus_core::ident::{ContainerId, EnvName, Hash, NetworkId, ServiceName};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SPEC_HASH};
 use argus_core::mode::Mode;
 use argus_core::observed::{Attachment, Container, ContainerState, Network, Object, Store, WatchEvent};
@@ -15,6 +17,7 @@ use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::wait::{Wait, WaitReason};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -112,6 +115,24 @@ fn snapshot_of(containers: [Container; 2]) -> Snapshot {
     snapshot
 }
 
+/// Snapshot before the first start of `web`, whose plan waits for this.
+fn starting(on: WaitReason) -> Snapshot {
+    let created = Container {
+        state: ContainerState::Created,
+        ..container("web", 1, true)
+    };
+    let mut snapshot = snapshot_of([container("db", 1, true), created]);
+    let env = EnvName::new("shop").unwrap();
+    let plan = Arc::make_mut(&mut snapshot.plans).get_mut(&env).unwrap();
+    let service = ServiceName::new("web").unwrap();
+    let subject = Subject::Service {
+        environment: env,
+        service,
+    };
+    Arc::make_mut(plan).waits = vec![Wait { subject, on }];
+    snapshot
+}
+
 struct Fixture {
     clock: Clock,
     backend: Arc<FakeBackend>,
@@ -153,7 +174,11 @@ impl Fixture {
 
     /// Lets an hour pass without other events.
     async fn hour(&self) {
-        tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
+        self.pause(3_600).await;
+    }
+
+    async fn pause(&self, seconds: u64) {
+        tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
     }
 }
 
@@ -240,6 +265,62 @@ async fn failed_links_are_published_after_two_checks_and_retried() {
         assert_eq!(published, bad, "an equal result is published once");
         fixture.set_result(Ok(TargetResult::default()));
         fixture.wait_for_check(ConnectivityCheck::is_good).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_holds_back_the_check_until_all_are_up() {
+    let verb = ActionKind::StartContainer;
+    run_script(starting(WaitReason::InFlight { verb }), true, async |fixture| {
+        fixture.set_result(Ok(refused()));
+        fixture.set_result_from("n", Ok(refused()));
+        fixture.pause(59).await;
+        fixture
+            .snapshots
+            .send_replace(Arc::new(starting(WaitReason::Probe)));
+        fixture.pause(59).await;
+        assert_eq!(
+            fixture.check_count(),
+            0,
+            "each progress of the start holds it back"
+        );
+        fixture.snapshots.send_replace(Arc::new(snapshot(1, true)));
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!((took, fixture.check_count()), (120, 2), "{check:?}");
+        assert!(!check.is_good() && check.key.down.is_empty(), "{check:?}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn start_without_progress_or_with_a_failure_is_checked() {
+    run_script(starting(WaitReason::Probe), true, async |fixture| {
+        fixture.set_result_from("n", Ok(refused()));
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!((took, check.key.down.len()), (62, 1), "{check:?}");
+    })
+    .await;
+    run_script(starting(WaitReason::Probe), true, async |fixture| {
+        fixture.set_result_from("n", Ok(refused()));
+        fixture.pause(20).await;
+        let until = Timestamp(START.0 + 3_600_000);
+        let delayed = starting(WaitReason::RestartDelay { until, attempt: 1 });
+        fixture.snapshots.send_replace(Arc::new(delayed));
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!((took, check.key.down.len()), (27, 1), "{check:?}");
+    })
+    .await;
+    let mut failed = starting(WaitReason::Probe);
+    let web = ServiceName::new("web").unwrap();
+    let run = FailedRun::of(ContainerId::new("web").unwrap(), Timestamp(1));
+    let environments = &mut Arc::make_mut(&mut failed.state).environments;
+    let history = environments.entry(EnvName::new("shop").unwrap()).or_default();
+    history.service_mut(&web).failures.push(run);
+    run_script(failed, true, async |fixture| {
+        fixture.set_result_from("n", Ok(refused()));
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!((took, check.key.down.len()), (7, 1), "{check:?}");
     })
     .await;
 }

@@ -17,8 +17,9 @@ const MAX_LONG_RUNNING: usize = 2;
 /// nothing.
 const MAX_STOPPING: usize = 8;
 
-/// Maximum parallel collections of evidence. Each is a few reads.
-const MAX_READS: usize = 4;
+/// Maximum parallel collections of evidence. Each is a few reads, but can wait for the engine to write the end of a log. The
+/// restarts of other services do not wait for that.
+const MAX_READS: usize = 16;
 
 /// Cost class of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

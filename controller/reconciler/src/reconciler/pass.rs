@@ -21,7 +21,8 @@ use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 
 /// Values of the input channels in one pass.
-struct PassInputs {
+#[derive(Default)]
+pub(super) struct PassInputs {
     specs: Arc<SpecRegistry>,
     store: Arc<Store>,
     health: Arc<HealthStates>,
@@ -79,13 +80,14 @@ impl<B: Backend> Reconciler<B> {
         if *self.plans != result.plans {
             self.plans = Arc::new(result.plans);
         }
-        self.publish();
-        self.persist();
         let wakes = [
             result.wake_at,
             self.overrides.requests.next_end(inputs.now),
             next_good_check,
         ];
+        self.planned_inputs = inputs;
+        self.publish();
+        self.persist();
         wakes.into_iter().chain(due).flatten().min()
     }
 
@@ -183,21 +185,21 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
+    /// Publishes the plans with the inputs that they were made from. A newer input follows with the next pass.
     pub(super) fn publish(&mut self) {
         let last = self.outputs.snapshots.borrow().clone();
-        let specs = self.inputs.specs.borrow().clone();
-        let store = self.inputs.stores.borrow().clone();
         let progress = self.progress.read();
+        let planned = &self.planned_inputs;
         let mut snapshot = Snapshot {
             as_of: self.clock.now(),
             mode: last.mode,
             problems: self.recorder.problems(),
             identity: last.identity.clone(),
-            specs,
-            store,
-            health: self.inputs.healths.borrow().clone(),
-            preflight: self.inputs.preflights.borrow().clone(),
-            links: self.inputs.links.borrow().clone(),
+            specs: planned.specs.clone(),
+            store: planned.store.clone(),
+            health: planned.health.clone(),
+            preflight: planned.preflight.clone(),
+            links: planned.links.clone(),
             plans: self.plans.clone(),
             state: shared(&last.state, self.planner.state()),
             progress: shared(&last.progress, &progress),

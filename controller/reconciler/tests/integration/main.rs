@@ -1,3 +1,5 @@
-//! The reconciler with state directories in any condition.
+//! Whole controllers on an engine in memory, in virtual time.
 
+mod evidence;
+mod phase;
 mod state;

@@ -6,7 +6,8 @@
 )]
 
 mod damage;
-mod fixture;
+pub(crate) mod fixture;
+mod outage;
 
 use argus_backend::sim::{Engine, FaultProfile};
 use argus_core::mode::Mode;

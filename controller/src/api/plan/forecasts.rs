@@ -192,6 +192,7 @@ pub(crate) async fn create_forecasts(
     };
     let planner_state = PlannerState {
         environments: persisted.environments.clone(),
+        waits: settings.times.waits,
         ..PlannerState::default()
     };
     let mut specs = registry.environments.clone();

@@ -14,7 +14,7 @@ use crate::sim::model::Model;
 
 impl Model {
     /// Simulates a connectivity check. A name resolves when a running container has it on a network of the source, as
-    /// its name or as an alias. Every port of a running container accepts connections.
+    /// its name or as an alias. Every port of a running container accepts connections, except the closed ones.
     pub(crate) fn check_links(
         &self,
         source: &LinkSource,
@@ -48,9 +48,16 @@ impl Model {
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
             })
         };
+        let error = |target: &Target| {
+            if !is_known(&target.host) {
+                return Some(LinkError::NoSuchName("no such name".to_owned()));
+            }
+            let is_closed = target.port.is_some_and(|port| self.closed_ports.contains(&port));
+            is_closed.then(|| LinkError::Refused("connection refused".to_owned()))
+        };
         let check = |target: &Target| TargetResult {
             addresses: Vec::new(),
-            error: (!is_known(&target.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
+            error: error(target),
         };
         Ok(targets.iter().map(check).collect())
     }

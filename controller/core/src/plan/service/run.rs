@@ -16,9 +16,6 @@ use crate::state::restart::{self, RestartDecision as Restart};
 use crate::time::Timestamp;
 use crate::wait::WaitReason;
 
-/// Time for which an external stop or pause is left alone.
-const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
-
 /// Minimum run time before a container without a health check is ready.
 const MIN_RUN_TIME: Duration = Duration::from_secs(1);
 
@@ -301,7 +298,7 @@ fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {
     let since = service_history(planner)
         .and_then(|history| history.stopped_externally_since)
         .unwrap_or(planner.input.now);
-    let until = since + EXTERNAL_STOP_GRACE;
+    let until = since + planner.input.state.waits.external_stop;
     if until > planner.input.now {
         Err(WaitReason::StoppedExternally { until })
     } else {

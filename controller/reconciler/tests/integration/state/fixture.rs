@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{Engine, FaultProfile, Sim};
+use argus_backend::sim::{AfterRestart, Engine, FaultProfile, Sim};
 use argus_core::ident::{EnvName, Protocol, ProtocolPort};
 use argus_core::time::Timestamp;
 use argus_crds::incident::Incident;
@@ -121,6 +121,7 @@ impl Fixture {
             deadlines: Deadlines::default(),
             engine_breaker: argus_core::desired::BreakerSettings::default(),
             retries: argus_core::retry::RetrySettings::default(),
+            waits: argus_core::waits::Waits::default(),
             stop_grace: Duration::from_secs(2),
             journal_limit: 64 * 1024,
             lease_ttl: argus_core::lease::TTL,
@@ -190,6 +191,12 @@ impl Run {
                 .map(|it| it.id.clone());
             engine.change(now, |model| model.person_removes(&id.unwrap()));
         });
+    }
+
+    /// Takes the engine away for this time. Its containers continue to run.
+    pub(crate) fn take_engine_away(&self, away: Duration) {
+        self.sim
+            .with(|engine, now| engine.restart_with(now, away, AfterRestart::Running));
     }
 
     pub(crate) async fn stop(self) {

@@ -1,0 +1,217 @@
+//! Errors of failed runs and of waits without an action, without secrets.
+
+use argus_crds::error::StructuredError;
+
+use super::*;
+use crate::failed_run::FailureCause;
+use crate::outcome::Evidence;
+use crate::status::error::unwritable;
+use crate::wait::LeaseHolder;
+
+/// Fixture whose service `db` ended `runs` times and then waits.
+fn failed(runs: usize, on: WaitReason, change: impl Fn(&mut FailedRun)) -> Shop {
+    let mut shop = Shop::ready();
+    let secrets = serde_json::json!(["swordfish"]);
+    shop.accepted.as_mut().unwrap().desired.secrets = serde_json::from_value(secrets).unwrap();
+    shop.is("db", "d1", ContainerState::Exited);
+    for _ in 0..runs {
+        shop.add_failure("db", 3, false);
+    }
+    for failed_run in &mut shop.history.service_mut(&name("db")).failures {
+        change(failed_run);
+    }
+    shop.add_wait("db", on);
+    shop
+}
+
+fn error_of_db(shop: &Shop) -> StructuredError {
+    let status = shop.status();
+    let row = status.services.iter().find(|row| row.name == "db");
+    row.unwrap().last_error.clone().unwrap()
+}
+
+#[test]
+fn halted_service_names_its_repeated_failure() {
+    let shop = failed(2, WaitReason::Halted { budgets: 3 }, |failed_run| {
+        failed_run.evidence = Some(Evidence {
+            stdout: vec!["starting".to_owned()],
+            stderr: vec!["cannot log in as swordfish 17 times".to_owned()],
+            network_diagnostics: [("tcp 10.1.0.2:5432".to_owned(), "connection refused".to_owned())].into(),
+            ..Evidence::default()
+        });
+    });
+    let error = error_of_db(&shop);
+    assert_eq!(error.code, Code::LoopHalted);
+    assert_eq!(
+        error.message,
+        "failed in the same way in 3 restart budgets in a row: cannot log in as [redacted] 17 times"
+    );
+    assert_eq!(error.details["crashLoop"], true);
+    assert_eq!(
+        error.details["fingerprint"]["line"],
+        "cannot log in as [redacted] # times"
+    );
+    let attempts = error.details["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 2);
+    assert_eq!(
+        attempts[0]["probeAnswers"]["tcp 10.1.0.2:5432"],
+        "connection refused"
+    );
+    assert_eq!(error.stdout_tail.as_deref(), Some("starting"));
+    assert_eq!(
+        error.stderr_tail.as_deref(),
+        Some("cannot log in as [redacted] 17 times")
+    );
+}
+
+#[test]
+fn run_without_output_has_no_fingerprint_and_no_tail() {
+    let error = error_of_db(&failed(1, WaitReason::Halted { budgets: 1 }, |_| ()));
+    assert_eq!(
+        error.message,
+        "failed in the same way in the whole restart budget: "
+    );
+    assert_eq!(error.details["fingerprint"], serde_json::Value::Null);
+    assert_eq!((error.stdout_tail, error.stderr_tail), (None, None));
+}
+
+#[test]
+fn unhealthy_run_reports_the_last_probe() {
+    let delay = WaitReason::RestartDelay {
+        until: NOW + Duration::from_secs(9),
+        attempt: 2,
+    };
+    let shop = failed(1, delay, |failed_run| {
+        failed_run.cause = FailureCause::Unhealthy;
+        failed_run.probe_output = vec!["first".to_owned(), "refused for swordfish".to_owned()];
+    });
+    let error = error_of_db(&shop);
+    assert_eq!(error.code, Code::HealthCheckTimeout);
+    assert_eq!(
+        error.message,
+        "health check failed more often than its `retries` allow after 7 s: refused for [redacted]"
+    );
+    assert_eq!(
+        error.details["probeLog"],
+        serde_json::json!(["first", "refused for [redacted]"])
+    );
+    assert_eq!(error.class, Class::Transient);
+}
+
+#[test]
+fn program_of_another_platform_is_named() {
+    let shop = failed(1, WaitReason::NotRunnable { exit_code: 3 }, |failed_run| {
+        failed_run.error = "exec /app: exec format error".to_owned();
+        failed_run.evidence = Some(Evidence {
+            wrong_platform: Some("the image is for linux/arm64, the engine for linux/amd64".to_owned()),
+            ..Evidence::default()
+        });
+    });
+    let error = error_of_db(&shop);
+    assert_eq!(error.code, Code::EntrypointNotFound);
+    assert_eq!(
+        error.message,
+        "command cannot be run: the image is for linux/arm64, the engine for linux/amd64 (exec format error) after 7 s"
+    );
+}
+
+#[test]
+fn slow_retry_reports_the_spent_budget() {
+    let delay = WaitReason::RestartDelay {
+        until: NOW + Duration::from_secs(60),
+        attempt: 5,
+    };
+    let mut shop = failed(4, delay, |_| ());
+    let restart = &mut shop.accepted.as_mut().unwrap().desired.restart;
+    restart.mode = RestartMode::SlowRetry;
+    restart.halt_after_same = None;
+    let error = error_of_db(&shop);
+    assert_eq!(error.code, Code::ContainerRestartExhausted);
+    assert_eq!(error.details["restarts"], 3);
+}
+
+#[test]
+fn failing_probe_of_each_kind_is_a_call_without_secrets() {
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+    for (kind, arguments) in [
+        (
+            ProbeHandler::Http {
+                path: "/health?token=swordfish".to_owned(),
+                port: 5432,
+            },
+            serde_json::json!({ "kind": "http", "path": "/health", "port": 5432 }),
+        ),
+        (
+            ProbeHandler::Tcp { port: 5432 },
+            serde_json::json!({ "kind": "tcp", "port": 5432 }),
+        ),
+        (
+            ProbeHandler::Exec {
+                command: words("pg_isready -U swordfish"),
+            },
+            serde_json::json!({ "kind": "exec", "program": "pg_isready" }),
+        ),
+        (
+            ProbeHandler::Exec {
+                command: vec!["pg_isready -U swordfish".to_owned()],
+            },
+            serde_json::json!({ "kind": "exec" }),
+        ),
+        (ProbeHandler::Docker, serde_json::json!({ "kind": "docker" })),
+    ] {
+        let mut shop = Shop::ready();
+        let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+        services
+            .get_mut(&name("db"))
+            .unwrap()
+            .probe
+            .as_mut()
+            .unwrap()
+            .kind = kind;
+        shop.add_running("db", "d1", ProbeStatus::Unhealthy);
+        shop.add_wait("db", WaitReason::Unhealthy { until: None });
+        let error = error_of_db(&shop);
+        assert_eq!(error.code, Code::HealthCheckTimeout);
+        let call = serde_json::to_value(&error.debug).unwrap()[0].clone();
+        assert_eq!(call["arguments"], arguments, "{call:#}");
+    }
+}
+
+#[test]
+fn healthcheck_that_the_image_lacks_is_an_error_of_the_file() {
+    let error = error_of_db(&failed(0, WaitReason::NoHealthcheck, |_| ()));
+    assert_eq!(error.code, Code::SpecInvalid);
+    assert_eq!(error.details["image"], "db:1");
+    assert_eq!(error.details["path"], "container.healthcheck.type");
+}
+
+#[test]
+fn service_of_another_controller_names_it() {
+    let holder = LeaseHolder {
+        controller: "OTHER".to_owned(),
+        run: "RUN".to_owned(),
+        host: "ci-7".to_owned(),
+        pid: 42,
+        renews: true,
+    };
+    let on = WaitReason::LeaseHeldByOther {
+        controller: holder,
+        until: None,
+    };
+    let error = error_of_db(&failed(0, on, |_| ()));
+    assert_eq!(error.code, Code::LeaseHeld);
+    assert!(
+        error.message.contains("ci-7") && error.message.ends_with(" owns it"),
+        "{}",
+        error.message
+    );
+    assert_eq!(error.details["holder"]["pid"], 42);
+}
+
+#[test]
+fn unwritable_state_names_the_directory() {
+    let error = unwritable("/srv/state", "no space\nleft on device");
+    assert_eq!(error.code, Code::JournalUnwritable);
+    assert_eq!(error.details["path"], "/srv/state");
+    assert!(!error.message.contains('\n'), "{}", error.message);
+}

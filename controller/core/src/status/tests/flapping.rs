@@ -1,0 +1,27 @@
+//! The warning about a health check whose result changes too often.
+
+use super::*;
+
+#[test]
+fn fourth_health_change_is_a_warning() {
+    for changes in [3, 4] {
+        let mut shop = Shop::ready();
+        let history = shop.history.service_mut(&name("web"));
+        history.health_transitions = (0..changes).map(|at| NOW - Duration::from_secs(at)).collect();
+        let status = shop.status();
+        assert_eq!(status.phase, Phase::Ready);
+        let flaky = status.errors.iter();
+        let flaky: Vec<_> = flaky.filter(|error| error.code == Code::FlakySuspected).collect();
+        if changes == 3 {
+            assert!(flaky.is_empty(), "{flaky:#?}");
+            continue;
+        }
+        assert_eq!(flaky.len(), 1, "{flaky:#?}");
+        assert_eq!(
+            (flaky[0].severity, flaky[0].service.as_deref()),
+            (Severity::Warning, Some("web"))
+        );
+        let transitions = flaky[0].details["healthTransitions"].as_array();
+        assert_eq!(transitions.map(Vec::len), Some(4));
+    }
+}

@@ -1,0 +1,27 @@
+//! Waits of a controller that tests shorten.
+
+use std::time::Duration;
+
+/// Waits of the planner and of the watch. Only tests change them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// Time for which an external stop or pause is left alone.
+    pub external_stop: Duration,
+    /// Minimum age of an orphan, because a new controller may be about to declare it.
+    pub orphan_age: Duration,
+    /// Failures up to this long after an outage count as caused by it: the engine dates them when it returns.
+    pub outage_margin: Duration,
+    /// Minimum interval of the lists in addition to events.
+    pub list_interval: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            external_stop: Duration::from_secs(10),
+            orphan_age: Duration::from_secs(30),
+            outage_margin: Duration::from_secs(2),
+            list_interval: Duration::from_secs(10),
+        }
+    }
+}

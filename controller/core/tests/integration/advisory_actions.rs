@@ -1,0 +1,167 @@
+//! Actions that only report: they leave a service ready that runs as desired.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failed precondition fails the test"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::action::{Action, ActionKind, Step};
+use argus_core::desired::Accepted;
+use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::ident::{EnvName, ServiceName};
+use argus_core::lease::ControllerLeases;
+use argus_core::observed::{Container, ContainerState, Object, Store, WatchEvent};
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::{ControllerIdentity, Plan};
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::forecast::apply_action;
+use argus_core::reconcile::{Inputs, Planner};
+use argus_core::state::PlannerState;
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitReason;
+
+const SPEC: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
+
+fn env() -> EnvName {
+    EnvName::new("shop").unwrap()
+}
+
+struct Fixture {
+    planner: Planner,
+    store: Store,
+    specs: BTreeMap<EnvName, Arc<Accepted>>,
+    now: Timestamp,
+}
+
+impl Fixture {
+    /// An environment whose only service has run for a minute.
+    fn settled() -> Self {
+        let written = argus_crds::yaml::read("e2e.yaml", SPEC.as_bytes()).spec.unwrap();
+        let accepted = Accepted {
+            desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+            spec_path: "e2e.yaml".to_owned(),
+            lines: argus_core::desired::key_lines::KeyLines::default(),
+            accepted_at: Timestamp(0),
+            has_pending_edit: false,
+        };
+        let identity = ControllerIdentity {
+            controller: "me".to_owned(),
+            run: "run".to_owned(),
+            publish_address: [127, 0, 0, 1].into(),
+        };
+        let now = Timestamp(1_000_000);
+        let mut store = Store::default();
+        let list = [WatchEvent::Connected(now), WatchEvent::Init, WatchEvent::InitDone];
+        for event in list {
+            store.apply(event);
+        }
+        let mut fixture = Self {
+            planner: Planner::new(identity, PlannerState::default()),
+            store,
+            specs: [(env(), Arc::new(accepted))].into(),
+            now,
+        };
+        for round in 0..20 {
+            let (_, steps) = fixture.reconcile();
+            for (number, step) in steps.iter().enumerate() {
+                let done = apply_action(
+                    &mut fixture.store,
+                    &step.action,
+                    fixture.now,
+                    round * 100 + number,
+                );
+                fixture.finish(step, &Ok(done));
+            }
+            fixture.pause(3);
+        }
+        let (plan, _) = fixture.reconcile();
+        assert!(plan.is_settled(), "{plan:#?}");
+        fixture
+    }
+
+    fn reconcile(&mut self) -> (Arc<Plan>, Vec<Step>) {
+        let result = self.planner.reconcile(&Inputs {
+            specs: &self.specs,
+            scanned: true,
+            store: &self.store,
+            health: &HealthStates::new(),
+            leases: &ControllerLeases::default(),
+            requests: &UserRequests::default(),
+            preflight: None,
+            now: self.now,
+        });
+        (result.plans[&env()].clone(), result.steps)
+    }
+
+    fn finish(&mut self, step: &Step, outcome: &Result<Done, ActionError>) {
+        self.planner.finished(step, outcome, &self.store, self.now);
+    }
+
+    fn pause(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Container)) {
+        let mut container = Container::clone(self.store.containers().next().unwrap());
+        change(&mut container);
+        let object = Object::Container(Arc::new(container));
+        self.store.apply(WatchEvent::Apply(object));
+    }
+
+    /// True if nothing in this plan keeps the environment from being ready.
+    fn is_ready(&self, plan: &Plan) -> bool {
+        let services = &self.specs[&env()].desired.services;
+        plan.unfinished(services).next().is_none()
+    }
+}
+
+#[test]
+fn reading_evidence_of_an_earlier_run_is_no_progress() {
+    let mut fixture = Fixture::settled();
+    let web = ServiceName::new("web").unwrap();
+    let now = fixture.now;
+    fixture.change(|container| {
+        container.state = ContainerState::Exited;
+        let info = container.inspect.as_mut().unwrap();
+        (info.exit_code, info.finished_at) = (1, Some(now));
+    });
+    let (plan, steps) = fixture.reconcile();
+    let [step] = &steps[..] else { panic!("{steps:#?}") };
+    assert!(matches!(step.action, Action::CollectEvidence { .. }), "{step:#?}");
+    assert!(!fixture.is_ready(&plan), "the service does not run: {plan:#?}");
+
+    // Another client starts the container before the evidence is there, and it runs longer than its failed run.
+    let started = fixture.now;
+    fixture.pause(60);
+    fixture.change(|container| {
+        container.state = ContainerState::Running;
+        container.inspect.as_mut().unwrap().started_at = Some(started);
+    });
+    let (plan, _) = fixture.reconcile();
+    let verb = ActionKind::CollectEvidence;
+    assert_eq!(plan.waits[0].on, WaitReason::InFlight { verb });
+    assert!(plan.reading_evidence.contains(&web), "{plan:#?}");
+    assert!(fixture.is_ready(&plan), "in flight: {plan:#?}");
+
+    fixture.finish(step, &Err(ActionError::TimedOut("no answer".to_owned())));
+    let (plan, steps) = fixture.reconcile();
+    assert!(matches!(plan.waits[0].on, WaitReason::Retry { .. }), "{plan:#?}");
+    assert!(
+        steps.is_empty() && fixture.is_ready(&plan),
+        "before its retry: {plan:#?}"
+    );
+
+    fixture.pause(60);
+    let (plan, steps) = fixture.reconcile();
+    let [step] = &steps[..] else { panic!("{plan:#?}") };
+    assert!(fixture.is_ready(&plan), "planned: {plan:#?}");
+    fixture.finish(step, &Ok(Done::Evidence(Box::default())));
+    let (plan, _) = fixture.reconcile();
+    assert!(plan.is_settled(), "{plan:#?}");
+    assert!(plan.reading_evidence.is_empty());
+}
