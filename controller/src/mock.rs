@@ -96,15 +96,109 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTok
         serve_stream(stream, &mut open);
     }
     drop(listener);
-    let finish = async {
+    finish(open).await;
+}
+
+/// Waits for the requests in progress, at most for the grace period. Then it closes their connections.
+async fn finish(mut open: TaskSet<(), ()>) {
+    let all_ended = async {
         while !open.is_empty() {
             drop(open.next_ended().await);
         }
     };
-    if tokio::time::timeout(GRACE, finish).await.is_err() {
+    if tokio::time::timeout(GRACE, all_ended).await.is_err() {
         tracing::warn!(
             connections = open.len(),
             "closing connections: requests did not finish within the grace period"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::time::Timestamp;
+    use argus_reconciler::clock::Clock;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    /// A mock that stops while requests are in progress.
+    struct StoppingMock {
+        _dir: tempfile::TempDir,
+        shared: Arc<Shared>,
+        stop: CancellationToken,
+        open: TaskSet<(), ()>,
+    }
+
+    impl StoppingMock {
+        async fn start() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("mock.json");
+            let route = |path: &str, delay: &str| json!({ "method": "GET", "path": path, "response": { "delay": delay, "body": "late" } });
+            let routes = [route("/slow", "500ms"), route("/stuck", "1h")];
+            let config = json!({ "version": 1, "name": "m", "mock": { "port": 1, "routes": routes }, "document": null });
+            std::fs::write(&file, config.to_string()).unwrap();
+            Self {
+                _dir: dir,
+                shared: Arc::new(Shared::load(file).await.unwrap()),
+                stop: CancellationToken::new(),
+                open: TaskSet::default(),
+            }
+        }
+
+        /// Sends a request on a connection of its own.
+        async fn request(&mut self, path: &str) -> DuplexStream {
+            let (server, mut client) = duplex(4_096);
+            let serving = connection::serve_requests(server, self.shared.clone(), self.stop.clone());
+            self.open.start((), serving);
+            let head = format!("GET {path} HTTP/1.1\r\nhost: m\r\n\r\n");
+            client.write_all(head.as_bytes()).await.unwrap();
+            client
+        }
+
+        /// Stops it 100 ms after the requests. Returns the time until its end.
+        async fn finish(self) -> Duration {
+            // Paused time advances only while every task waits, so all requests are in progress now.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let clock = Clock::virtual_from(Timestamp(0));
+            self.stop.cancel();
+            finish(self.open).await;
+            clock.now().since(Timestamp(0))
+        }
+    }
+
+    /// Reads until the mock closes the connection.
+    async fn read(mut client: DuplexStream) -> String {
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        response
+    }
+
+    fn is_near(duration: Duration, expected: Duration) -> bool {
+        duration >= expected && duration < expected + Duration::from_millis(10)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_ends_with_the_last_open_request() {
+        let mut mock = StoppingMock::start().await;
+        let slow = mock.request("/slow").await;
+        let took = mock.finish().await;
+        assert!(is_near(took, Duration::from_millis(400)), "{took:?}");
+        let response = read(slow).await;
+        assert!(
+            response.starts_with("HTTP/1.1 200 ") && response.ends_with("late"),
+            "{response}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_closes_requests_after_the_grace_period() {
+        let mut mock = StoppingMock::start().await;
+        let (slow, stuck) = (mock.request("/slow").await, mock.request("/stuck").await);
+        let took = mock.finish().await;
+        assert!(is_near(took, GRACE), "{took:?}");
+        assert!(read(slow).await.ends_with("late"));
+        assert_eq!(read(stuck).await, "");
     }
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{PrivateEngine, binary, wait};
+use crate::{PrivateEngine, binary, cleanup, http, wait};
 
 /// Time that a controller gets for a clean end after its test.
 const CLEAN_END: Duration = Duration::from_secs(3);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+const SYNC_LIMIT: Duration = Duration::from_secs(180);
 
 /// Options of a controller. Missing directories are created.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,8 @@ pub struct RunOptions {
     pub launcher: Vec<String>,
 }
 
-/// A controller process with its two directories. Drop kills the process; the engine removes the directories.
+/// A controller process with its two directories. Drop kills the process; the engine removes the directories, and the end of the thread
+/// its containers and networks.
 #[derive(Debug)]
 pub struct Controller<'e> {
     engine: &'e PrivateEngine,
@@ -66,6 +68,7 @@ impl<'e> Controller<'e> {
         let state = options.state.clone().unwrap_or_else(|| home.join("state"));
         fs::create_dir_all(&specs).expect("a spec directory");
         fs::create_dir_all(&state).expect("a state directory");
+        cleanup::at_end_of_thread(engine.socket(), state.join("private/identity"));
         Self {
             engine,
             options,
@@ -97,6 +100,12 @@ impl<'e> Controller<'e> {
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log);
         *process = Some(command.spawn().expect("argus starts"));
+    }
+
+    /// The engine of the controller.
+    #[must_use]
+    pub fn engine(&self) -> &'e PrivateEngine {
+        self.engine
     }
 
     /// Runs a command of the CLI against the same directories, with `ARGUS_STATE` set.
@@ -161,8 +170,38 @@ impl<'e> Controller<'e> {
         read_json(&self.state.join("controller.json"))
     }
 
-    /// Waits until the environment is `Ready` at the revision last observed. Returns the status.
+    /// Waits until the status files describe the current spec files.
+    pub fn sync(&self) {
+        let socket = self.state.join("private/argus.sock");
+        self.wait_until(SYNC_LIMIT, "the controller has read the spec files", || {
+            self.must_run();
+            let path = "/api/v1/commands/sync";
+            let answer = http::request(&socket, "POST", path, "application/json", b"{}", SYNC_LIMIT).ok()?;
+            answer.ok().then_some(())
+        });
+    }
+
+    /// The plan of an environment: its steps and waits, after [`Self::sync`].
+    #[must_use]
+    pub fn plan(&self, environment: &str) -> Value {
+        self.sync();
+        // The engine may be too busy for the deadline of a call.
+        let report = self.wait_until(SYNC_LIMIT, "argus plan", || {
+            let output = self.cli(&["plan", environment, "-o", "json"]);
+            serde_json::from_slice::<Value>(&output.stdout).ok()
+        });
+        report["environments"][0].clone()
+    }
+
+    /// Fails if the plan of the environment has a step.
+    pub fn assert_settled(&self, environment: &str) {
+        let plan = self.plan(environment);
+        assert_eq!(plan["steps"], serde_json::json!([]), "{plan:#}");
+    }
+
+    /// Waits until the environment is `Ready` at the revision of the current spec files. Returns the status.
     pub fn wait_ready(&self, environment: &str, limit: Duration) -> Value {
+        self.sync();
         self.wait_status(environment, limit, "is Ready", |status| {
             status["phase"] == "Ready"
         })

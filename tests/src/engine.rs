@@ -3,6 +3,7 @@
 //! It never touches the host's engine, its iptables or its containers. A watchdog process owns the cleanup: it waits at
 //! the end of a pipe until the owner stops or dies, so that nothing remains even after SIGKILL.
 
+mod permit;
 mod slot;
 
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
-use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::http::{self, Answer};
 use crate::{binary, wait};
+use permit::Permit;
 use slot::Slot;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -56,24 +57,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The second engine version that `./scripts/second-engine` installs, or the one at `ARGUS_SECOND_ENGINE`. Without
-    /// one it returns `None` and writes that to stderr, because a skipped test must not seem to have passed.
+    /// The newest engine version, which `./scripts/second-engine` downloads.
     #[must_use]
-    pub fn second_version() -> Option<Self> {
-        let given = std::env::var_os("ARGUS_SECOND_ENGINE").map(PathBuf::from);
-        let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/engine-26/bin");
-        let folder = given.unwrap_or_else(ours);
-        if folder.join("dockerd").is_file() {
-            return Some(Self {
-                programs: Some(folder),
-                ..Self::default()
-            });
-        }
-        eprintln!(
-            "skipped: no second engine version at {}\nhint: ./scripts/second-engine",
+    pub fn newest_version() -> Self {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"));
+        let folder = target.join("engine-newest/bin");
+        assert!(
+            folder.join("dockerd").is_file(),
+            "no engine at {}; hint: ./scripts/second-engine",
             folder.display()
         );
-        None
+        Self {
+            programs: Some(folder),
+            ..Self::default()
+        }
     }
 }
 
@@ -85,6 +83,10 @@ pub struct PrivateEngine {
     daemon: Mutex<Option<Child>>,
     watchdog: Child,
     prepared: Once,
+    /// Content and id of each imported image, by tag.
+    imported: Mutex<BTreeMap<String, (u64, String)>>,
+    /// Released after everything else.
+    _permit: Permit,
 }
 
 impl PrivateEngine {
@@ -98,6 +100,7 @@ impl PrivateEngine {
     #[must_use]
     pub fn start_with(options: Options) -> Self {
         need_root_and_programs();
+        let permit = Permit::take();
         let slot = Slot::take();
         let watchdog = slot.spawn_watchdog();
         slot.make_network();
@@ -110,28 +113,38 @@ impl PrivateEngine {
             daemon: Mutex::new(None),
             watchdog,
             prepared: Once::new(),
+            imported: Mutex::default(),
+            _permit: permit,
         };
         engine.start_again();
         engine
     }
 
-    /// The engine that all tests of one subject share. A subject is a file or a directory directly below a test program:
-    /// its tests may look at all of the engine, because no other subject uses it. The watchdog removes the engine when
-    /// the process ends.
-    #[track_caller]
+    /// The engine that all tests of a program share. Its tests look only at objects of their own projects, names and ports. The watchdog
+    /// removes the engine when the process ends.
     pub fn shared() -> &'static Self {
-        static SHARED: Mutex<BTreeMap<&str, &OnceLock<PrivateEngine>>> = Mutex::new(BTreeMap::new());
-        let subject = subject(Location::caller().file());
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = *shared.entry(subject).or_insert_with(|| Box::leak(Box::default()));
-        // Engines of different subjects start at the same time.
-        drop(shared);
-        slot.get_or_init(Self::start)
+        static SHARED: OnceLock<PrivateEngine> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
     }
 
     /// Runs `prepare` at the first call on this engine only.
     pub fn prepare_once(&self, prepare: impl FnOnce()) {
         self.prepared.call_once(prepare);
+    }
+
+    /// Runs `import` unless the tag has this content already: another id under a tag in use would be a change for running environments.
+    pub(crate) fn import_once(&self, tag: &str, content: u64, import: impl FnOnce()) {
+        let mut imported = self.imported.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = || {
+            let image = self.api("GET", &format!("/images/{tag}/json"), None);
+            image.json()["Id"].as_str().map(str::to_owned)
+        };
+        let is_unchanged = |(old, image): &(u64, String)| *old == content && id().as_ref() == Some(image);
+        if imported.get(tag).is_some_and(is_unchanged) {
+            return;
+        }
+        import();
+        imported.insert(tag.to_owned(), (content, id().expect("an imported image")));
     }
 
     /// The API socket.
@@ -446,13 +459,6 @@ impl Drop for PrivateEngine {
             eprintln!("the watchdog of {} did not end", self.slot.name);
         }
     }
-}
-
-/// The name of the file or directory directly below a test program (`tests/tests/PROGRAM/SUBJECT/..`).
-fn subject(file: &'static str) -> &'static str {
-    let below = file.split("tests/tests/").nth(1);
-    let name = below.and_then(|path| path.split('/').nth(1));
-    name.map_or(file, |name| name.trim_end_matches(".rs"))
 }
 
 fn list(value: Value) -> Vec<Value> {

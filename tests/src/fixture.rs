@@ -13,8 +13,7 @@ pub const LIMIT: Duration = Duration::from_secs(180);
 /// Serves `hello` on port 8080.
 pub const IMAGE: &str = "journey-web:local";
 
-/// The shared engine of all tests of this subject that keep it running, with the images they use.
-#[track_caller]
+/// The shared engine of all tests of this program that keep it running, with the images they use.
 pub fn engine() -> &'static PrivateEngine {
     let engine = PrivateEngine::shared();
     engine.prepare_once(|| images(engine));

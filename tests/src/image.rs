@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::{PrivateEngine, binary};
@@ -54,8 +55,14 @@ impl PrivateEngine {
         self.import(tag, &tree.done(), &changes);
     }
 
-    /// Imports the tar of a file tree as the image `tag`.
+    /// Imports the tar of a file tree as the image `tag`, unless the tag has this content already.
     pub fn import(&self, tag: &str, tar: &[u8], changes: &[&str]) {
+        let mut hasher = DefaultHasher::new();
+        (tar, changes).hash(&mut hasher);
+        self.import_once(tag, hasher.finish(), || self.import_again(tag, tar, changes));
+    }
+
+    fn import_again(&self, tag: &str, tar: &[u8], changes: &[&str]) {
         let (repo, tag) = tag.rsplit_once(':').unwrap_or((tag, "latest"));
         let mut path = format!(
             "/images/create?fromSrc=-&repo={}&tag={}",

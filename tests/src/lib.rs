@@ -11,6 +11,7 @@
 )]
 
 pub mod binary;
+mod cleanup;
 pub mod controller;
 pub mod engine;
 pub mod fixture;

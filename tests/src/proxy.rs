@@ -51,15 +51,26 @@ pub struct Seen {
 struct State {
     seen: Vec<Seen>,
     faults: Vec<(String, Fault, usize)>,
-    /// Number of writes to pass before one is broken, and its fault.
-    point: Option<(usize, Fault)>,
+    /// The write to break; `None` after it.
+    point: Option<Point>,
+    /// Class of the write that was broken.
+    broken: Option<String>,
     /// A request is held now.
     reached: bool,
     live: BTreeMap<u64, Live>,
     next: u64,
+    connections: usize,
     refusing: bool,
     hanging: bool,
     healed: u64,
+}
+
+struct Point {
+    /// Number of writes to pass before it.
+    passing: usize,
+    fault: Fault,
+    /// Calls that renew a lease count.
+    has_leases: bool,
 }
 
 struct Live {
@@ -129,7 +140,12 @@ impl Proxy {
         let (theirs, engine) = (Arc::clone(&shared), engine.to_owned());
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if !theirs.lock().refusing {
+                let refusing = {
+                    let mut state = theirs.lock();
+                    state.connections += 1;
+                    state.refusing
+                };
+                if !refusing {
                     serve(&theirs, client, &engine);
                 }
             }
@@ -144,6 +160,12 @@ impl Proxy {
     #[must_use]
     pub fn host(&self) -> String {
         format!("unix://{}", self.socket.display())
+    }
+
+    /// Number of connections so far, including refused ones and those without a request.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.lock().connections
     }
 
     /// All requests so far, in order.
@@ -169,17 +191,12 @@ impl Proxy {
         self.seen().into_iter().filter(|seen| !reads(seen)).collect()
     }
 
-    /// The same without the calls that renew the controller's lease. The name of a new volume is in no URL, so this
-    /// works only for environments without volumes.
+    /// The same without the calls that renew the controller's lease. This works only for environments without volumes.
     #[must_use]
     pub fn writes_but_the_lease(&self) -> Vec<Seen> {
-        let of_a_lease = |seen: &Seen| {
-            seen.class == "POST /volumes/create" || seen.request.contains("/volumes/argus-lease-")
-        };
-        self.writes()
-            .into_iter()
-            .filter(|seen| !of_a_lease(seen))
-            .collect()
+        let mut writes = self.writes();
+        writes.retain(|seen| !is_of_a_lease(&seen.class, &seen.request));
+        writes
     }
 
     /// Forgets all requests so far.
@@ -194,9 +211,28 @@ impl Proxy {
 
     /// Breaks one request: the write (not GET or HEAD) that follows `passing` others.
     pub fn hold_at(&self, passing: usize, fault: Fault) {
+        self.set_point(passing, fault, true);
+    }
+
+    /// The same without the calls that renew the controller's lease, as in [`Self::writes_but_the_lease`].
+    pub fn hold_at_change(&self, passing: usize, fault: Fault) {
+        self.set_point(passing, fault, false);
+    }
+
+    fn set_point(&self, passing: usize, fault: Fault, has_leases: bool) {
         let mut state = self.shared.lock();
-        state.point = Some((passing, fault));
-        state.reached = false;
+        state.point = Some(Point {
+            passing,
+            fault,
+            has_leases,
+        });
+        (state.broken, state.reached) = (None, false);
+    }
+
+    /// Class of the write of [`Self::hold_at`]; `None` before the proxy receives it.
+    #[must_use]
+    pub fn broken_write(&self) -> Option<String> {
+        self.shared.lock().broken.clone()
     }
 
     /// True while the request of [`Self::hold_at`] is held.
@@ -375,7 +411,7 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
         *left -= 1;
         *fault
     });
-    let fault = fault.or_else(|| at_point(&mut state, &class));
+    let fault = fault.or_else(|| at_point(&mut state, &class, &request));
     if let Some(live) = state.live.get_mut(&id) {
         live.class.clone_from(&class);
         live.hold = fault == Some(Fault::HoldAfter);
@@ -388,16 +424,23 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
 }
 
 /// Counts the writes down to the one to break.
-fn at_point(state: &mut State, class: &str) -> Option<Fault> {
+fn at_point(state: &mut State, class: &str, request: &str) -> Option<Fault> {
     if class.starts_with("GET ") || class.starts_with("HEAD ") {
         return None;
     }
-    let (left, fault) = state.point.take()?;
-    match left.checked_sub(1) {
-        Some(left) => {
-            state.point = Some((left, fault));
-            None
-        }
-        None => Some(fault),
+    let point = state.point.as_mut()?;
+    if !point.has_leases && is_of_a_lease(class, request) {
+        return None;
     }
+    if let Some(left) = point.passing.checked_sub(1) {
+        point.passing = left;
+        return None;
+    }
+    state.broken = Some(class.to_owned());
+    state.point.take().map(|point| point.fault)
+}
+
+/// True for a call that renews or removes a lease. The name of a new volume is in no URL.
+fn is_of_a_lease(class: &str, request: &str) -> bool {
+    class == "POST /volumes/create" || request.contains("/volumes/argus-lease-")
 }

@@ -7,9 +7,9 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const STEP: Duration = Duration::from_millis(10);
+const STEP: Duration = Duration::from_millis(25);
 
-/// Calls `question` every 10 ms until it returns a value; `None` after `limit`.
+/// Calls `question` every 25 ms until it returns a value; `None` after `limit`.
 pub fn poll<T>(limit: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {

@@ -31,7 +31,7 @@ use crate::view::Statuses;
 /// Maximum number of records per read. Argus buffers nothing else for a client, so one that never reads costs no more than this.
 const PAGE_SIZE: usize = 64;
 /// Time without an event after which a comment is sent, so that both sides detect a broken connection.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Events that are not journal records.
 const OTHER_EVENTS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];
@@ -95,8 +95,15 @@ pub(super) async fn events(
     };
     let stopped = app.stop.clone().cancelled_owned();
     let events = event_stream(client).take_until(stopped);
+    Ok(stream_response(events))
+}
+
+/// Builds the response of an event stream, with heartbeats.
+pub(super) fn stream_response(
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+) -> Response {
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
-    Ok(Sse::new(events).keep_alive(alive).into_response())
+    Sse::new(events).keep_alive(alive).into_response()
 }
 
 /// Returns the last event id of a client, from the header or else from the query.

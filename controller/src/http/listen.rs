@@ -193,12 +193,15 @@ where
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use argus_core::time::Timestamp;
+    use argus_reconciler::clock::Clock;
+    use axum::body::Body;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::net::UnixStream;
 
     use super::*;
     use crate::client::ControllerClient;
-    use crate::http::{Guard, routes};
+    use crate::http::{BODY_TIMEOUT, Guard, routes};
     use crate::settings::{Options, Settings, SpecOptions};
 
     /// Sends a request and returns the whole response.
@@ -211,17 +214,31 @@ mod tests {
         response
     }
 
-    #[tokio::test]
-    async fn health_checks_have_reserved_connections() {
-        let dir = tempfile::tempdir().unwrap();
+    /// All routes, without a controller.
+    fn all_routes(dir: &Path, stop: CancellationToken) -> Router {
         let options = Options {
-            state: Some(dir.path().join("state")),
+            state: Some(dir.join("state")),
             ..Options::default()
         };
         let client = ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap());
+        routes(client, Guard::Socket, stop)
+    }
+
+    /// Asserts that a virtual clock from zero shows this time.
+    fn assert_passed(clock: Clock, expected: Duration) {
+        let passed = clock.now().since(Timestamp(0));
+        assert!(
+            passed >= expected && passed < expected + Duration::from_millis(10),
+            "{passed:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn health_checks_have_reserved_connections() {
+        let dir = tempfile::tempdir().unwrap();
         let stop = CancellationToken::new();
         let path = dir.path().join("socket");
-        let app = routes(client, Guard::Socket, stop.clone());
+        let app = all_routes(dir.path(), stop.clone());
         let listener = bind_socket(&path).unwrap();
         let capacity = Capacity { all: 4, reserved: 2 };
         let mut serving = JoinSet::new();
@@ -276,8 +293,53 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn slow_head_or_body_ends_the_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = all_routes(dir.path(), CancellationToken::new());
+        let body = "POST /api/v1/commands/retry HTTP/1.1\r\nhost: argus\r\ncontent-length: 40\r\n\r\n{";
+        for (request, response, limit) in [
+            ("GET /healthz HTTP/1.1\r\nhost: ar", "", HEAD_TIMEOUT),
+            (body, "HTTP/1.1 408 ", BODY_TIMEOUT),
+        ] {
+            let (server, mut client) = duplex(4_096);
+            let mut serving = JoinSet::new();
+            serving.spawn(serve_connection(
+                server,
+                app.clone(),
+                CancellationToken::new(),
+                true,
+            ));
+            let clock = Clock::virtual_from(Timestamp(0));
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut received = [0; 4_096];
+            let length = client.read(&mut received).await.unwrap();
+            assert_passed(clock, limit);
+            let received = String::from_utf8_lossy(&received[..length]);
+            assert!(received.starts_with(response), "{received}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_reads_nothing_is_closed() {
+        let (server, mut client) = duplex(1_024);
+        let endless = || async {
+            Body::from_stream(futures::stream::repeat_with(|| {
+                Ok::<_, io::Error>(vec![7_u8; 4_096])
+            }))
+        };
+        let app = Router::new().route("/", axum::routing::get(endless));
+        let mut serving = JoinSet::new();
+        serving.spawn(serve_connection(server, app, CancellationToken::new(), true));
+        let clock = Clock::virtual_from(Timestamp(0));
+        let request = b"GET / HTTP/1.1\r\nhost: argus\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        serving.join_next().await.unwrap().unwrap();
+        assert_passed(clock, WRITE_TIMEOUT);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn request_after_an_unread_body_is_answered() {
-        let (server, mut client) = tokio::io::duplex(1_024);
+        let (server, mut client) = duplex(1_024);
         // The response does not fit into the buffer of the connection, and no handler reads a body.
         let large = axum::routing::get(|| async { "x".repeat(4_096) });
         let app = Router::new().route("/", large);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::AppState;
-use super::events::last_event_id;
+use super::events::{last_event_id, stream_response};
 use super::params::{Path, Query};
 use super::problem::Problem;
 use crate::api::mock_requests::page;
@@ -86,8 +86,7 @@ pub(super) async fn requests(
         _permit: app.limits.open_stream()?,
     };
     let events = listener.events().take_until(app.stop.clone().cancelled_owned());
-    let alive = KeepAlive::new().interval(super::events::HEARTBEAT).text("alive");
-    Ok(Sse::new(events).keep_alive(alive).into_response())
+    Ok(stream_response(events))
 }
 
 impl MockRequestSubscriber {

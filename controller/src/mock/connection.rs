@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -34,11 +35,19 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time that a client can leave sent bytes unacknowledged, in milliseconds.
 const UNACKNOWLEDGED_MS: u32 = 30_000;
 
-/// Serves the requests of a connection until either side closes it.
+/// Serves a client until either side closes the connection.
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
     // Some systems lack these options; a connection works without them.
     let _slower = stream.set_nodelay(true);
     let _longer = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS);
+    serve_requests(stream, shared, stop).await;
+}
+
+/// Serves the requests of a stream until either side closes it. After `stop`, the request in progress is the last one.
+pub(super) async fn serve_requests<S>(stream: S, shared: Arc<Shared>, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let service = service_fn(|request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(respond(request, &shared).await) }

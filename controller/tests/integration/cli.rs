@@ -28,7 +28,7 @@ impl Home {
         self.dir.path().join(name)
     }
 
-    fn spec(&self, name: &str, text: &str) {
+    pub(crate) fn spec(&self, name: &str, text: &str) {
         std::fs::write(self.path("specs").join(name), text).unwrap();
     }
 
@@ -37,7 +37,7 @@ impl Home {
         std::fs::write(self.path(&name), serde_json::to_vec(status).unwrap()).unwrap();
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
             command.env_remove(name);
@@ -486,7 +486,7 @@ fn missing_state_directory_is_empty() {
 }
 
 /// A running controller. It is killed on drop.
-struct Running(std::process::Child);
+pub(crate) struct Running(std::process::Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -496,7 +496,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(home: &Home) -> (Self, impl Iterator<Item = String>) {
+    pub(crate) fn start(home: &Home) -> (Self, impl Iterator<Item = String>) {
         Self::spawn(&mut home.command(&["run"]))
     }
 
@@ -510,7 +510,7 @@ impl Running {
         (Self(child), std::io::BufRead::lines(lines).map(Result::unwrap))
     }
 
-    fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.0.wait().unwrap().code()

@@ -70,10 +70,9 @@ impl Plan {
     /// Engines to measure on. Without a flag: both in a complete run, otherwise the one of the machine.
     fn engines(&self) -> Vec<Options> {
         let first = Options::default();
-        let second = || Options::second_version().expect("a second engine: ./scripts/second-engine");
         match (flag("--first"), flag("--second")) {
-            (false, true) => vec![second()],
-            (false, false) if self.is_complete() => vec![first, second()],
+            (false, true) => vec![Options::newest_version()],
+            (false, false) if self.is_complete() => vec![first, Options::newest_version()],
             _ => vec![first],
         }
     }

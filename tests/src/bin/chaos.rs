@@ -47,16 +47,10 @@ fn main() -> ExitCode {
         eprintln!("--only takes one of: {}", names.join(", "));
         return ExitCode::from(2);
     }
-    let options = match option("--engine").as_deref() {
-        None => Options::default(),
-        Some("26") => match Options::second_version() {
-            Some(options) => options,
-            None => return ExitCode::from(2),
-        },
-        Some(other) => {
-            eprintln!("--engine takes 26, not `{other}`");
-            return ExitCode::from(2);
-        }
+    let options = if std::env::args().any(|argument| argument == "--newest") {
+        Options::newest_version()
+    } else {
+        Options::default()
     };
     let out = folder(seed);
     println!("seed {seed}; logs in {}", out.display());

@@ -70,6 +70,7 @@ fn docker_fulfils_the_backend_contract() {
             Arc::new(now),
             Some(own_image(engine)),
             argus_backend::PROGRESS_TIMEOUT,
+            argus_core::waits::Waits::default().list_interval,
         );
         ContractTest::new(&docker, IMAGE, "contract").run().await
     });

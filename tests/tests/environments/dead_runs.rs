@@ -54,7 +54,11 @@ fn orphan_of_another_project_is_shown_with_run_and_age() {
     first.write_spec("e2e.yaml", &spec("stranger", "stranger", 18_771));
     first.wait_ready("stranger", LIMIT);
     first.kill9();
-    let second = Controller::start(engine, RunOptions::default());
+    let young = RunOptions {
+        env: vec![("ARGUS_WAITS".to_owned(), "orphanAge=2s".to_owned())],
+        ..RunOptions::default()
+    };
+    let second = Controller::start(engine, young);
     second.write_spec("e2e.yaml", &spec("native", "native", 18_771));
     let status = second.wait_ready("native", LIMIT);
     assert_eq!(status["portMappings"][0]["reassigned"], true, "{status:#}");

@@ -1,11 +1,11 @@
 //! Drift and life cycle on a real engine: manual changes, image health checks, crashes, data, expiry.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use std::time::Duration;
-
 use argus_tests::fixture::{LIMIT, condition, container_runs, engine, running, shop, text};
-use argus_tests::{Controller, RunOptions, wait};
+use argus_tests::{Controller, RunOptions};
 use serde_json::Value;
+
+use super::journal::actions;
 
 #[test]
 fn plain_container_name_resolves_within_a_namespace() {
@@ -188,9 +188,12 @@ fn environment_ends_after_its_ttl() {
     );
 
     // It does not return with the controller.
+    let done = actions(&argus);
     argus.kill9();
     argus.start_again();
-    wait::all_the_while(Duration::from_secs(3), "it stays removed", || gone().is_some());
+    argus.assert_settled("brief");
+    assert_eq!(actions(&argus), done, "it stays removed");
+    assert!(gone().is_some());
 
     assert_eq!(argus.cli(&["retry", "brief"]).status.code(), Some(0));
     argus.wait_until(LIMIT, "a retry restores it", made);
@@ -237,15 +240,12 @@ fn crash_loop_is_delayed_and_then_given_up() {
     });
     assert_eq!(Controller::service(&status, "bad")["restarts"], 2, "{status:#}");
     let starts = text(&engine.inspect("loops-bad").expect("it stays for inspection")["State"]["StartedAt"]);
-    wait::all_the_while(
-        Duration::from_secs(4),
-        "an exhausted budget allows no restart",
-        || {
-            engine
-                .inspect("loops-bad")
-                .is_some_and(|now| text(&now["State"]["StartedAt"]) == starts)
-        },
-    );
+    // A plan contains the steps that only time delays, but an exhausted budget allows none. The file with the budget follows the status.
+    let done = actions(&argus);
+    argus.wait_until(LIMIT, "an exhausted budget allows no restart", || {
+        (argus.plan("loops")["steps"] == serde_json::json!([])).then_some(())
+    });
+    assert_eq!(actions(&argus), done);
     // A person requests a retry.
     assert_eq!(argus.cli(&["retry", "loops"]).status.code(), Some(0));
     argus.wait_until(LIMIT, "it is started again", || {
@@ -297,6 +297,7 @@ fn emptied_folder_removes_no_environment() {
         argus.wait_ready(name, LIMIT);
     }
     let runs = names.map(|name| container_runs(engine, name));
+    let done = actions(&argus);
     for name in names {
         argus.remove_spec(&format!("{name}.e2e.yaml"));
     }
@@ -307,20 +308,17 @@ fn emptied_folder_removes_no_environment() {
     for name in names {
         argus.wait_status(name, LIMIT, "reports the empty folder", is_emptied);
     }
-    // Longer than the grace period of one file.
-    wait::all_the_while(Duration::from_secs(8), "all containers run", || {
-        names.map(|name| container_runs(engine, name)) == runs
-    });
+    // `emptied_folder_removes_nothing_for_a_minute` shows that the grace period of one file does not end this.
+    argus.sync();
+    assert_eq!(actions(&argus), done, "nothing is removed");
     write();
     let is_back = |status: &Value| condition(status, "SpecsAvailable")["status"] == "True";
     for name in names {
         argus.wait_status(name, LIMIT, "has its file again", is_back);
+        argus.assert_settled(name);
     }
-    assert_eq!(
-        names.map(|name| container_runs(engine, name)),
-        runs,
-        "nothing was restarted"
-    );
+    assert_eq!(actions(&argus), done, "nothing was restarted");
+    assert_eq!(names.map(|name| container_runs(engine, name)), runs);
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! First hour of a newcomer in three projects: a Dockerfile, a compose file, and an `e2e.yaml` in the repository root.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step ends the test")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use argus_tests::fixture::{container_runs, images, page};
-use argus_tests::{PrivateEngine, Registry, binary, wait};
+use argus_tests::{PrivateEngine, Registry, binary};
 
 use super::repositories::{Run, argus, text_of};
+
+/// Number of builds, and id and start time of each container.
+type Results = (usize, BTreeMap<String, (String, String)>);
 
 /// A person with a shell in the folder of a project. The project, its folder and its environment have the same name.
 pub(super) struct Newcomer {
@@ -102,23 +105,28 @@ impl Newcomer {
         self.types(command, 0);
     }
 
+    /// Number of builds so far, and the runs of the containers.
+    fn results(&self, run: &Run) -> Results {
+        let log = fs::read_to_string(&run.log).unwrap();
+        let builds = log.matches("build-image").count();
+        (builds, container_runs(&self.engine, self.name))
+    }
+
     /// Checks that Argus builds and replaces nothing while no file changes, and reports no orphan and no problem.
     #[track_caller]
     pub(super) fn rests(&self, run: &Run) {
-        let builds = || {
-            fs::read_to_string(&run.log)
-                .unwrap()
-                .matches("build-image")
-                .count()
-        };
-        let before = (builds(), container_runs(&self.engine, self.name));
-        wait::all_the_while(Duration::from_secs(4), "nothing changes without an edit", || {
-            (builds(), container_runs(&self.engine, self.name)) == before
-        });
-        self.sees(&format!("argus plan {}", self.name), &["nothing to do"]);
-        assert_eq!(container_runs(&self.engine, self.name), before.1);
+        self.rests_since(&self.results(run), run);
+    }
+
+    /// The same since earlier results.
+    #[track_caller]
+    fn rests_since(&self, before: &Results, run: &Run) {
         self.sees("argus orphans", &["no orphans"]);
         self.types("argus doctor", 0);
+        // The wait begins with a scan of all files.
+        self.waits();
+        self.sees(&format!("argus plan {}", self.name), &["nothing to do"]);
+        assert_eq!(self.results(run), *before, "nothing changes without an edit");
     }
 
     /// Takes everything down. Nothing of the environment remains on the engine.
@@ -327,8 +335,9 @@ fn project_with_a_file_in_its_root_starts_and_recovers() {
     me.rests(&run);
 
     // The container writes into the build context. Argus does not treat this as an edit.
+    let before = me.results(&run);
     me.types("argus exec rooted-app/app -- sh -c 'echo more > /data/more'", 0);
-    me.rests(&run);
+    me.rests_since(&before, &run);
     me.writes("version", "two\n");
     me.waits();
     me.sees(

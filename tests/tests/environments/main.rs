@@ -5,6 +5,7 @@ mod compose_files;
 mod dead_runs;
 mod drift_and_lifecycle;
 mod first_hour;
+mod journal;
 mod journeys;
 mod leases;
 mod mock_containers;

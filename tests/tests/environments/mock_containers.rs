@@ -15,6 +15,8 @@ use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::journal::actions;
+
 /// A service with the address of its mock, and two mocks: one from routes, one from a document.
 fn shop(project: &str, port: u16, answer: &str) -> String {
     let other = port + 1;
@@ -165,15 +167,19 @@ fn mock_heals_and_outlives_its_controller() {
     wait::until(LIMIT, "it responds again", || get_body(18810, "/charges/2"));
     argus.wait_ready("healer", LIMIT);
     // Without a controller it still responds, and the next controller adopts it unchanged.
-    let before = container_runs(engine(), "healer");
+    let before = (actions(&argus), container_runs(engine(), "healer"));
+    let first_start = argus.controller_status()["startedAt"].clone();
     argus.kill9();
     assert!(get_body(18810, "/charges/3").is_some());
     argus.start_again();
-    wait::all_the_while(std::time::Duration::from_secs(5), "no request is lost", || {
-        get_body(18810, "/charges/4").is_some()
+    argus.wait_until(LIMIT, "the next controller writes its status", || {
+        assert!(get_body(18810, "/charges/4").is_some(), "no request is lost");
+        (argus.controller_status()["startedAt"] != first_start).then_some(())
     });
     argus.wait_ready("healer", LIMIT);
-    assert_eq!(container_runs(engine(), "healer"), before);
+    argus.assert_settled("healer");
+    assert_eq!((actions(&argus), container_runs(engine(), "healer")), before);
+    assert!(get_body(18810, "/charges/5").is_some());
 }
 
 #[test]

@@ -2,11 +2,12 @@
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running, singles};
 use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use serde_json::Value;
+
+use super::journal::records;
 
 fn mappings(status: &Value) -> Vec<(u64, u64)> {
     let all = status["portMappings"]
@@ -74,11 +75,9 @@ fn start_up(argus: &Controller<'_>, name: &str, ports: &[u16]) -> (f64, Vec<Valu
         argus.wait_ready(name, LIMIT);
     });
     let took = took.as_secs_f64() * 1_000.0;
-    let output = argus.cli(&["events", name, "-o", "json"]);
-    let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
-    let failed = events["items"].as_array().cloned().unwrap_or_default();
-    let is_failed = |event: &Value| event["kind"] == "result" && event.get("code").is_some();
-    (took, failed.into_iter().filter(is_failed).collect())
+    let is_failed = |record: &Value| record.get("code").is_some();
+    let failed = records(argus, name, "result").into_iter().filter(is_failed);
+    (took, failed.collect())
 }
 
 // Requirements: SC-R04
@@ -100,13 +99,8 @@ fn ten_taken_ports_cost_no_failed_start() {
     let (taken_ms, failed) = start_up(&argus, "taken", &taken);
     println!("10 free ports: {free_ms:.0} ms, 10 taken ports: {taken_ms:.0} ms");
     assert_eq!(failed, Vec::<Value>::new(), "no start fails on a taken port");
-    let output = argus.cli(&["events", "taken", "--type", "port_conflict", "-o", "json"]);
-    let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
-    assert_eq!(
-        events["items"].as_array().map(Vec::len),
-        Some(10),
-        "one event for each conflict"
-    );
+    let conflicts = records(&argus, "taken", "port_conflict");
+    assert_eq!(conflicts.len(), 10, "one event for each conflict: {conflicts:#?}");
     let status = argus.status("taken");
     let moved = mappings(&status);
     assert!(
@@ -227,9 +221,10 @@ fn exhausted_port_range_is_reported() {
         "{details:#}"
     );
     assert_eq!((&details["tried"], &details["more"]), (&2.into(), &0.into()));
-    wait::all_the_while(Duration::from_secs(2), "nothing starts", || {
-        !running(engine, "spent-s0")
-    });
+    let started = |record: &&Value| record["verb"] == "start-container" && record["outcome"] == "done";
+    let results = records(&argus, "spent", "result");
+    assert_eq!(results.iter().find(started), None, "nothing starts");
+    assert!(!running(engine, "spent-s0"));
 }
 
 #[test]

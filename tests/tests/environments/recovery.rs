@@ -1,11 +1,11 @@
 //! Recovery commands of users and agents on a running controller.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use std::time::Duration;
-
 use argus_tests::fixture::{LIMIT, engine, page, running, singles, text};
-use argus_tests::{Controller, RunOptions, wait};
+use argus_tests::{Controller, RunOptions};
 use serde_json::Value;
+
+use super::journal::actions;
 
 /// Runs a command that must succeed. Returns its JSON output.
 fn output(argus: &Controller<'_>, words: &[&str]) -> Value {
@@ -45,14 +45,15 @@ fn held_environment_stays_until_resumed() {
     argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
     argus.wait_ready("held", LIMIT);
     output(&argus, &["hold", "held", "--reason", "inspection"]);
+    let done = actions(&argus);
     engine.docker_ok(&["rm", "-f", "held-app"]);
     let status = argus.wait_status("held", LIMIT, "reports the hold", |now| {
         now["phase"] == "Held" && Controller::service(now, "app")["waitingOn"]["reason"] == "Held"
     });
     assert!(status.to_string().contains("inspection"), "{status:#}");
-    wait::all_the_while(Duration::from_secs(3), "nothing is created", || {
-        engine.inspect("held-app").is_none()
-    });
+    argus.sync();
+    assert_eq!(actions(&argus), done, "nothing is created");
+    assert_eq!(engine.inspect("held-app"), None);
     output(&argus, &["resume", "held"]);
     argus.wait_ready("held", LIMIT);
     let again = argus.cli(&["resume", "held"]);

@@ -7,7 +7,6 @@
 )]
 
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine};
 use argus_tests::{Controller, RunOptions, wait};
@@ -35,7 +34,16 @@ tests:
 }
 
 fn started(project: &str, port: u16, suites: &str) -> Controller<'static> {
-    let argus = Controller::start(engine(), RunOptions::default());
+    // The tests begin shortly after the start of the engine, to which the default margin attributes every stop.
+    let waits = (
+        "ARGUS_WAITS".to_owned(),
+        "externalStop=1s,outageMargin=0s".to_owned(),
+    );
+    let options = RunOptions {
+        env: vec![waits],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine(), options);
     argus.write_spec("e2e.yaml", &spec(project, port, suites));
     argus.wait_until(LIMIT, "the controller accepts commands", || {
         argus.state.join("private/argus.sock").exists().then_some(())
@@ -234,10 +242,6 @@ fn service_failure_during_a_suite_is_in_its_report() {
 fn attempt_is_repeated_after_a_kill_by_another_client() {
     let argus = started("excused", 18930, "    []");
     argus.wait_ready("excused", LIMIT);
-    // A stop shortly after the start of the engine counts as caused by the engine.
-    wait::all_the_while(Duration::from_secs(3), "it stays Ready", || {
-        argus.status("excused")["phase"] == "Ready"
-    });
     let file = |name: &str| argus.state.join(name);
     let (mark, go, again) = (file("mark"), file("go"), file("again"));
     let command = format!(

@@ -1,137 +1,63 @@
-//! Origins of failed cases: one environment with 20 suites, of which each failing one has another cause.
+//! Origins of failed cases on a real engine, one test per cause. `simulation/origins.rs` has the rules.
 
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::process::{Child, Output, Stdio};
-use std::time::Duration;
 
-use argus_tests::fixture::{IMAGE, LIMIT, condition, images};
-use argus_tests::{Controller, Options, PrivateEngine, RunOptions, wait};
+use argus_tests::fixture::{IMAGE, LIMIT, condition, engine, images};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Serves pages, and fails as soon as a file requests it. Its disk has no 2 GiB: a write of that size would take longer than the case
-/// that requests it. Its child runs out of memory, because the engine can lose the report of a main process.
-const SCRIPT: &str = r#"rm -f /tmp/do-*; httpd -p 8080 -h /www
+/// Serves pages, and fails as soon as a file requests it. Its child runs out of memory, because the engine can lose the report of a main
+/// process.
+const SCRIPT: &str = r"rm -f /tmp/do-*; httpd -p 8080 -h /www
 while sleep 0.1; do
   if test -e /tmp/do-crash; then echo 'panicked at orders.rs:7' >&2; exit 3; fi
   if test -e /tmp/do-grow; then (x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done); sleep 1; exit 137; fi
-  if test -e /tmp/do-fill; then error=$(fallocate -l 2G /fill 2>&1); echo "$error" >&2; exit 1; fi
-done"#;
+  if test -e /tmp/do-fill; then dd if=/dev/zero of=/small/fill bs=1M count=2; exit 1; fi
+done";
 
-fn service(name: &str, port: u16) -> String {
+/// An environment of one service, which publishes the port, and its suites.
+fn spec(project: &str, port: u16, suites: &[&str]) -> String {
     let script = SCRIPT.replace('\n', "\n          ");
-    let limit = if name == "db" { "\n    memory: 32m" } else { "" };
-    format!(
-        "  {name}:
-    image: {IMAGE}{limit}
+    let mut text = format!(
+        "version: \"1\"
+project: {{ name: {project} }}
+resilience:
+  container: {{ restartDelay: 1ms, maxRestarts: 10 }}
+services:
+  web:
+    image: {IMAGE}
+    memory: 32m
+    tmpfs: [\"/small:size=1m\"]
     command:
       - sh
       - -c
       - |
           {script}
     container:
-      name: origins-{name}
+      name: {project}-web
       ports: [\"{port}:8080\"]
       healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 2s, retries: 20, startPeriod: 5s }}
+tests:
+  suites:
 "
-    )
+    );
+    text.extend(suites.iter().map(|suite| format!("    - {{ {suite} }}\n")));
+    text
 }
 
-fn mock(name: &str, port: u16) -> String {
-    format!(
-        "  {name}: {{ port: {port}, containerPort: 8080, routes: [{{ method: GET, path: /, response: {{ body: {{ name: {name} }} }} }}] }}\n"
-    )
-}
-
-/// A YAML suite whose only case passes at its second run: the first one lets a service fail. The first failure of a service starts the
-/// same container again, which contains the mark of the first run.
-fn failing_once(service: &str, request: &str) -> String {
+/// A YAML suite whose only case passes at its second run: the first one lets the service fail. The first failure starts the same
+/// container again, which contains the mark of the first run.
+fn failing_once(request: &str) -> String {
     let seen = format!("/tmp/seen-{request}");
     let command = format!("test -e {seen} || {{ touch {seen} /tmp/do-{request}; sleep 60; exit 1; }}");
-    one_case(&format!("exec: {{ container: {service}, command: '{command}' }}"))
+    one_case(&format!("exec: {{ container: web, command: '{command}' }}"))
 }
 
 fn one_case(step: &str) -> String {
     format!("name: Suite\ncases:\n  - name: only\n    {step}\n")
-}
-
-/// Ids of the suites that fail on purpose, each with its file or its command.
-fn failing() -> Vec<(&'static str, String)> {
-    let command = |text: &str| format!("runner: shell, command: '{text}'");
-    let file = |name: &str| format!("file: {name}.yaml");
-    vec![
-        ("assertion", file("assertion")),
-        ("crash-once", file("crash-once")),
-        ("disk", file("disk")),
-        ("crash-always", file("crash-always")),
-        ("memory", file("memory")),
-        (
-            "stopped",
-            command("test -e stopped && exit 0; touch stopped; docker stop -t 1 origins-db; exit 1"),
-        ),
-        ("killed", command("docker kill origins-web; exit 1")),
-        (
-            "engine",
-            command("test -e begun && exit 0; touch begun; until test -e go; do sleep 0.1; done; exit 1"),
-        ),
-    ]
-}
-
-/// Writes the spec file with its suites. Those that pass ask all services and mocks.
-fn write_files(argus: &Controller<'_>) {
-    let always = "exec: { container: web, command: 'touch /tmp/do-crash; sleep 60; exit 1' }";
-    for (name, text) in [
-        (
-            "assertion",
-            one_case("request: { method: GET, path: / }\n    expect: { status: 418 }"),
-        ),
-        ("crash-once", failing_once("api", "crash")),
-        ("crash-always", one_case(always)),
-        ("memory", failing_once("db", "grow")),
-        ("disk", failing_once("web", "fill")),
-    ] {
-        argus.write_spec(&format!("{name}.yaml"), &text);
-    }
-    let mut suites: Vec<String> = failing()
-        .into_iter()
-        .map(|(id, work)| format!("{{ name: {id}, {work} }}"))
-        .collect();
-    for (index, name) in ["web", "api", "db", "payments", "mails"]
-        .iter()
-        .cycle()
-        .take(12)
-        .enumerate()
-    {
-        let id = format!("calm{index}");
-        if index % 2 == 0 {
-            let url = format!("{{{{env.ARGUS_{}_URL}}}}/", name.to_uppercase());
-            let request = format!("request: {{ method: GET, url: '{url}' }}");
-            argus.write_spec(
-                &format!("{id}.yaml"),
-                &one_case(&format!("{request}\n    expect: {{ status: 200 }}")),
-            );
-            suites.push(format!("{{ name: {id}, file: {id}.yaml }}"));
-        } else {
-            let url = format!("$ARGUS_{}_URL", name.to_uppercase());
-            let command = format!("busybox wget -q -O - \"{url}/\"");
-            suites.push(format!("{{ name: {id}, runner: shell, command: '{command}' }}"));
-        }
-    }
-    assert_eq!(suites.len(), 20);
-    let mut text = "version: \"1\"\nproject: { name: origins }\nresilience:\n  preflight: { diskSpaceThreshold: 20MB }\n  \
-                    container: { restartDelay: 1ms, maxRestarts: 10 }\nservices:\n"
-        .to_owned();
-    for (index, name) in (0..).zip(["web", "api", "db"]) {
-        text.push_str(&service(name, 18760 + index));
-    }
-    text.push_str("mocks:\n");
-    for (index, name) in (0..).zip(["payments", "mails"]) {
-        text.push_str(&mock(name, 18770 + index));
-    }
-    text.push_str("tests:\n  suites:\n");
-    text.extend(suites.iter().map(|suite| format!("    - {suite}\n")));
-    argus.write_spec("e2e.yaml", &text);
 }
 
 /// Result of a suite, with the origin and the evidence of each failed attempt.
@@ -178,135 +104,218 @@ fn describe(suite: &Value) -> String {
     format!("{result}: {}", attempts.join("; "))
 }
 
-fn output(output: &Output) -> String {
-    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+/// Descriptions of the suites of a run.
+fn described(ran: &Output) -> Vec<String> {
+    let report: Value = serde_json::from_slice(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stderr)));
+    let suites = report["suites"].as_array().expect("suites");
+    suites.iter().map(describe).collect()
+}
+
+/// Starts `argus test run`, whose engine is at `host`.
+fn test_run(argus: &Controller<'_>, project: &str, host: Option<String>) -> Child {
+    let mut command = argus.command();
+    command.args(["test", "run", project, "-o", "json"]);
+    command.envs(host.map(|host| ("DOCKER_HOST", host)));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("argus runs")
+}
+
+/// A controller that starts a stopped container after a second. A stop near the start of the engine is not the engine's.
+fn controller(engine: &PrivateEngine) -> Controller<'_> {
+    let waits = (
+        "ARGUS_WAITS".to_owned(),
+        "externalStop=1s,outageMargin=0s".to_owned(),
+    );
+    Controller::start(
+        engine,
+        RunOptions {
+            env: vec![waits],
+            ..RunOptions::default()
+        },
+    )
+}
+
+/// Runs these suites on the shared engine. `file` is the content of `suite.yaml`.
+fn check(project: &str, port: u16, file: &str, suites: &[&str], expected: &[&str]) {
+    let argus = controller(engine());
+    argus.write_spec("suite.yaml", file);
+    argus.write_spec("e2e.yaml", &spec(project, port, suites));
+    argus.wait_ready(project, LIMIT);
+    let ran = test_run(&argus, project, None)
+        .wait_with_output()
+        .expect("argus ends");
+    assert_eq!(described(&ran), expected);
+}
+
+/// Asserts the result of a suite that lets the service fail once.
+fn check_once(project: &str, port: u16, request: &str, expected: &str) {
+    let suite = "name: only, file: suite.yaml";
+    check(project, port, &failing_once(request), &[suite], &[expected]);
 }
 
 #[test]
-fn every_failed_case_gets_its_origin() {
-    // The engine has its own small disk, of which a service requests more than it has.
-    let engine = PrivateEngine::start_with(Options {
-        data_size: Some("1g".to_owned()),
-        ..Options::default()
-    });
-    images(&engine);
-    let argus = Controller::start(&engine, RunOptions::default());
-    write_files(&argus);
-    argus.wait_ready("origins", LIMIT);
-    let running = argus
-        .command()
-        .args(["test", "run", "origins", "-o", "json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("argus runs");
-    wait::until(3 * LIMIT, "the suite `engine` runs", || {
+fn failed_assertion_is_of_the_test() {
+    let request = "request: { method: GET, path: / }";
+    let file = one_case(&format!("{request}\n    expect: {{ status: 418 }}"));
+    let calm = r#"name: calm, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/"'"#;
+    check(
+        "assertion",
+        18760,
+        &file,
+        &["name: bad, file: suite.yaml", calm],
+        &["failed: test ()", "passed: passed"],
+    );
+}
+
+#[test]
+fn crash_that_does_not_repeat_is_flaky_and_of_the_service() {
+    check_once(
+        "once",
+        18761,
+        "crash",
+        "flaky: service (web exit: panicked at orders.rs:7); again passed",
+    );
+}
+
+#[test]
+fn crash_that_repeats_is_a_failure_of_the_service() {
+    let file = one_case("exec: { container: web, command: 'touch /tmp/do-crash; sleep 60; exit 1' }");
+    let crash = "service (web exit: panicked at orders.rs:7)";
+    check(
+        "always",
+        18762,
+        &file,
+        &["name: only, file: suite.yaml"],
+        &[&format!("failed: {crash}; again {crash}")],
+    );
+}
+
+#[test]
+fn full_disk_is_a_resource() {
+    check_once(
+        "disk",
+        18763,
+        "fill",
+        "flaky: resource (web diskFull); again passed",
+    );
+}
+
+#[test]
+fn exhausted_memory_is_a_resource() {
+    check_once(
+        "memory",
+        18764,
+        "grow",
+        "flaky: resource (web outOfMemory); again passed",
+    );
+}
+
+#[test]
+fn stop_by_another_client_is_excused() {
+    let command = "test -e stopped && exit 0; touch stopped; docker stop -t 1 stopped-web; exit 1";
+    check(
+        "stopped",
+        18765,
+        "",
+        &[&format!("name: only, runner: shell, command: '{command}'")],
+        &["passed: infrastructure (web stop); again passed"],
+    );
+}
+
+#[test]
+fn kill_at_every_attempt_gives_no_verdict() {
+    check(
+        "killed",
+        18766,
+        "",
+        &["name: only, runner: shell, command: 'docker kill killed-web; exit 1'"],
+        &["unconfirmed: infrastructure (web stop); again infrastructure (web stop)"],
+    );
+}
+
+/// Fails once, after a file exists.
+const WAITING: &str = "name: only, runner: shell, command: 'test -e begun && exit 0; touch begun; until test -e go; do sleep 0.1; done; exit 1'";
+
+fn wait_started(argus: &Controller<'_>) {
+    argus.wait_until(LIMIT, "the suite runs", || {
         argus.specs.join("begun").exists().then_some(())
     });
+}
+
+fn let_it_fail(argus: &Controller<'_>) {
+    std::fs::write(argus.specs.join("go"), "").expect("a file");
+}
+
+#[test]
+fn engine_restart_is_excused() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    // The engine may report the end of a container late on a busy machine.
+    let options = RunOptions {
+        env: vec![("ARGUS_WAITS".into(), "outageMargin=60s".into())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(&engine, options);
+    argus.write_spec("e2e.yaml", &spec("restarted", 18770, &[WAITING]));
+    argus.wait_ready("restarted", LIMIT);
+    let running = test_run(&argus, "restarted", None);
+    wait_started(&argus);
     engine.restart();
-    argus.wait_status("origins", 2 * LIMIT, "is Ready again", |status| {
+    argus.wait_status("restarted", 2 * LIMIT, "is Ready again", |status| {
         status["phase"] == "Ready"
             && status["stale"] != true
             && condition(status, "EngineReachable")["status"] == "True"
-            && status["services"].as_array().is_some_and(|rows| {
-                let is_ready = |row: &Value| row["state"] == "Ready" && row["restarts"] != 0;
-                rows.iter().all(is_ready)
-            })
+            && Controller::service(status, "web")["restarts"] != 0
     });
-    std::fs::write(argus.specs.join("go"), "").expect("a file");
-    let ended = running.wait_with_output().expect("argus ends");
-    assert_eq!(ended.status.code(), Some(1), "{}", output(&ended));
-    let report: Value = serde_json::from_slice(&ended.stdout).expect("a report");
-    let suites = report["suites"].as_array().expect("suites");
-    let found = |id: &str| {
-        let suite = suites.iter().find(|suite| suite["name"] == id);
-        format!("{id} {}", describe(suite.unwrap_or(&Value::Null)))
-    };
-    let all: Vec<String> = failing().iter().map(|(id, _)| found(id)).collect();
-    let all_engine =
-        "api engineOutage, db engineOutage, mails engineOutage, payments engineOutage, web engineOutage";
-    let (engine_line, others) = all.split_last().expect("suites");
+    let_it_fail(&argus);
+    let ran = running.wait_with_output().expect("argus ends");
     assert_eq!(
-        others,
-        [
-            "assertion failed: test ()",
-            "crash-once flaky: service (api exit: panicked at orders.rs:7); again passed",
-            "disk flaky: resource (web diskFull); again passed",
-            "crash-always failed: service (web exit: panicked at orders.rs:7); again service (web exit: panicked at orders.rs:7)",
-            "memory flaky: resource (db outOfMemory); again passed",
-            "stopped passed: infrastructure (db stop); again passed",
-            "killed unconfirmed: infrastructure (web stop); again infrastructure (web stop)",
-        ]
+        described(&ran),
+        ["passed: infrastructure (web engineOutage); again passed"]
     );
-    // The engine ends the containers in any order.
-    let mut services: Vec<&str> = engine_line
-        .trim_start_matches("engine passed: infrastructure (")
-        .trim_end_matches("); again passed")
-        .split(", ")
-        .collect();
-    services.sort_unstable();
-    services.dedup();
-    assert_eq!(services.join(", "), all_engine);
-    for index in 0..12 {
-        assert_eq!(
-            found(&format!("calm{index}")),
-            format!("calm{index} passed: passed")
-        );
-    }
 }
 
-/// A run of `argus test run` whose only attempt fails, while the engine is frozen and a process has ended.
-fn fail_while_frozen(engine: &PrivateEngine, argus: &Controller<'_>) -> Child {
-    let suite = "name: late, runner: shell, command: 'test -e begun && exit 0; touch begun; until test -e go; do sleep 0.1; done; exit 1'";
-    argus.write_spec(
-        "e2e.yaml",
-        &format!(
-            "version: \"1\"\nproject: {{ name: late }}\nservices:\n{}tests:\n  suites: [{{ {suite} }}]\n",
-            service("web", 18780)
-        ),
-    );
+/// A run of `argus test run` whose only attempt fails, while the engine is frozen and a process has ended. It asks the engine over its own
+/// proxy.
+fn fail_while_frozen(engine: &PrivateEngine, argus: &Controller<'_>) -> (Child, Proxy) {
+    argus.write_spec("e2e.yaml", &spec("late", 18780, &[WAITING]));
     argus.wait_ready("late", LIMIT);
-    let process = engine.docker_ok(&["inspect", "-f", "{{.State.Pid}}", "origins-web"]);
+    let process = engine.docker_ok(&["inspect", "-f", "{{.State.Pid}}", "late-web"]);
     let process = process
         .trim()
         .parse()
         .ok()
         .and_then(Pid::from_raw)
         .expect("a process");
-    let running = argus
-        .command()
-        .args(["test", "run", "late", "-o", "json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("argus runs");
-    wait::until(LIMIT, "the suite runs", || {
-        argus.specs.join("begun").exists().then_some(())
-    });
+    let proxy = Proxy::start(&engine.scratch("late").join("p.sock"), &engine.socket());
+    let mut running = test_run(argus, "late", Some(proxy.host()));
+    wait_started(argus);
+    let before = proxy.connections();
     engine.freeze();
     kill_process(process, Signal::KILL).expect("it runs");
-    std::fs::write(argus.specs.join("go"), "").expect("a file");
-    running
+    let_it_fail(argus);
+    // The second question follows an attempt that has waited for longer than an engine takes that responds promptly.
+    argus.wait_until(LIMIT, "the attempt asks the engine again", || {
+        let is_reported = argus.status("late")["stale"] == true;
+        (is_reported || proxy.connections() >= before + 2).then_some(())
+    });
+    assert!(running.try_wait().expect("its state").is_none(), "it waits");
+    (running, proxy)
 }
-
-/// Longer than a failed attempt waits for the report of an engine that responds promptly.
-const LATE: Duration = Duration::from_secs(4);
 
 #[test]
 fn late_report_of_the_engine_is_awaited() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
-    let mut running = fail_while_frozen(&engine, &argus);
-    wait::all_the_while(LATE, "the attempt waits", || {
-        running.try_wait().expect("its state").is_none()
-    });
+    let (running, _proxy) = fail_while_frozen(&engine, &argus);
     engine.thaw();
-    let ended = running.wait_with_output().expect("argus ends");
-    let report: Value = serde_json::from_slice(&ended.stdout).expect("a report");
-    let found = describe(&report["suites"][0]);
+    let ran = running.wait_with_output().expect("argus ends");
+    let found = described(&ran).concat();
     // If Argus sent a request to the frozen engine, the process ended during an outage.
     let expected = [
         "flaky: service (web exit); again passed",
@@ -320,13 +329,15 @@ fn signal_ends_the_wait_for_a_late_report() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
-    let mut running = fail_while_frozen(&engine, &argus);
-    wait::all_the_while(LATE, "the attempt waits", || {
-        running.try_wait().expect("its state").is_none()
-    });
+    let (mut running, proxy) = fail_while_frozen(&engine, &argus);
+    let requested = proxy.connections();
     kill_process(Pid::from_child(&running), Signal::INT).expect("our own child takes a signal");
-    wait::until(Duration::from_secs(5), "argus ends", || {
-        running.try_wait().expect("its state")
-    });
+    wait::until(LIMIT, "argus ends", || running.try_wait().expect("its state"));
+    // One question may have begun with the signal.
+    assert!(
+        proxy.connections() <= requested + 1,
+        "{} questions",
+        proxy.connections()
+    );
     engine.thaw();
 }

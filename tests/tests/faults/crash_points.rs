@@ -1,18 +1,37 @@
 //! A controller that is killed before and after every single write: the next one reaches the same end state.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, running, text};
 use argus_tests::proxy::Fault;
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions};
 
 /// Journeys in parallel: each spends most of its time waiting.
 const AT_ONCE: usize = 4;
-/// A phase that ends with fewer writes has no further write to kill at.
-const SOON: Duration = Duration::from_millis(250);
+/// The writes of each phase, without the renewals of the lease.
+const POINTS: [&[&str]; 3] = [
+    &[
+        "POST /networks/create",
+        "POST /containers/create",
+        "POST /containers/*/start",
+    ],
+    // A new `web` replaces the old one.
+    &[
+        "POST /containers/create",
+        "POST /containers/*/stop",
+        "DELETE /containers/*",
+        "POST /containers/*/rename",
+        "POST /containers/*/start",
+    ],
+    &[
+        "POST /containers/*/stop",
+        "DELETE /containers/*",
+        "DELETE /networks/*",
+    ],
+];
 
 /// Two services, one after the other.
 fn pair(name: &str, greeting: &str) -> String {
@@ -49,48 +68,48 @@ impl<'e> Journey<'e> {
     /// Changes the specs, kills the controller at a following write, starts it again, and waits for the end of the
     /// phase.
     ///
-    /// Returns true if that write existed.
+    /// Returns the class of that write; `None` if the phase ended without it.
     fn phase(
         &self,
         write: usize,
         fault: Fault,
         change: impl Fn(&Self),
         is_over: impl Fn(&Self) -> bool,
-    ) -> bool {
-        self.proxy.hold_at(write, fault);
+    ) -> Option<String> {
+        self.proxy.hold_at_change(write, fault);
         change(self);
-        let killed = wait::poll(LIMIT, || {
+        let what = format!("{} at write {write} {fault:?}", self.name);
+        let is_held = self.argus.wait_until(LIMIT, &what, || {
             if self.proxy.is_held() {
                 return Some(true);
             }
-            is_over(self).then_some(false)
+            // The end of a phase is visible before the answer to its last write.
+            let is_over = is_over(self) && self.proxy.broken_write().is_none();
+            is_over.then_some(false)
         });
-        let mut killed =
-            killed.unwrap_or_else(|| panic!("{} neither ends nor writes:\n{}", self.name, self.argus.logs()));
-        if !killed {
-            // The last writes may follow the end of the phase.
-            killed = wait::poll(SOON, || self.proxy.is_held().then_some(())).is_some();
-        }
-        if killed {
+        if is_held {
             self.argus.kill9();
         }
+        let class = self.proxy.broken_write().filter(|_| is_held);
         self.proxy.heal();
-        if killed {
+        if is_held {
             self.argus.start_again();
-            let what = format!("{} at write {write} {fault:?}", self.name);
+            // The status files of the killed controller are replaced.
+            self.argus.sync();
             self.argus
                 .wait_until(LIMIT, &what, || is_over(self).then_some(()));
         }
-        killed
+        class
     }
 
     fn is_ready(&self, greeting: &str) -> bool {
         let status = self.argus.status(&self.name);
         let web = self.engine.inspect(&format!("{}-web", self.name));
         let greets = web.is_some_and(|web| {
-            web["Config"]["Env"]
-                .as_array()
-                .is_some_and(|all| all.iter().any(|one| text(one) == format!("GREETING={greeting}")))
+            web["State"]["Running"] == true
+                && web["Config"]["Env"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|one| text(one) == format!("GREETING={greeting}")))
         });
         status["phase"] == "Ready" && status["stale"] != true && greets
     }
@@ -100,6 +119,7 @@ impl<'e> Journey<'e> {
         self.argus.kill9();
         self.proxy.reset_counts();
         self.argus.start_again();
+        self.argus.sync();
         self.argus
             .wait_until(LIMIT, "the next controller has listed", || {
                 let listed = self
@@ -109,9 +129,8 @@ impl<'e> Journey<'e> {
                     .any(|class| class.starts_with("GET /containers/json"));
                 (listed && self.is_ready(greeting)).then_some(())
             });
-        // Every controller writes its own lease.
-        let mut writes = self.proxy.writes();
-        writes.retain(|write| !write.class.contains("/volumes/"));
+        self.argus.assert_settled(&self.name);
+        let writes = self.proxy.writes_but_the_lease();
         assert_eq!(writes, [], "{} was already settled", self.name);
     }
 
@@ -144,8 +163,8 @@ impl<'e> Journey<'e> {
     }
 }
 
-/// Kills at this write in each of the three phases. Returns which phases had such a write.
-fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
+/// Kills at this write in each of the three phases. Returns the class of each such write.
+fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [Option<String>; 3] {
     let kind = if fault == Fault::HoldBefore { "b" } else { "a" };
     let run = Journey::new(engine, format!("kill{kind}{write}"));
     let file = |greeting: &'static str| {
@@ -171,29 +190,35 @@ fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
 fn controller_killed_at_any_write_reaches_the_same_end() {
     let engine = engine();
     let next = AtomicUsize::new(0);
-    // Number of phases without such a write, before and after the call.
-    let over = [AtomicUsize::new(0), AtomicUsize::new(0)];
-    let kills = AtomicUsize::new(0);
+    // All phases ended without such a write, before and after the call.
+    let over = [AtomicBool::new(false), AtomicBool::new(false)];
+    let reached = [Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new())];
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::SeqCst);
                     let (write, side) = (number / 2, number % 2);
-                    if over[side].load(Ordering::SeqCst) > 0 {
+                    if over[side].load(Ordering::SeqCst) {
                         return;
                     }
                     let fault = [Fault::HoldBefore, Fault::HoldAfter][side];
-                    let had = journey(engine, write, fault);
-                    kills.fetch_add(had.iter().filter(|had| **had).count(), Ordering::SeqCst);
-                    if had == [false; 3] {
-                        over[side].store(1, Ordering::SeqCst);
+                    let classes = journey(engine, write, fault);
+                    if classes.iter().all(Option::is_none) {
+                        over[side].store(true, Ordering::SeqCst);
                     }
+                    let classes = (0..).zip(classes);
+                    let points = classes.filter_map(|(phase, class): (usize, _)| Some((phase, class?)));
+                    reached[side].lock().expect("no panic").extend(points);
                 }
             });
         }
     });
-    let kills = kills.load(Ordering::SeqCst);
-    // Network, two creates, two starts; a new `web` and the removal of the old one; two removals and the network.
-    assert!(kills >= 2 * (5 + 3 + 3), "only {kills} kills at writes");
+    let expected: BTreeSet<_> = (0..)
+        .zip(POINTS)
+        .flat_map(|(phase, classes)| classes.iter().map(move |class| (phase, (*class).to_owned())))
+        .collect();
+    for (points, side) in reached.into_iter().zip(["before", "after"]) {
+        assert_eq!(points.into_inner().expect("no panic"), expected, "{side}");
+    }
 }

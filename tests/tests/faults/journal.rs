@@ -5,14 +5,13 @@
     reason = "a failed step ends the test with a message"
 )]
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, condition, container_runs, engine};
-use argus_tests::{Controller, RunOptions, wait};
+use argus_tests::fixture::{LIMIT, condition, container_runs, engine, proxied, proxied_with};
+use argus_tests::proxy::Fault;
+use argus_tests::{Controller, Proxy, RunOptions};
 use serde_json::Value;
 
 /// An environment whose intents do not all fit into the rest of a page.
@@ -48,6 +47,31 @@ fn fill(at: &Path) {
     }
 }
 
+/// A controller with this state directory, which lists every second.
+fn listing_often(state: PathBuf) -> RunOptions {
+    RunOptions {
+        state: Some(state),
+        env: vec![("ARGUS_WAITS".into(), "listInterval=1s".into())],
+        ..RunOptions::default()
+    }
+}
+
+/// Waits until three lists in a row follow the last write: the controller has seen everything, and has decided.
+fn wait_quiet(argus: &Controller<'_>, proxy: &Proxy) {
+    let counts = || {
+        let lists = proxy.counts().get("GET /containers/json").copied();
+        (proxy.writes_but_the_lease().len(), lists.unwrap_or_default())
+    };
+    let (mut writes, mut lists) = counts();
+    argus.wait_until(LIMIT, "three lists follow the last write", || {
+        let (now, listed) = counts();
+        if now != writes {
+            (writes, lists) = (now, listed);
+        }
+        (listed >= lists + 3).then_some(())
+    });
+}
+
 fn incidents(argus: &Controller<'_>) -> Vec<Value> {
     let output = argus.cli(&["incidents", "-o", "json"]);
     assert!(output.status.success(), "{output:?}");
@@ -69,13 +93,7 @@ fn full_disk_stops_actions_until_a_resume() {
     let engine = engine();
     let state = engine.scratch("journal-full").join("state");
     small_disk(&state);
-    let argus = Controller::start(
-        engine,
-        RunOptions {
-            state: Some(state.clone()),
-            ..RunOptions::default()
-        },
-    );
+    let (proxy, argus) = proxied_with(engine, "journal-full", listing_often(state.clone()));
     argus.write_spec("a.e2e.yaml", &many("fulla", 2));
     argus.wait_ready("fulla", LIMIT);
     let before = container_runs(engine, "fulla");
@@ -94,18 +112,13 @@ fn full_disk_stops_actions_until_a_resume() {
         argus.logs()
     );
     // Actions in progress may end; after that nothing changes.
-    let (mut made, mut checks) = (container_runs(engine, "fullb"), 0);
-    argus.wait_until(LIMIT, "actions in progress have ended", || {
-        let now = container_runs(engine, "fullb");
-        checks = if now == made { checks + 1 } else { 0 };
-        made = now;
-        (checks > 20).then_some(())
-    });
+    wait_quiet(&argus, &proxy);
+    let made = container_runs(engine, "fullb");
     assert!(made.len() < 24, "some were not created");
+    proxy.reset_counts();
     engine.docker_ok(&["rm", "-f", "fulla-s1"]);
-    wait::all_the_while(Duration::from_secs(5), "nothing is done", || {
-        engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
-    });
+    wait_quiet(&argus, &proxy);
+    assert_eq!(proxy.writes_but_the_lease(), [], "nothing is done");
     let (resumed, text) = run_command(&argus, &["resume", "-o", "json"]);
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
 
@@ -118,9 +131,9 @@ fn full_disk_stops_actions_until_a_resume() {
         let errors = argus.controller_status()["errors"].to_string();
         errors.contains("JOURNAL_UNWRITABLE").then_some(())
     });
-    wait::all_the_while(Duration::from_secs(4), "a writable disk is not enough", || {
-        engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
-    });
+    wait_quiet(&argus, &proxy);
+    let writes = proxy.writes_but_the_lease();
+    assert_eq!(writes, [], "a writable disk is not enough");
     let (resumed, text) = run_command(&argus, &["resume"]);
     assert!(resumed, "{text}");
     argus.wait_ready("fullb", LIMIT);
@@ -140,25 +153,20 @@ fn full_disk_at_the_start_stops_every_action() {
     let engine = engine();
     let state = engine.scratch("journal-full-start").join("state");
     small_disk(&state);
-    let argus = Controller::start(
-        engine,
-        RunOptions {
-            state: Some(state.clone()),
-            ..RunOptions::default()
-        },
-    );
+    let (proxy, argus) = proxied_with(engine, "journal-full-start", listing_often(state.clone()));
     argus.write_spec("a.e2e.yaml", &many("startfulla", 1));
     argus.wait_ready("startfulla", LIMIT);
     argus.kill9();
     fill(&state.join("ballast"));
     argus.write_spec("b.e2e.yaml", &many("startfullb", 2));
+    proxy.reset_counts();
     argus.start_again();
     argus.wait_until(LIMIT, "commands report the mode", || {
         let (_, text) = run_command(&argus, &["get"]);
         text.contains("JOURNAL_UNWRITABLE").then_some(())
     });
-    let made = || container_runs(engine, "startfullb").len();
-    wait::all_the_while(Duration::from_secs(3), "nothing is created", || made() == 0);
+    wait_quiet(&argus, &proxy);
+    assert_eq!(proxy.writes_but_the_lease(), [], "nothing is created");
     std::fs::remove_file(state.join("ballast")).expect("the ballast exists");
     argus.wait_until(LIMIT, "a person resumes", || {
         run_command(&argus, &["resume"]).0.then_some(())
@@ -169,45 +177,35 @@ fn full_disk_at_the_start_stops_every_action() {
 #[test]
 fn killed_controller_recovers_its_open_intents() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
+    let (proxy, argus) = proxied(engine, "open");
     argus.write_spec("a.e2e.yaml", &many("opena", 2));
     argus.wait_ready("opena", LIMIT);
     let before = container_runs(engine, "opena");
     assert!(incidents(&argus).is_empty(), "a first start is not an incident");
-    let journal = argus.state.join("private").join("journal.jsonl");
-    let count = |kind: &str| {
-        let text = std::fs::read_to_string(&journal).unwrap_or_default();
-        text.matches(&format!("\"kind\":\"{kind}\"")).count()
+    // The engine performs the fourth write, but the controller dies before its answer.
+    proxy.hold_at_change(3, Fault::HoldAfter);
+    argus.write_spec("b.e2e.yaml", &many("openb", 16));
+    argus.wait_until(LIMIT, "an action is in progress", || {
+        proxy.is_held().then_some(())
+    });
+    argus.kill9();
+    proxy.heal();
+    argus.start_again();
+    argus.wait_ready("openb", LIMIT);
+    let made = container_runs(engine, "openb");
+    assert_eq!(made.len(), 16);
+    let all = incidents(&argus);
+    let [last] = &all[..] else {
+        panic!("one kill is one incident: {all:#?}");
     };
-    // Until a kill hits an action in progress, which is usually the first kill.
-    let mut made: BTreeMap<String, (String, String)> = BTreeMap::new();
-    let mut open = Vec::new();
-    for round in 0..5 {
-        let name = format!("openb{round}");
-        argus.write_spec("b.e2e.yaml", &many(&name, 16));
-        argus.wait_until(LIMIT, "actions are in progress", || {
-            (count("intent") > count("result")).then_some(())
-        });
-        argus.kill9();
-        argus.start_again();
-        argus.wait_ready(&name, LIMIT);
-        made = container_runs(engine, &name);
-        assert_eq!(made.len(), 16);
-        let all = incidents(&argus);
-        assert_eq!(all.len(), round + 1, "{all:#?}");
-        let last = all.last().expect("one");
-        assert_eq!(
-            (&last["schemaVersion"], &last["clean"]),
-            (&1.into(), &false.into())
-        );
-        assert!(last["adopted"].to_string().contains("opena-s0"), "{last:#}");
-        open = last["openIntents"].as_array().cloned().expect("a list");
-        if !open.is_empty() {
-            break;
-        }
-    }
-    assert!(!open.is_empty(), "no kill hit an action in progress");
-    for intent in &open {
+    assert_eq!(
+        (&last["schemaVersion"], &last["clean"]),
+        (&1.into(), &false.into())
+    );
+    assert!(last["adopted"].to_string().contains("opena-s0"), "{last:#}");
+    let open = last["openIntents"].as_array().expect("a list");
+    assert!(!open.is_empty(), "{last:#}");
+    for intent in open {
         let word = intent["resolution"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
     }
@@ -218,25 +216,26 @@ fn killed_controller_recovers_its_open_intents() {
     let (output, text) = run_command(&argus, &["incidents"]);
     assert!(output && text.contains("ADOPTED"), "{text}");
     // A clean stop is not an incident.
-    let known = incidents(&argus).len();
     argus.stop();
     argus.start_again();
     argus.wait_until(LIMIT, "the controller runs", || {
         (argus.controller_status()["mode"] == "Full").then_some(())
     });
-    wait::all_the_while(Duration::from_secs(2), "nothing changes", || {
-        container_runs(engine, "opena") == before && made.len() == 16
-    });
-    assert_eq!(incidents(&argus).len(), known);
+    for name in ["opena", "openb"] {
+        argus.assert_settled(name);
+    }
+    assert_eq!(container_runs(engine, "opena"), before, "nothing changes");
+    assert_eq!(container_runs(engine, "openb"), made, "nothing changes");
+    assert_eq!(incidents(&argus).len(), 1);
 }
 
 #[test]
 fn removed_state_directory_ends_the_controller() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &many("gone", 1));
-    argus.wait_ready("gone", LIMIT);
-    let before = container_runs(engine, "gone");
+    argus.write_spec("e2e.yaml", &many("stateless", 1));
+    argus.wait_ready("stateless", LIMIT);
+    let before = container_runs(engine, "stateless");
     // The controller may write into the directory during its removal.
     argus.wait_until(LIMIT, "it is removed", || {
         (std::fs::remove_dir_all(&argus.state).is_ok() || !argus.state.exists()).then_some(())
@@ -246,8 +245,12 @@ fn removed_state_directory_ends_the_controller() {
     let log = argus.logs();
     assert!(log.contains("was removed while the controller ran"), "{log}");
     assert!(log.contains("containers keep running"), "{log}");
-    assert_eq!(container_runs(engine, "gone"), before);
+    assert_eq!(container_runs(engine, "stateless"), before);
     argus.start_again();
-    argus.wait_ready("gone", LIMIT);
-    assert_eq!(container_runs(engine, "gone"), before, "the container is adopted");
+    argus.wait_ready("stateless", LIMIT);
+    assert_eq!(
+        container_runs(engine, "stateless"),
+        before,
+        "the container is adopted"
+    );
 }

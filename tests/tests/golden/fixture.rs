@@ -177,6 +177,7 @@ impl GoldenFixture {
             ["never", "listed"] => {}
             ["never", "scanned"] => self.scanned = false,
             ["show", "environment"] => self.shows_variables = true,
+            ["waits", waits @ ..] => self.set_waits(waits)?,
             ["reachable"] => self.store.apply(WatchEvent::Connected(self.now)),
             ["listed"] => self.list(),
             ["lost", why @ ..] => self
@@ -243,6 +244,22 @@ impl GoldenFixture {
             ["remember", rest @ ..] => self.remember(rest)?,
             _ => return Err("is not a line of a world".to_owned()),
         }
+        Ok(())
+    }
+
+    /// Replaces the waits of the controller, before the first object.
+    fn set_waits(&mut self, waits: &[&str]) -> Played {
+        for wait in waits {
+            let (key, span) = wait.split_once('=').ok_or("KEY=SPAN")?;
+            let span = moment(BEGIN, span).since(BEGIN);
+            match key {
+                "externalStop" => self.memory.waits.external_stop = span,
+                "outageMargin" => self.memory.waits.outage_margin = span,
+                _ => return Err(format!("`{key}` is not a wait")),
+            }
+        }
+        self.store = Store::new(self.memory.waits);
+        self.list();
         Ok(())
     }
 

@@ -14,7 +14,9 @@ mod fixture;
 mod foreign_objects;
 mod invariants;
 mod multi_controller;
+mod origins;
 mod random_runs;
+mod restart_times;
 mod scenarios;
 mod specs;
 

@@ -19,6 +19,7 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
+use argus_core::waits::Waits;
 
 use crate::fixture::START;
 use crate::foreign_objects::container;
@@ -390,6 +391,40 @@ fn second_controller_takes_over_without_a_restart() {
     });
 }
 
+/// The second controller replaces the containers of a suspended one, which returns with its earlier specs.
+#[test]
+fn suspended_controller_leaves_a_takeover_alone() {
+    each_seed("suspended_controller_leaves_a_takeover_alone", 40, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
+        let first = controllers.joins("a", &[shop_at("1")]);
+        controllers.run(chance.millis((1_000, 20_000)));
+        let second = controllers.joins("b", &[shop_at("2")]);
+        controllers.run(chance.millis((60_000, 100_000)));
+        controllers.parties[first].awake = false;
+        let gone = controllers.now;
+        controllers.run(SECOND * 120 + chance.millis((0, 60_000)));
+        if !controllers.settled(second) {
+            return Some(format!(
+                "not taken over: {:?}",
+                controllers.parties[second].last.plans
+            ));
+        }
+        let taken_over = controllers.engine.model.calls().len();
+        controllers.parties[first].awake = true;
+        controllers.run(TTL * 3);
+        if !controllers.parties[first].waits_for_another(&env("one")) {
+            return Some("the returning controller does not notice the takeover".to_owned());
+        }
+        let later = &controllers.engine.model.calls()[taken_over..];
+        controllers
+            .acted_since(first, gone)
+            .map(|step| format!("{step:?}"))
+            .or_else(|| (!later.is_empty()).then(|| format!("{later:?}")))
+            .or_else(|| controllers.offence())
+    });
+}
+
 #[test]
 fn differing_leftovers_are_replaced_after_the_lease() {
     let mut controllers = Controllers::new(1, FaultProfile::no_faults());
@@ -657,6 +692,74 @@ fn orphans_of_dead_controllers_go_after_their_grace() {
     assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
     assert_eq!(controllers.offence(), None);
     assert!(controllers.settled(at));
+}
+
+#[test]
+fn shorter_orphan_age_removes_orphans_earlier() {
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
+    let all = leave(&mut controllers, "one");
+    let at = controllers.joins("a", &[shop()]);
+    let state = PlannerState {
+        waits: Waits {
+            orphan_age: SECOND * 2,
+            ..Waits::default()
+        },
+        ..PlannerState::default()
+    };
+    let party = &mut controllers.parties[at];
+    party.planner = Planner::new(party.site.clone(), state);
+    controllers.run(Duration::from_millis(1_900));
+    assert_eq!(left(&controllers), all, "younger than the grace period");
+    // The next list of the leases shows that the orphans have no living controller.
+    controllers.run(SECOND * 14);
+    assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
+}
+
+// Requirements: FR-R15
+#[test]
+fn twenty_orphans_are_stopped_in_one_pass() {
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
+    let now = controllers.now;
+    let labels = [
+        (MANAGED, "true"),
+        (PROJECT, "one"),
+        (ENVIRONMENT, "one-before"),
+        (SERVICE, "a"),
+        (CONTROLLER, "dead"),
+        (RUN_ID, "r"),
+    ];
+    for number in 0..20 {
+        let object = container(
+            ContainerId::new(format!("o{number}")).unwrap(),
+            format!("left-{number}"),
+            labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ContainerState::Running,
+        );
+        let object = argus_core::observed::Container {
+            created_at: now,
+            ..object
+        };
+        controllers.engine.change(now, |model| {
+            model.add_object(Object::Container(Arc::new(object)));
+        });
+    }
+    let at = controllers.joins("a", &[shop()]);
+    controllers.run(SECOND * 60);
+    assert_eq!(left(&controllers), 0);
+    let stops: Vec<_> = controllers.parties[at]
+        .started
+        .iter()
+        .filter_map(|(started_at, step)| {
+            let Action::StopContainer { grace, .. } = &step.action else {
+                return None;
+            };
+            Some((*started_at, *grace))
+        })
+        .collect();
+    // Eight stops run together, so containers that ignore the signal end within nine seconds.
+    assert_eq!(stops, [(stops[0].0, SECOND * 3); 20]);
 }
 
 /// The next run of a project, under another name, gets the port of a dead one.

@@ -320,6 +320,18 @@ fn only_the_clock_reads_the_time() {
 }
 
 #[test]
+fn no_script_uses_a_fixed_path_in_tmp() {
+    let is_script = |path: &String| path.starts_with("scripts/") || path == "justfile";
+    let mut offences = Vec::new();
+    for path in files().into_iter().filter(is_script) {
+        let text = read(&path);
+        let lines = text.lines().filter(|line| line.contains("/tmp/"));
+        offences.extend(lines.map(|line| format!("{path}: {}", line.trim())));
+    }
+    none("another user can create a known path in /tmp first", &offences);
+}
+
+#[test]
 fn every_task_has_a_name() {
     let words = ["tokio::spawn(", "task::spawn(", "thread::spawn("];
     none(

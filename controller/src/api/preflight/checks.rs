@@ -44,3 +44,45 @@ pub(crate) async fn run_checks(
     found.took_ms = u64::try_from(clock::now().since(started).as_millis()).ok();
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::Duration;
+
+    use argus_backend::HOST_FACTS_TIMEOUT;
+    use argus_core::time::Timestamp;
+    use argus_crds::status::CheckResult;
+    use argus_reconciler::clock::Clock;
+
+    use super::*;
+    use crate::settings::{Options, SpecOptions};
+
+    #[tokio::test(start_paused = true)]
+    async fn hanging_engine_ends_all_checks_at_their_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, specs) = (dir.path().join("docker.sock"), dir.path().join("specs"));
+        std::fs::create_dir(&specs).unwrap();
+        // The kernel accepts connections, and no request gets a response.
+        let _silent = UnixListener::bind(&socket).unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            docker_host: Some(format!("unix://{}", socket.display())),
+            ..Options::default()
+        };
+        let specs = SpecOptions {
+            specs: Some(specs),
+            ..SpecOptions::default()
+        };
+        let settings = Settings::resolve(&options, &specs).unwrap();
+        let clock = Clock::virtual_from(Timestamp(0));
+        let report = run_checks(&settings, &[], false).await.unwrap();
+        let took = clock.now().since(Timestamp(0));
+        assert!(
+            took >= HOST_FACTS_TIMEOUT && took < HOST_FACTS_TIMEOUT + Duration::from_secs(1),
+            "{took:?}"
+        );
+        let engine = report.checks.iter().find(|check| check.name == CheckName::Engine);
+        assert_eq!(engine.map(|check| &check.result), Some(&CheckResult::Fail));
+    }
+}

@@ -1,6 +1,10 @@
-//! Tests that a listener receives every error once, with all fields.
+//! Tests that a listener receives every error once, with all fields, and heartbeats between events.
 
+use argus_core::time::Timestamp;
 use argus_crds::error::Code;
+use argus_reconciler::clock::Clock;
+use axum::body::Body;
+use http_body_util::BodyExt as _;
 
 use super::*;
 use crate::error_fixtures::{assert_complete, full_of_errors};
@@ -86,4 +90,49 @@ async fn controller_errors_go_to_unfiltered_listeners() {
     let mut of_one = client(&sender, "problem");
     of_one.filter.environments.insert("shop".to_owned());
     assert!(of_one.snapshot_events().is_empty());
+}
+
+/// Reads the next part of a response, without line ends.
+async fn next_part(body: &mut Body) -> String {
+    let frame = body.frame().await.unwrap().unwrap();
+    let bytes = frame.into_data().unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap().trim().replace(' ', "")
+}
+
+/// Asserts that a virtual clock from zero shows this time.
+fn assert_passed(clock: Clock, expected: Duration) {
+    let passed = clock.now().since(Timestamp(0));
+    assert!(
+        passed >= expected && passed < expected + Duration::from_millis(10),
+        "{passed:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_stream_sends_a_comment_every_15_s() {
+    let (statuses, newest) = (watch::Sender::new(Arc::default()), watch::Sender::new(0));
+    let client = EventSubscriber {
+        newest: newest.subscribe(),
+        ..client(&statuses, "problem")
+    };
+    let clock = Clock::virtual_from(Timestamp(0));
+    let mut body = stream_response(event_stream(client)).into_body();
+    for count in 1..=3 {
+        assert_eq!(next_part(&mut body).await, ":alive");
+        assert_passed(clock, Duration::from_secs(15 * count));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_postpones_the_next_heartbeat() {
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok::<_, Infallible>(Event::default().data("x"))
+    };
+    let clock = Clock::virtual_from(Timestamp(0));
+    let mut body = stream_response(stream::once(late).chain(stream::pending())).into_body();
+    assert_eq!(next_part(&mut body).await, "data:x");
+    assert_passed(clock, Duration::from_secs(10));
+    assert_eq!(next_part(&mut body).await, ":alive");
+    assert_passed(clock, Duration::from_secs(25));
 }

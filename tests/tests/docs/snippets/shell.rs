@@ -1,6 +1,7 @@
 //! The shell of a reader: in its own directory, next to a private engine, with `argus` on its path.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,20 @@ impl<'e> Shell<'e> {
         let is_expected = |found| found == code || (can_die && found == 137);
         assert!(done.status.code().is_some_and(is_expected), "`{line}`: {done:?}");
         String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// Runs a line that does not end, until lines of its output contain these texts, one after the other.
+    pub(crate) fn follow(&self, line: &str, texts: &[&str]) {
+        let mut command = self.command(&format!("exec {line}"));
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("a shell runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut lines = lines.map_while(Result::ok);
+        for text in texts {
+            let is_shown = lines.any(|shown| shown.contains(text));
+            assert!(is_shown, "`{line}` does not print `{text}`");
+        }
+        child.kill().expect("our own child takes a signal");
+        child.wait().expect("our own child ends");
     }
 
     /// Runs `argus run` with its arguments, as in a second terminal.

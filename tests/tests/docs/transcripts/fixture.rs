@@ -4,9 +4,9 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 
-use argus_tests::fixture::{LIMIT, engine, text};
+use argus_tests::fixture::{LIMIT, images, text};
 use argus_tests::{Controller, PortHolder, PrivateEngine, RunOptions, Terminal, binary};
 use serde_json::json;
 
@@ -82,11 +82,25 @@ impl TranscriptFixture {
     /// The shared fixture, created once; its state does not change afterwards.
     pub(crate) fn set() -> &'static Self {
         static FIXTURE: OnceLock<TranscriptFixture> = OnceLock::new();
-        FIXTURE.get_or_init(Self::make)
+        FIXTURE.get_or_init(|| {
+            let (sender, fixture) = mpsc::channel();
+            // The end of a thread removes the containers of its controllers, so this one does not end.
+            std::thread::spawn(move || {
+                drop(sender.send(Self::make()));
+                drop(sender);
+                loop {
+                    std::thread::park();
+                }
+            });
+            fixture.recv().expect("the fixture")
+        })
     }
 
     fn make() -> Self {
-        let engine = engine();
+        static ENGINE: OnceLock<PrivateEngine> = OnceLock::new();
+        // The transcripts show everything on the engine.
+        let engine = ENGINE.get_or_init(PrivateEngine::start);
+        images(engine);
         let home = home(engine);
         symlink(engine.socket(), home.join("engine.sock")).expect("a link");
         engine.make_busybox_image("busybox:local", &[]);
@@ -101,6 +115,10 @@ impl TranscriptFixture {
                 specs: Some(home.join("environments")),
                 state: Some(home.join(".argus")),
                 host: Some(format!("unix://{}", home.join("engine.sock").display())),
+                env: vec![(
+                    "ARGUS_WAITS".to_owned(),
+                    "orphanAge=2s,listInterval=2s".to_owned(),
+                )],
                 ..RunOptions::default()
             },
         );

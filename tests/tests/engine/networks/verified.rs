@@ -1,9 +1,7 @@
 //! Automatic connectivity checks of the controller, and their reports.
 
-use std::time::Duration;
-
-use argus_tests::fixture::{IMAGE, LIMIT, condition, images};
-use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use argus_tests::fixture::{IMAGE, LIMIT, condition, images, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 
 use super::fixture::{
@@ -26,10 +24,19 @@ fn ready_environment_is_verified_with_a_matrix() {
             .then_some(())
     });
     no_helper_stays(engine, "matrix");
-    // A working link is not checked again.
-    wait::all_the_while(Duration::from_secs(4), "no further check", || {
-        helpers(engine, "matrix") == 0 && argus.status("matrix")["connectivity"] == status["connectivity"]
-    });
+    // Nothing is to do. `links_are_checked_once_all_are_up_and_after_a_restart` counts the checks of the following hour.
+    argus.assert_settled("matrix");
+    assert_eq!(argus.status("matrix")["connectivity"], status["connectivity"]);
+    assert_eq!(helpers(engine, "matrix"), 0);
+}
+
+/// Phases of an environment after it became Ready.
+fn phases_after_ready(argus: &Controller<'_>, env: &str) -> Vec<String> {
+    let output = argus.cli(&["events", env, "--type", "phase", "-o", "json"]);
+    let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
+    let events = events["items"].as_array().cloned().unwrap_or_default();
+    let phases = events.iter().map(|event| text(&event["to"]));
+    phases.skip_while(|phase| phase != "Ready").skip(1).collect()
 }
 
 #[test]
@@ -37,10 +44,12 @@ fn refused_port_is_an_error_and_keeps_the_phase() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 5432));
-    // On a busy machine, Argus checks the other services before the last one is healthy.
-    let status = argus.wait_status("deaf", LIMIT, "is Ready and not verified", |now| {
-        condition(now, "Verified")["status"] == "False" && now["phase"] == "Ready"
+    argus.wait_ready("deaf", LIMIT);
+    let status = argus.wait_status("deaf", LIMIT, "is not verified", |now| {
+        condition(now, "Verified")["status"] == "False"
     });
+    assert_eq!(status["phase"], "Ready", "{status:#}");
+    assert_eq!(phases_after_ready(&argus, "deaf"), [""; 0]);
     assert_eq!(condition(&status, "Verified")["reason"], "ConnectionsFailed");
     let error = &status["errors"][0];
     assert_eq!(error["code"], "NETWORK_UNREACHABLE", "{status:#}");
@@ -61,6 +70,11 @@ fn refused_port_is_an_error_and_keeps_the_phase() {
         (code == Some(1) && shown.is_string() && shown == stored).then_some(())
     });
     let begin = || argus.cli(&["test", "begin", "deaf", "--case", "one", "-o", "json"]);
+    assert_eq!(
+        phases_after_ready(&argus, "deaf"),
+        [""; 0],
+        "after repeated checks"
+    );
     let refused = begin();
     let output = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
     assert!(
@@ -119,9 +133,7 @@ fn engine_restart_repeats_the_connectivity_check() {
 
 #[test]
 fn silent_resolver_is_reported_as_such() {
-    let engine = PrivateEngine::start();
-    images(&engine);
-    let argus = controller(&engine);
+    let argus = controller(engine());
     let file = |first: &str| {
         format!(
             "project: {{ name: lost }}\nservices:\n  db: {{ image: {IMAGE}, container: {{ name: lost-db, ports: ['0:8080'] }} }}\n  \

@@ -194,7 +194,12 @@ struct Group {
 
 impl Group {
     fn of(all: Vec<Broken>) -> Self {
-        let argus = Controller::start(engine(), RunOptions::default());
+        Self::with(RunOptions::default(), all)
+    }
+
+    /// Environments whose controller has these options.
+    fn with(options: RunOptions, all: Vec<Broken>) -> Self {
+        let argus = Controller::start(engine(), options);
         Self { argus, all }
     }
 

@@ -1,18 +1,24 @@
 //! One environment with a failing service, under a separate controller, with queries for assertions.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_core::action::ActionKind;
+use argus_core::failed_run::FailedRun;
+use argus_core::journal::{Entry, Record};
+use argus_core::state::ServiceHistory;
 use argus_core::time::Timestamp;
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Time that a restart may take in addition to its delay.
-pub(crate) const SLACK: Duration = Duration::from_secs(20);
+/// A restart delay that outlasts every test, for `resilience.container`. [`LONG_MAXIMUM`] permits it.
+pub(crate) const LONG: &str = "restartDelay: 10m";
+pub(crate) const LONG_DELAY: Duration = Duration::from_secs(600);
+/// Further key of the file, after the lines of the service.
+pub(crate) const LONG_MAXIMUM: &str = "\nargus: { restart: { maxDelay: 1h } }";
 
 /// The failing service is `bad`, its container `NAME-bad`.
 pub(crate) struct Case {
@@ -21,20 +27,51 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
 }
 
-/// A run that ended, by the engine's facts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) id: String,
-    pub(crate) started: Timestamp,
-    pub(crate) finished: Timestamp,
-    pub(crate) exit_code: i64,
+/// An action in the journal.
+#[derive(Debug)]
+pub(crate) struct PlannedAction {
+    /// Time of the pass that planned it.
+    pub(crate) at: Timestamp,
+    pub(crate) kind: ActionKind,
+    pub(crate) cause: String,
+}
+
+impl PlannedAction {
+    fn of(item: &Value) -> Self {
+        let record: Record = serde_json::from_value(item.clone()).expect("a record");
+        let Entry::Intent(intent) = record.entry else {
+            panic!("no action: {item:#}")
+        };
+        let id = intent.correlation_id.expect("the action has an identifier");
+        Self {
+            at: time_of(&id).unwrap_or_else(|| panic!("no time: {id}")),
+            kind: intent.action.verb,
+            cause: intent.cause,
+        }
+    }
+}
+
+/// Time of an identifier in the form of a ULID.
+fn time_of(id: &str) -> Option<Timestamp> {
+    const CROCKFORD: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let digits = id.get(..10)?.chars();
+    let value = |digit: char| i64::try_from(CROCKFORD.find(digit)?).ok();
+    let time = digits
+        .map(value)
+        .try_fold(0, |time, digit| Some(time * 32 + digit?));
+    time.map(Timestamp)
 }
 
 impl Case {
     /// `restart` goes into `resilience.container`, `service` are further lines of the service.
     pub(crate) fn start(name: &'static str, restart: &str, service: &str) -> Self {
+        Self::start_with(RunOptions::default(), name, restart, service)
+    }
+
+    /// Like [`Self::start`], with a controller of these options.
+    pub(crate) fn start_with(options: RunOptions, name: &'static str, restart: &str, service: &str) -> Self {
         let engine = engine();
-        let argus = Controller::start(engine, RunOptions::default());
+        let argus = Controller::start(engine, options);
         let case = Self { engine, argus, name };
         case.write(restart, service);
         case
@@ -97,17 +134,79 @@ impl Case {
         })
     }
 
-    /// Like [`Self::wait`], with all runs that ended in between, oldest first.
-    pub(crate) fn runs_until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> (Value, Vec<Run>) {
-        let seen = RefCell::new(BTreeMap::new());
-        let output = self.wait(what, |bad| {
-            let found = holds(bad);
-            if let Some(run) = self.inspect().as_ref().and_then(ended) {
-                seen.borrow_mut().insert(run.started, run);
-            }
-            found
+    /// The history of the failing service on disk, once it satisfies `holds`.
+    pub(crate) fn stored(&self, what: &str, holds: impl Fn(&ServiceHistory) -> bool) -> ServiceHistory {
+        self.argus
+            .wait_until(LIMIT, &format!("the stored state {what}"), || {
+                self.history().filter(&holds)
+            })
+    }
+
+    fn history(&self) -> Option<ServiceHistory> {
+        let bytes = fs::read(self.argus.state.join("private/state.json")).ok()?;
+        let state: Value = serde_json::from_slice(&bytes).expect("whole JSON");
+        let history = state["environments"][self.name]["services"].get("bad")?;
+        Some(serde_json::from_value(history.clone()).expect("the history of a service"))
+    }
+
+    /// The failed run with this number, from 1.
+    pub(crate) fn failure(&self, number: u64) -> FailedRun {
+        let is_it = |run: &FailedRun| run.number == number;
+        let history = self.stored(&format!("has failure {number}"), |history| {
+            history.failures.iter().any(is_it)
         });
-        (output, seen.into_inner().into_values().collect())
+        let mut failures = history.failures.into_iter();
+        failures.find(is_it).expect("it was found before")
+    }
+
+    /// Asserts that the service waits until `delay` after the observation of this failure.
+    pub(crate) fn assert_waits(service: &Value, failure: &FailedRun, delay: Duration) {
+        assert_eq!(until(service), failure.seen() + delay, "{service:#}");
+    }
+
+    /// Asserts that the restarts of the first budget follow the failures 1, 2 and so on, each after its delay.
+    pub(crate) fn assert_restarts(&self, delays: &[Duration]) {
+        let mut restarts = self.actions("bad");
+        restarts.retain(|action| action.cause.starts_with("restart "));
+        // From the second restart on, the removal of the container comes first.
+        restarts.dedup_by_key(|action| action.cause.clone());
+        assert_eq!(restarts.len(), delays.len(), "{restarts:#?}");
+        for (number, (restart, delay)) in (1..).zip(restarts.iter().zip(delays)) {
+            assert_eq!(restart.cause, format!("restart {number}"));
+            let due = self.failure(number).seen() + *delay;
+            assert!(restart.at >= due, "due at {due}: {restart:?}");
+        }
+    }
+
+    /// Actions on the containers of a service, from the journal, oldest first.
+    pub(crate) fn actions(&self, service: &str) -> Vec<PlannedAction> {
+        let target = format!("{}/{service}", self.name);
+        let output = self
+            .argus
+            .cli(&["events", &target, "--type", "intent", "-o", "json"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let items = page["items"].as_array().expect("a list").iter();
+        items.map(PlannedAction::of).collect()
+    }
+
+    /// Number of these actions of one kind.
+    pub(crate) fn count(&self, service: &str, kind: ActionKind) -> usize {
+        let mut actions = self.actions(service);
+        actions.retain(|action| action.kind == kind);
+        actions.len()
+    }
+
+    /// Asserts that the environment has nothing to do, and that no wait of the failing service ends by time.
+    pub(crate) fn assert_settled(&self) {
+        // The plan of another process includes only what is on disk.
+        self.stored("has the evidence of the last failure", |history| {
+            history.failures.last().is_none_or(|run| run.evidence.is_some())
+        });
+        self.argus.assert_settled(self.name);
+        let bad = self.service();
+        assert!(bad["waitingOn"]["until"].is_null(), "{bad:#}");
     }
 
     /// Start time of its first run after `after`.
@@ -160,31 +259,13 @@ pub(crate) fn started(inspected: &Value) -> Option<Timestamp> {
     Timestamp::parse(inspected["State"]["StartedAt"].as_str()?).filter(|at| at.0 > 0)
 }
 
-/// Asserts that each start follows the previous end after its delay and at most `slack` more.
-pub(crate) fn assert_delays(runs: &[Run], delays: &[Duration], slack: Duration) {
-    assert_eq!(runs.len(), delays.len() + 1, "{runs:#?}");
-    for (pair, delay) in runs.windows(2).zip(delays) {
-        assert_delay(pair[0].finished, pair[1].started, *delay, slack);
-    }
+/// A time in a document.
+pub(crate) fn time(value: &Value) -> Timestamp {
+    let time = value.as_str().and_then(Timestamp::parse);
+    time.unwrap_or_else(|| panic!("no time: {value}"))
 }
 
-/// Asserts that the run waited for `delay` after `finished`, and at most `slack` more.
-pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Duration, slack: Duration) {
-    let took = started.since(finished);
-    assert!(
-        took >= delay && took <= delay + slack,
-        "started {took:?} after its end, the delay is {delay:?}"
-    );
-}
-
-/// The last run of a container that does not run now.
-pub(crate) fn ended(inspected: &Value) -> Option<Run> {
-    let state = &inspected["State"];
-    let started = started(inspected).filter(|_| state["Status"] == "exited")?;
-    Some(Run {
-        id: text(&inspected["Id"]),
-        started,
-        finished: Timestamp::parse(state["FinishedAt"].as_str()?)?,
-        exit_code: state["ExitCode"].as_i64()?,
-    })
+/// End of the wait of a service.
+pub(crate) fn until(service: &Value) -> Timestamp {
+    time(&service["waitingOn"]["until"])
 }

@@ -2,25 +2,21 @@
 
 use std::net::IpAddr;
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine, text};
-use argus_tests::{Controller, RunOptions};
+use argus_tests::RunOptions;
+use argus_tests::fixture::{IMAGE, LIMIT, text};
 use serde_json::Value;
 
-use super::case::{Case, shell};
+use super::case::{Case, LONG, LONG_MAXIMUM, shell};
 use super::evidence::facts;
 use super::health::web;
 
-/// A case whose controller may run helper containers. The restart waits long enough for their results.
+/// A case whose controller may run helper containers. The restart waits for their results, however long they take.
 fn with_helpers(name: &'static str, service: &str) -> Case {
     let options = RunOptions {
         helpers: true,
         ..RunOptions::default()
     };
-    let engine = engine();
-    let argus = Controller::start(engine, options);
-    let case = Case { engine, argus, name };
-    case.write("restartDelay: 60s", service);
-    case
+    Case::start_with(options, name, LONG, &format!("{service}{LONG_MAXIMUM}"))
 }
 
 #[test]
@@ -74,7 +70,7 @@ fn port_without_a_listener_is_named_as_refused() {
         &format!("name: refuses-bad, ports: [\"18339:8080\"], {health}"),
         1,
     );
-    let case = Case::start("refuses", "restartDelay: 60s", &service);
+    let case = Case::start("refuses", LONG, &(service + LONG_MAXIMUM));
     let output = case.wait("reports the failed health check", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
             && bad["lastError"]["details"]["missing"].is_array()

@@ -4,27 +4,24 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use argus_core::action::ActionKind;
 use argus_tests::fixture::{LIMIT, running, text};
-use argus_tests::{Controller, wait};
+use argus_tests::{Controller, RunOptions};
 use rustix::process::Signal;
 
-use super::case::{Case, SLACK, assert_delay, once, shell, started};
+use super::case::{Case, once, shell};
 
-// Requirements: FR-R07, FR-R10, SC-R05
+// Requirements: FR-R07, FR-R10
 #[test]
 fn crash_is_reported_with_last_lines_and_restarted() {
     let script = once("echo working; echo out of ideas >&2; exit 1");
     let case = Case::shell("crashes", "restartDelay: 1s", &script);
-    let (output, runs) = case.runs_until("runs again", |bad| {
-        bad["restarts"] == 1 && bad["state"] == "Ready"
-    });
-    let first = runs.first().expect("its end was observed");
+    let output = case.wait_restarted(1);
+    case.assert_restarts(&[Duration::from_secs(1)]);
     let now = case.inspect().expect("it exists");
-    let again = started(&now).expect("the container runs");
-    assert_delay(first.finished, again, Duration::from_secs(1), SLACK);
     assert_eq!(
         text(&now["Id"]),
-        first.id,
+        case.failure(1).container.as_str(),
         "a first failure costs no new container"
     );
 
@@ -107,21 +104,16 @@ fn unrunnable_command_is_not_retried() {
                 service["state"] == "Failed" && service["lastError"]["code"] == "ENTRYPOINT_NOT_FOUND"
             })
         });
-    let starts = || {
-        names.map(|name| {
-            case.engine
-                .inspect(&format!("unrunnable-{name}"))
-                .and_then(|now| started(&now))
-        })
-    };
-    let before = starts();
-    wait::all_the_while(Duration::from_secs(4), "nothing is retried", || {
-        starts() == before
-    });
     for name in names {
         let service = Controller::service(&status, name);
         assert_eq!(service["restarts"], 0, "{service:#}");
-        assert_eq!(service["waitingOn"]["error"], "ENTRYPOINT_NOT_FOUND");
+        let waiting = &service["waitingOn"];
+        assert_eq!(
+            (&waiting["error"], &waiting["until"]),
+            (&"ENTRYPOINT_NOT_FOUND".into(), &serde_json::Value::Null),
+            "nothing is retried: {service:#}"
+        );
+        assert_eq!(case.count(name, ActionKind::StartContainer), 1, "{name}");
     }
     assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
 }
@@ -177,11 +169,12 @@ fn signal_is_reported_by_name() {
 
 #[test]
 fn external_kill_is_not_an_oom() {
-    let case = Case::start(
-        "killed",
-        "restartDelay: 1s",
-        &shell("killed", "exec sleep 3600", "memory: 64m"),
-    );
+    let options = RunOptions {
+        env: vec![("ARGUS_WAITS".to_owned(), "externalStop=1s".to_owned())],
+        ..RunOptions::default()
+    };
+    let service = shell("killed", "exec sleep 3600", "memory: 64m");
+    let case = Case::start_with(options, "killed", "restartDelay: 1s", &service);
     case.wait_restarted(0);
     case.signal(Signal::KILL);
     let output = case.wait_restarted(1);

@@ -1,22 +1,21 @@
 //! A flapping health check: it is not trusted, and its delay grows.
 
-use std::time::Duration;
-
-use argus_core::time::Timestamp;
+use argus_core::action::ActionKind;
 use argus_tests::fixture::LIMIT;
 
-use super::case::{Case, started};
+use super::case::{Case, LONG, LONG_DELAY};
 use super::health::web;
+
+/// No delay ends during the test, and no healthy time resets the budget.
+const LIMITS: &str = "\nargus: { restart: { maxDelay: 10h, window: 10h, resetAfter: 10h } }";
 
 #[test]
 fn flapping_service_is_reported_and_delayed() {
-    let case = Case::start(
-        "flaps",
-        "maxRestarts: 9, restartDelay: 11s, restartBackoff: linear",
-        &web("flaps", 18340, "/healthz", ""),
-    );
+    // A slow machine causes no further change.
+    let service = web("flaps", 18345, "/healthz", LIMITS).replace("timeout: 1s", "timeout: 20s");
+    let restart = format!("maxRestarts: 9, {LONG}, restartBackoff: linear");
+    let case = Case::start("flaps", &restart, &service);
     case.argus.wait_ready("flaps", LIMIT);
-    let before = case.inspect().as_ref().and_then(started);
     let turn = |command: &str, health: &str| {
         case.engine
             .docker_ok(&["exec", "flaps-bad", command, "/www/healthz"]);
@@ -58,13 +57,10 @@ fn flapping_service_is_reported_and_delayed() {
     let output = case.wait("waits for its delay", |bad| {
         bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
     });
-    let time = |value: &serde_json::Value| value.as_str().and_then(Timestamp::parse).expect("a time");
-    let delay = time(&output["waitingOn"]["until"]).since(time(&output["lastError"]["timestamp"]));
+    let history = case.stored("has the third failure", |history| history.failure_count == 3);
+    let failure = history.failures.last().expect("it failed");
     // The third failure waits three times as long; two changes too many make that five times.
-    assert_eq!(delay, Duration::from_secs(55), "{output:#}");
-    assert_eq!(
-        case.inspect().as_ref().and_then(started),
-        before,
-        "the container kept running"
-    );
+    Case::assert_waits(&output, failure, 5 * LONG_DELAY);
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 1);
+    assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
 }

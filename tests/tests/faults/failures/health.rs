@@ -1,15 +1,15 @@
 //! Containers that run but do not work.
 
 use std::fs;
-use std::time::Duration;
 
-use argus_core::time::Timestamp;
+use argus_core::action::ActionKind;
+use argus_core::failed_run::{FailedRun, FailureCause};
+use argus_tests::Controller;
 use argus_tests::fixture::{IMAGE, LIMIT, text};
-use argus_tests::{Controller, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::case::{Case, assert_delay, started};
+use super::case::{Case, LONG, LONG_DELAY, LONG_MAXIMUM, started, time, until};
 
 /// The lines of a web service that is probed at `path` every half second.
 pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
@@ -24,7 +24,7 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
     let case = Case::start(
         "sickens",
         "restartDelay: 1s",
-        &web("sickens", 18330, "/healthz", ""),
+        &web("sickens", 18399, "/healthz", ""),
     );
     case.argus.wait_ready("sickens", LIMIT);
     let first = text(&case.inspect().expect("the container runs")["Id"]);
@@ -80,13 +80,13 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
 fn never_healthy_service_is_given_up_within_budget() {
     let case = Case::start(
         "neverwell",
-        "maxRestarts: 2, restartDelay: 1s",
+        "maxRestarts: 2, restartDelay: 200ms",
         &web("neverwell", 18331, "/nowhere", ""),
     );
-    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let output = case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     let error = &output["lastError"];
     assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
-    assert_eq!(output["restarts"], 2, "{runs:#?}");
+    assert_eq!(output["restarts"], 2, "{output:#}");
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 3, "{error:#}");
     assert!(
@@ -123,14 +123,19 @@ fn missing_image_healthcheck_is_an_error() {
 fn service_that_ignores_sigterm_is_restarted() {
     let command = r#"command: ["sh", "-c", "trap '' TERM; exec httpd -f -p 8080 -h /www"]"#;
     let more = format!("{command}\n    stopGrace: 1s");
-    let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
-    case.argus.wait_ready("deaf", LIMIT);
+    let case = Case::start(
+        "unheard",
+        "restartDelay: 1s",
+        &web("unheard", 18332, "/healthz", &more),
+    );
+    case.argus.wait_ready("unheard", LIMIT);
     let before = case
         .inspect()
         .as_ref()
         .and_then(started)
         .expect("the container runs");
-    case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
+    case.engine
+        .docker_ok(&["exec", "unheard-bad", "rm", "/www/healthz"]);
     let again = case.started_after(before);
     assert!(again > before);
     let output = case.wait_restarted(2);
@@ -138,76 +143,78 @@ fn service_that_ignores_sigterm_is_restarted() {
         output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
         "a kill by Argus is not a crash: {output:#}"
     );
-    case.argus.wait_ready("deaf", LIMIT);
+    case.argus.wait_ready("unheard", LIMIT);
 }
 
-/// A case in its delay after it became unhealthy, with its start time.
-fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
-    let case = Case::start(name, "restartDelay: 6s", &web(name, port, "/healthz", ""));
+/// A case in a delay that outlasts the test, after it became unhealthy. Returns its failure.
+fn sick(name: &'static str, port: u16) -> (Case, FailedRun) {
+    let case = Case::start(name, LONG, &web(name, port, "/healthz", LONG_MAXIMUM));
     case.argus.wait_ready(name, LIMIT);
-    let before = case
-        .inspect()
-        .as_ref()
-        .and_then(started)
-        .expect("the container runs");
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
-    case.wait("waits for its delay", |bad| {
+    let output = case.wait("waits for its delay", |bad| {
         bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
     });
-    (case, before)
+    let history = case.stored("has the evidence of the failure", |history| {
+        history.failures.iter().any(|run| run.evidence.is_some())
+    });
+    let failure = history.failures[0].clone();
+    Case::assert_waits(&output, &failure, LONG_DELAY);
+    assert_eq!(time(&output["lastError"]["timestamp"]), failure.seen());
+    (case, failure)
 }
 
 #[test]
 fn service_recovered_within_its_delay_is_not_restarted() {
-    let (case, before) = sick("recovers", 18333);
+    let (case, failure) = sick("recovers", 18333);
     case.engine
         .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
     let output = case.wait_restarted(0);
     assert_eq!(output["health"], "Healthy", "{output:#}");
-    wait::all_the_while(Duration::from_secs(8), "it keeps running", || {
-        case.inspect().as_ref().and_then(started) == Some(before)
-    });
     case.argus.wait_ready("recovers", LIMIT);
+    case.assert_settled();
+    assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
+    assert_eq!(case.inspect().as_ref().and_then(started), failure.started_at);
 }
 
 #[test]
 fn exit_within_the_delay_is_one_failure() {
-    let (case, before) = sick("diestoo", 18334);
+    let (case, _) = sick("diestoo", 18334);
     case.signal(Signal::KILL);
-    let again = case.started_after(before);
-    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
+    let output = case.wait("reports the exit", |bad| {
+        bad["lastError"]["code"] == "CONTAINER_CRASH" && bad["waitingOn"]["reason"] == "RestartBackoff"
+    });
     let error = &output["lastError"];
-    assert_eq!(
-        (&error["code"], &error["details"]["run"]),
-        (&"CONTAINER_CRASH".into(), &1.into()),
-        "{output:#}"
-    );
-    let failed = error["timestamp"]
-        .as_str()
-        .and_then(Timestamp::parse)
-        .expect("when");
-    assert_delay(failed, again, Duration::from_secs(6), LIMIT);
+    assert_eq!(error["details"]["run"], 1, "{output:#}");
+    let history = case.stored("has the exit", |history| {
+        let is_exit = |run: &FailedRun| run.cause == FailureCause::Exited;
+        history.failures.last().is_some_and(is_exit)
+    });
+    assert_eq!(history.failure_count, 1);
+    Case::assert_waits(&output, &history.failures[0], LONG_DELAY);
+    let retry = case.argus.cli(&["retry", "diestoo"]);
+    assert_eq!(retry.status.code(), Some(0));
+    case.wait("reports one restart", |bad| bad["restarts"] == 1);
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 2);
 }
 
 #[test]
 fn killed_controller_counts_an_unhealthy_service_once() {
-    let (case, before) = sick("sickamnesia", 18335);
+    let (case, failure) = sick("sickamnesia", 18335);
     case.argus.kill9();
     case.argus.start_again();
-    let again = case.started_after(before);
-    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
+    case.argus.sync();
+    let output = case.wait("is unhealthy for the new controller", |bad| {
+        bad["waitingOn"]["reason"] == "Unhealthy"
+    });
     let error = &output["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["run"]),
         (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
         "{output:#}"
     );
-    let failed = error["timestamp"]
-        .as_str()
-        .and_then(Timestamp::parse)
-        .expect("when");
-    assert_delay(failed, again, Duration::from_secs(6), LIMIT);
+    assert_eq!(until(&output), failure.seen() + LONG_DELAY, "{output:#}");
+    assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
 }
 
 #[test]

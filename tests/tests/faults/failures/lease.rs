@@ -1,32 +1,28 @@
 //! Test leases: an unhealthy service keeps running during a test; a removed one is replaced. The report has the causes.
 
-use std::time::Duration;
-
+use argus_core::action::ActionKind;
 use argus_core::time::Timestamp;
 use argus_tests::fixture::{IMAGE, LIMIT, images};
-use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::case::{Case, shell, started};
+use super::case::{Case, shell, started, time, until};
 use super::health::web;
 use super::memory::GROW;
 
-fn begin(case: &Case, test: &str, ttl: &str) {
-    let output = case
-        .argus
-        .cli(&["test", "begin", case.name, "--case", test, "--ttl", ttl]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+/// Begins a test, or extends its lease. Returns the end of the lease.
+fn begin(case: &Case, test: &str, ttl: &str) -> Timestamp {
+    let reply = reply(case, &["test", "begin", case.name, "--case", test, "--ttl", ttl]);
+    time(&reply["value"]["until"])
 }
 
 fn end(case: &Case, test: &str) -> Value {
-    let output = case
-        .argus
-        .cli(&["test", "end", case.name, "--case", test, "-o", "json"]);
+    reply(case, &["test", "end", case.name, "--case", test])
+}
+
+fn reply(case: &Case, command: &[&str]) -> Value {
+    let output = case.argus.cli(&[command, &["-o", "json"]].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -60,10 +56,15 @@ fn since(case: &Case) -> Timestamp {
         .expect("the container runs")
 }
 
-fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
+/// A case with a healthy service, and the start of its run. What another client stops starts again after a second.
+fn healthy(name: &'static str, port: u16) -> (Case, Timestamp) {
     let restart = "maxRestarts: 10, restartDelay: 500ms, restartBackoff: linear";
     let service = web(name, port, "/healthz", "stopGrace: 1s");
-    let case = Case::start(name, restart, &service);
+    let options = RunOptions {
+        env: vec![("ARGUS_WAITS".to_owned(), "externalStop=1s".to_owned())],
+        ..RunOptions::default()
+    };
+    let case = Case::start_with(options, name, restart, &service);
     case.argus.wait_ready(name, LIMIT);
     let since = since(&case);
     (case, since)
@@ -71,12 +72,12 @@ fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
 
 #[test]
 fn unhealthy_service_runs_until_the_test_ends() {
-    let (case, before) = sick("deferred", 18341);
-    begin(&case, "buy", "5m");
-    sicken(&case, "buy");
-    wait::all_the_while(Duration::from_secs(3), "it keeps running", || {
-        since(&case) == before
-    });
+    let (case, before) = healthy("deferred", 18341);
+    let ends = begin(&case, "buy", "5m");
+    let output = sicken(&case, "buy");
+    assert_eq!(until(&output), ends, "{output:#}");
+    assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
+    assert_eq!(since(&case), before, "it keeps running");
     let report = end(&case, "buy");
     let report = &report["value"];
     assert_eq!(
@@ -94,15 +95,19 @@ fn unhealthy_service_runs_until_the_test_ends() {
 
 #[test]
 fn expired_test_lease_ends() {
-    let (case, before) = sick("forgotten", 18342);
-    begin(&case, "sell", "8s");
-    let output = sicken(&case, "sell");
-    let until = output["waitingOn"]["until"]
-        .as_str()
-        .and_then(Timestamp::parse)
-        .expect("the end of the deferral");
-    let again = recovered(&case, before);
-    assert!(again >= until, "not before the expiry: {again:?} < {until:?}");
+    let (case, before) = healthy("forgotten", 18342);
+    begin(&case, "sell", "30m");
+    sicken(&case, "sell");
+    let stops = || {
+        let mut actions = case.actions("bad");
+        actions.retain(|action| action.kind == ActionKind::StopContainer);
+        actions
+    };
+    assert!(stops().is_empty(), "its repair is deferred: {:#?}", stops());
+    let expires = begin(&case, "sell", "1s");
+    recovered(&case, before);
+    let first = stops().into_iter().next().expect("it was stopped");
+    assert!(first.at >= expires, "before the expiry at {expires}: {first:?}");
     let status = case.argus.status(case.name);
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
@@ -110,7 +115,7 @@ fn expired_test_lease_ends() {
 // Requirements: FR-R23
 #[test]
 fn dead_and_silent_services_are_restarted_during_a_test() {
-    let (case, before) = sick("useless", 18343);
+    let (case, before) = healthy("useless", 18343);
     begin(&case, "ask", "5m");
     sicken(&case, "ask");
     case.signal(Signal::KILL);
@@ -140,7 +145,7 @@ fn all<'a>(report: &'a Value, list: &str, field: &str) -> Vec<&'a Value> {
 
 #[test]
 fn interruptions_by_others_are_infrastructure() {
-    let (case, before) = sick("meddled", 18344);
+    let (case, before) = healthy("meddled", 18344);
     begin(&case, "buy", "10m");
     let (container, network) = (case.container(), "argusai-meddled-network");
     case.engine

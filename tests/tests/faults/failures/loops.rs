@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_core::time::Timestamp;
+use argus_core::action::ActionKind;
+use argus_tests::Controller;
 use argus_tests::fixture::{LIMIT, text};
-use argus_tests::{Controller, wait};
+use serde_json::Value;
 
-use super::case::{Case, SLACK, assert_delays, ended, shell};
+use super::case::{Case, shell, started};
 
 /// Writes a different text each time, without a digit and without an apparent id.
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
@@ -15,14 +16,15 @@ pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >
 // Requirements: FR-R09
 #[test]
 fn restart_delays_grow_until_the_budget_is_spent() {
-    let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
-    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs), SLACK);
+    let case = Case::shell("spent", "maxRestarts: 3, restartDelay: 500ms", BABBLE);
+    let output = case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    case.assert_restarts(&[500, 1_000, 2_000].map(Duration::from_millis));
+    let runs = [1, 2, 3, 4].map(|number| case.failure(number));
     assert_eq!(
-        runs[0].id, runs[1].id,
+        runs[0].container, runs[1].container,
         "after the first failure the container is kept"
     );
-    let ids: BTreeSet<_> = runs.iter().map(|run| &run.id).collect();
+    let ids: BTreeSet<_> = runs.iter().map(|run| &run.container).collect();
     assert_eq!(
         ids.len(),
         3,
@@ -38,7 +40,7 @@ fn restart_delays_grow_until_the_budget_is_spent() {
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 4, "{error:#}");
     for (attempt, run) in attempts.iter().zip(&runs) {
-        assert_eq!(attempt["containerId"], run.id.as_str());
+        assert_eq!(attempt["containerId"], run.container.as_str());
         assert_eq!(attempt["exitCode"], run.exit_code);
         let folder = case
             .argus
@@ -51,14 +53,12 @@ fn restart_delays_grow_until_the_budget_is_spent() {
         .map(|attempt| attempt["lastLines"].to_string())
         .collect();
     assert_eq!(lines.len(), 4, "each run has its own last line: {lines:?}");
-    let last = runs.last().expect("four runs");
-    wait::all_the_while(
-        Duration::from_secs(4),
-        "an exhausted budget allows no restart",
-        || {
-            case.inspect()
-                .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
-        },
+    case.assert_settled();
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 4);
+    let now = case.inspect().expect("the last container is kept");
+    assert_eq!(
+        (&now["Id"], &now["State"]["Running"]),
+        (&runs[3].container.as_str().into(), &false.into())
     );
 }
 
@@ -66,9 +66,9 @@ fn restart_delays_grow_until_the_budget_is_spent() {
 #[test]
 fn same_failure_uses_the_whole_budget() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
-    let case = Case::shell("whole", "maxRestarts: 3, restartDelay: 500ms", script);
-    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_delays(&runs, &[500, 1_000, 2_000].map(Duration::from_millis), SLACK);
+    let case = Case::shell("whole", "maxRestarts: 3, restartDelay: 200ms", script);
+    let output = case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    case.assert_restarts(&[200, 400, 800].map(Duration::from_millis));
     let error = &output["lastError"];
     assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
     assert_eq!(output["restarts"], 3);
@@ -85,16 +85,15 @@ fn same_failure_uses_the_whole_budget() {
 fn same_failure_in_three_budgets_halts() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
     let case = Case::shell("halts", "maxRestarts: 1, restartDelay: 300ms", script);
-    let mut last = Timestamp(0);
+    // Each budget has two runs.
     for budget in 1..=3 {
         let reason = if budget == 3 { "LoopHalted" } else { "GaveUp" };
         let output = case.wait(reason, |bad| {
-            let now = case.inspect().as_ref().and_then(ended);
-            bad["waitingOn"]["reason"] == reason && now.is_some_and(|run| run.started > last)
+            let attempts = bad["lastError"]["details"]["attempts"].as_array();
+            let last = attempts.and_then(|all| all.last());
+            bad["waitingOn"]["reason"] == reason && last.is_some_and(|run| run["run"] == 2 * budget)
         });
         assert_eq!(output["state"], "Failed", "{output:#}");
-        let run = case.inspect().as_ref().and_then(ended).expect("it ended");
-        last = run.started;
         if budget < 3 {
             assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
             continue;
@@ -106,10 +105,10 @@ fn same_failure_in_three_budgets_halts() {
         assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
         assert_eq!(error["details"]["budgets"], 3);
         assert_eq!(error["details"]["event"], "loop.halted");
-        wait::all_the_while(Duration::from_secs(6), "no further restart", || {
-            case.inspect().as_ref().and_then(ended).as_ref() == Some(&run)
-        });
     }
+    case.assert_settled();
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 6);
+    let last = case.inspect().as_ref().and_then(started).expect("it ran");
     assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
     assert!(case.started_after(last) > last, "a person requested a retry");
 }
@@ -118,7 +117,7 @@ fn same_failure_in_three_budgets_halts() {
 fn long_run_resets_the_budget() {
     let more = "\nargus: { restart: { resetAfter: 1s } }";
     let service = shell("forgiven", "sleep 2; exit 1", more);
-    let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
+    let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 200ms", &service);
     let output = case.wait("is restarted beyond its budget", |bad| {
         assert_ne!(bad["waitingOn"]["reason"], "GaveUp", "{bad:#}");
         bad["restarts"] == 3
@@ -156,10 +155,10 @@ fn service_without_restart_policy_stays_down() {
     });
     assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(output["lastError"]["exitCode"], 4);
-    let down = case.inspect().as_ref().and_then(ended).expect("it ended");
-    wait::all_the_while(Duration::from_secs(4), "it stays down", || {
-        case.inspect().as_ref().and_then(ended).as_ref() == Some(&down)
-    });
+    case.assert_settled();
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 1);
+    let is_running = |now: &Value| now["State"]["Running"] == true;
+    assert!(!case.inspect().as_ref().is_some_and(is_running));
 }
 
 #[test]

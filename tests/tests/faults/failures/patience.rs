@@ -2,105 +2,100 @@
 
 use std::time::Duration;
 
+use argus_core::action::ActionKind;
 use argus_tests::fixture::{LIMIT, engine};
-use argus_tests::{Controller, PortHolder, RunOptions, wait};
+use argus_tests::{Controller, PortHolder, RunOptions};
 
-use super::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, started};
+use super::case::{Case, LONG, LONG_DELAY, LONG_MAXIMUM, shell, until};
 use super::loops::BABBLE;
 
 #[test]
 fn removed_container_keeps_its_restart_delay() {
-    let case = Case::shell("impatient", "restartDelay: 6s", BABBLE);
-    case.wait_backoff(1);
-    let finished = case
-        .inspect()
-        .as_ref()
-        .and_then(ended)
-        .expect("it ended")
-        .finished;
+    let case = Case::start("impatient", LONG, &shell("impatient", BABBLE, LONG_MAXIMUM));
+    let waiting = case.wait_backoff(1);
+    Case::assert_waits(&waiting, &case.failure(1), LONG_DELAY);
     case.engine.docker_ok(&["rm", "-f", "impatient-bad"]);
-    let again = case.started_after(finished);
-    assert_delay(finished, again, Duration::from_secs(6), LIMIT);
+    let output = case.wait("waits without its container", |bad| {
+        bad["containerId"].is_null() && bad["waitingOn"]["reason"] == "RestartBackoff"
+    });
+    assert_eq!(until(&output), until(&waiting), "{output:#}");
+    assert_eq!(case.count("bad", ActionKind::CreateContainer), 1);
+    let retry = case.argus.cli(&["retry", "impatient"]);
+    assert_eq!(retry.status.code(), Some(0));
     case.wait("counts as one restart", |bad| bad["restarts"] == 1);
 }
 
 #[test]
-fn killed_controller_keeps_delay_and_budget() {
-    let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 3s", BABBLE);
-    let (_, mut runs) = case.runs_until("waits for its second restart", |bad| {
-        bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == 1
-    });
+fn killed_controller_keeps_its_restart_delay() {
+    let case = Case::start("reminded", LONG, &shell("reminded", BABBLE, LONG_MAXIMUM));
+    let waiting = case.wait_backoff(1);
+    Case::assert_waits(&waiting, &case.failure(1), LONG_DELAY);
     case.argus.kill9();
     case.argus.start_again();
-    let (output, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    runs.extend(rest);
-    runs.sort_by_key(|run| run.started);
-    runs.dedup();
-    assert_delays(&runs, &[3, 6].map(Duration::from_secs), LIMIT);
-    assert_eq!(output["restarts"], 2, "{output:#}");
-    assert_eq!(
-        output["lastError"]["details"]["attempts"]
-            .as_array()
-            .map(Vec::len),
-        Some(3),
-        "{output:#}"
-    );
+    case.argus.sync();
+    let output = case.wait_backoff(1);
+    assert_eq!(until(&output), until(&waiting), "{output:#}");
+    assert_eq!(case.count("bad", ActionKind::StartContainer), 1);
+}
 
-    // After a clean stop, too.
-    assert!(case.argus.stop().success(), "{}", case.argus.logs());
-    case.argus.start_again();
-    let last = case.inspect().as_ref().and_then(started);
-    let pid = || case.argus.controller_status()["pid"].clone();
-    let before = pid();
-    case.argus
-        .wait_until(LIMIT, "the new controller reports its status", || {
-            (pid() != before).then_some(())
+#[test]
+fn stopped_controller_keeps_a_spent_budget() {
+    let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 300ms", BABBLE);
+    case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    case.assert_restarts(&[300, 600].map(Duration::from_millis));
+    for is_killed in [true, false] {
+        if is_killed {
+            case.argus.kill9();
+        } else {
+            assert!(case.argus.stop().success(), "{}", case.argus.logs());
+        }
+        case.argus.start_again();
+        case.argus.sync();
+        let output = case.wait("still has no restarts left", |bad| {
+            bad["waitingOn"]["reason"] == "GaveUp"
         });
-    let output = case.wait("still has no restarts left", |bad| {
-        bad["waitingOn"]["reason"] == "GaveUp"
-    });
-    assert_eq!(output["restarts"], 2, "{output:#}");
-    wait::all_the_while(
-        Duration::from_secs(3),
-        "an exhausted budget allows no restart",
-        || case.inspect().as_ref().and_then(started) == last,
-    );
+        assert_eq!(output["restarts"], 2, "{output:#}");
+        let attempts = &output["lastError"]["details"]["attempts"];
+        assert_eq!(attempts.as_array().map(Vec::len), Some(3), "{output:#}");
+        case.assert_settled();
+        assert_eq!(case.count("bad", ActionKind::StartContainer), 3);
+    }
 }
 
 #[test]
 fn new_revision_skips_the_old_delay() {
-    let case = Case::shell("hurried", "restartDelay: 50s", BABBLE);
+    let case = Case::start("hurried", LONG, &shell("hurried", BABBLE, LONG_MAXIMUM));
     case.wait_backoff(1);
-    let finished = case
-        .inspect()
-        .as_ref()
-        .and_then(ended)
-        .expect("it ended")
-        .finished;
-    case.write("restartDelay: 50s", &shell("hurried", "exec sleep 3600", ""));
-    let again = case.started_after(finished);
-    assert!(again.since(finished) < Duration::from_secs(30), "it waited");
+    case.write(LONG, &shell("hurried", "exec sleep 3600", LONG_MAXIMUM));
     let output = case.wait_restarted(0);
     assert!(output["lastError"].is_null(), "{output:#}");
+    let actions = case.actions("bad");
+    let is_restart = |cause: &str| cause.starts_with("restart ");
+    assert!(
+        actions.iter().all(|action| !is_restart(&action.cause)),
+        "{actions:#?}"
+    );
 }
 
 #[test]
-fn slow_retry_restarts_once_per_minute() {
+fn slow_retry_waits_for_its_interval() {
+    let options = RunOptions {
+        args: vec!["--slow-retry-interval".to_owned(), "20m".to_owned()],
+        ..RunOptions::default()
+    };
     let more = "\nargus: { restart: { mode: slowRetry } }";
-    let case = Case::start(
+    let case = Case::start_with(
+        options,
         "slowly",
         "maxRestarts: 1, restartDelay: 500ms",
         &shell("slowly", BABBLE, more),
     );
-    let (output, runs) = case.runs_until("has exhausted its budget", |bad| {
-        bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
-    });
+    let output = case.wait_backoff(2);
+    assert_eq!(output["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
-        (&output["restarts"], &output["waitingOn"]["reason"]),
-        (&1.into(), &"RestartBackoff".into()),
+        output["lastError"]["code"], "CONTAINER_RESTART_EXHAUSTED",
         "{output:#}"
     );
-    assert_eq!(output["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
         output["lastError"]["details"]["attempts"]
             .as_array()
@@ -108,17 +103,7 @@ fn slow_retry_restarts_once_per_minute() {
         Some(2),
         "{output:#}"
     );
-    let last = runs.last().expect("two runs").clone();
-    let minute = Duration::from_secs(60);
-    let again = case.argus.wait_until(LIMIT * 2, "it is started again", || {
-        let now = case.inspect()?;
-        // A run that ends immediately may end, by the engine's times, before it started.
-        started(&now).filter(|at| *at > last.started)
-    });
-    assert_delay(last.finished, again, minute, SLACK);
-    case.wait("counts the restart and returns to the same state", |bad| {
-        bad["restarts"] == 2 && bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
-    });
+    Case::assert_waits(&output, &case.failure(2), Duration::from_secs(20 * 60));
 }
 
 #[test]

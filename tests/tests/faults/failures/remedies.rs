@@ -82,9 +82,10 @@ const VALIDATE: &str = "argus validate";
 const PREFLIGHT: &str = "argus preflight";
 const NEVER: &str = "resilience: { container: { restartOnFailure: false } }";
 const STRICT: &str = "resilience: { network: { portConflictStrategy: fail } }";
-const LATE: &str = "resilience: { container: { restartDelay: 55s } }";
+/// No restart before the end of the test.
+const LATE: &str = "resilience: { container: { restartDelay: 10m } }\nargus: { restart: { maxDelay: 1h } }";
 /// Alternates between healthy and unhealthy.
-const FLAP: &str = "command: [\"sh\", \"-c\", \"httpd -p 8080 -h /www; while :; do rm /www/healthz; sleep 3; touch /www/healthz; sleep 3; done\"]";
+const FLAP: &str = "command: [\"sh\", \"-c\", \"httpd -p 8080 -h /www; while :; do rm /www/healthz; sleep 1; touch /www/healthz; sleep 1; done\"]";
 
 fn cases(absent: &str) -> Vec<Case> {
     let report =
@@ -123,7 +124,7 @@ fn cases(absent: &str) -> Vec<Case> {
         Case::of(
             "cure-sick",
             "HEALTH_CHECK_TIMEOUT",
-            web("cure-sick", 18350, "/nowhere", ""),
+            web("cure-sick", 18359, "/nowhere", ""),
             &[VALIDATE, LOGS],
         )
         .with(LATE),

@@ -1,92 +1,54 @@
 //! The restart rate limit: many failures in parallel do not restart in parallel.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use argus_core::time::Timestamp;
-use argus_tests::fixture::{LIMIT, engine};
-use argus_tests::{Controller, RunOptions, wait};
+use argus_core::action::ActionKind;
+use argus_tests::fixture::{LIMIT, text};
+use argus_tests::{Controller, RunOptions};
 use rustix::process::Signal;
+use serde_json::Value;
 
-use super::case::{send, started};
+use super::case::{Case, PlannedAction, send, shell, until};
 
-const SERVICES: usize = 14;
-/// Restarts per minute over all environments.
-const ALLOWED: usize = 10;
+const SERVICES: [&str; 3] = ["bad", "other", "third"];
+const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn eleventh_restart_in_a_minute_waits() {
-    let engine = engine();
-    let mut spec =
-        "project: { name: ratelimit }\nresilience: { container: { restartDelay: 1s } }\nservices:\n"
-            .to_owned();
-    for n in 0..SERVICES {
-        writeln!(
-            spec,
-            "  s{n}:\n    image: busybox:local\n    container: {{ name: ratelimit-s{n} }}"
-        )
-        .expect("a string");
-    }
-    let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &spec);
-    argus.wait_ready("ratelimit", LIMIT);
-    let starts = || -> Vec<Timestamp> {
-        let of = |n| {
-            engine
-                .inspect(&format!("ratelimit-s{n}"))
-                .as_ref()
-                .and_then(started)
-        };
-        (0..SERVICES).filter_map(of).collect()
+fn restart_beyond_the_limit_waits_for_the_minute() {
+    let options = RunOptions {
+        args: vec!["--restart-rate-limit".to_owned(), "2".to_owned()],
+        ..RunOptions::default()
     };
-    let last = starts().into_iter().max().expect("they run");
-    for n in 0..SERVICES {
-        send(engine, &format!("ratelimit-s{n}"), Signal::KILL);
-    }
-    let waiting = |status: &serde_json::Value| {
-        let of = |n| Controller::service(status, &format!("s{n}"))["waitingOn"].clone();
-        let all: Vec<_> = (0..SERVICES).map(of).collect();
-        all.into_iter()
-            .filter(|on| on["reason"] == "RateLimited")
-            .collect::<Vec<_>>()
-    };
-    let ready = |status: &serde_json::Value| {
-        let of = |n: &usize| Controller::service(status, &format!("s{n}"))["state"] == "Ready";
-        (0..SERVICES).filter(of).count()
-    };
-    let status = argus.wait_status("ratelimit", LIMIT, "restarted up to the limit", |now| {
-        waiting(now).len() == SERVICES - ALLOWED && ready(now) == ALLOWED
+    let further = ["other", "third"].map(|name| {
+        format!("\n  {name}:\n    image: busybox:local\n    container: {{ name: ratelimit-{name} }}")
     });
-    let again = || starts().into_iter().filter(|at| *at > last).collect::<Vec<_>>();
-    assert_eq!(again().len(), ALLOWED);
-    wait::all_the_while(Duration::from_secs(5), "the others wait", || {
-        again().len() == ALLOWED
-    });
-    let first = again().into_iter().min().expect("ten of them");
-    for on in waiting(&status) {
-        let until = on["until"]
-            .as_str()
-            .and_then(Timestamp::parse)
-            .expect("the end of the wait");
-        let after = until.since(first);
-        let about_a_minute = Duration::from_secs(45)..=Duration::from_secs(60);
-        assert!(about_a_minute.contains(&after), "{on:#}");
+    let service = shell("ratelimit", "exec sleep 3600", "") + &further.concat();
+    let case = Case::start_with(options, "ratelimit", "restartDelay: 1s", &service);
+    case.argus.wait_ready("ratelimit", LIMIT);
+    for name in SERVICES {
+        send(case.engine, &format!("ratelimit-{name}"), Signal::KILL);
     }
+    let of = |status: &Value| SERVICES.map(|name| Controller::service(status, name));
+    let is_limited = |service: &&Value| service["waitingOn"]["reason"] == "RateLimited";
+    let is_restarted = |service: &&Value| service["state"] == "Ready" && service["restarts"] == 1;
+    let status = case
+        .argus
+        .wait_status("ratelimit", LIMIT, "is restarted up to the limit", |status| {
+            let services = of(status);
+            services.iter().filter(is_limited).count() == 1
+                && services.iter().filter(is_restarted).count() == 2
+        });
     assert_ne!(status["phase"], "Ready");
-
-    // After the minute all of them may restart.
-    let status = argus.wait_status("ratelimit", LIMIT * 2, "all run again", |now| {
-        ready(now) == SERVICES && now["phase"] == "Ready"
-    });
-    let restarts: Vec<_> = (0..SERVICES)
-        .map(|n| Controller::service(&status, &format!("s{n}"))["restarts"].clone())
-        .collect();
-    assert!(restarts.iter().all(|count| *count == 1), "{restarts:?}");
-    // The limit counts issued restarts, which a busy engine executes later.
-    let about_a_minute = Duration::from_secs(45);
-    let late: Vec<_> = again()
-        .into_iter()
-        .filter(|at| at.since(first) >= about_a_minute)
-        .collect();
-    assert_eq!(late.len(), SERVICES - ALLOWED, "no more than ten in any minute");
+    let services = of(&status);
+    let waiting = services.iter().find(is_limited).expect("it waits");
+    let message = text(&waiting["waitingOn"]["message"]);
+    assert!(message.contains("2 per minute"), "{waiting:#}");
+    let starts = SERVICES.iter().flat_map(|name| case.actions(name));
+    let is_restart = |action: &PlannedAction| {
+        action.kind == ActionKind::StartContainer && action.cause.starts_with("restart ")
+    };
+    let starts: Vec<_> = starts.filter(is_restart).map(|action| action.at).collect();
+    assert_eq!(starts.len(), 2, "{starts:?}");
+    let first = starts.into_iter().min().expect("two restarts");
+    assert_eq!(until(waiting), first + MINUTE, "{waiting:#}");
 }

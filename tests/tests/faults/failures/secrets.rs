@@ -45,7 +45,7 @@ fn external_variables_appear_on_no_interface() {
     argus.write_spec(
         "e2e.yaml",
         &format!(
-            "version: \"1\"\nproject: {{ name: veiled }}\nresilience: {{ container: {{ restartDelay: 500ms }} }}\nargus: {{ restart: {{ haltAfterSame: 1 }} }}\nservices:\n  bad:\n    {bad}\n  \
+            "version: \"1\"\nproject: {{ name: veiled }}\nresilience: {{ container: {{ maxRestarts: 1, restartDelay: 500ms }} }}\nargus: {{ restart: {{ haltAfterSame: 1 }} }}\nservices:\n  bad:\n    {bad}\n  \
              absent:\n    image: busybox:local\n    command: [\"{{{{env.TOOL}}}}\"]\n    container: {{ name: veiled-absent }}\n"
         ),
     );

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use argus_core::action::ActionKind;
 use argus_tests::fixture::{LIMIT, running, text};
 use argus_tests::{Controller, PrivateEngine, wait};
 
@@ -91,9 +91,8 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
                 .then_some(())
         });
     case.argus.wait_ready("wedged", LIMIT);
-    wait::all_the_while(
-        Duration::from_secs(3),
-        "the other one was not replaced again",
-        || running(case.engine, "wedged-good"),
-    );
+    assert!(running(case.engine, "wedged-good"));
+    let created = case.count("good", ActionKind::CreateContainer);
+    assert_eq!(created, 2, "the other one was not replaced again");
+    case.argus.assert_settled("wedged");
 }

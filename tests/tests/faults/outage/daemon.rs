@@ -1,13 +1,11 @@
 //! A daemon that is frozen, killed, or restarted under many environments: everything becomes Ready again, without
 //! further actions.
 
-use std::time::Duration;
-
 use argus_tests::fixture::{LIMIT, condition, container_runs, images, shop, singles, text};
-use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions};
 use serde_json::Value;
 
-use super::error;
+use super::{engine_breaker_states, error};
 
 fn prepared(options: Options) -> PrivateEngine {
     let engine = PrivateEngine::start_with(options);
@@ -21,9 +19,22 @@ fn is_fresh_and_ready(status: &Value) -> bool {
         && condition(status, "EngineReachable")["status"] == "True"
 }
 
+/// On a busy machine, an engine takes long to stop its containers, and reports their ends late. Both are its own doing.
+fn patient() -> RunOptions {
+    RunOptions {
+        env: vec![("ARGUS_WAITS".into(), "externalStop=60s,outageMargin=60s".into())],
+        ..RunOptions::default()
+    }
+}
+
+/// Failed attempts to reach the engine, as the status reports them.
+fn failed_attempts(argus: &Controller<'_>) -> Option<u64> {
+    error(&argus.controller_status(), "DOCKER_UNAVAILABLE")?["details"]["tries"].as_u64()
+}
+
+// `outage_of_90_s_is_reported_and_restarts_nothing` has the long outage, in virtual time.
 #[test]
-fn engine_stopped_for_90_s_is_reported_and_found() {
-    const ASLEEP: Duration = Duration::from_secs(90);
+fn frozen_engine_is_reported_and_found() {
     let engine = prepared(Options::default());
     let options = RunOptions {
         env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
@@ -34,41 +45,32 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
     argus.wait_ready("asleep", LIMIT);
     let before = container_runs(&engine, "asleep");
     engine.freeze();
-    let (lasted, ()) = wait::timed(|| {
-        let (took, ()) = wait::timed(|| {
-            argus.wait_until(
-                Duration::from_secs(30),
-                "the status names the frozen engine",
-                || error(&argus.controller_status(), "DOCKER_UNAVAILABLE").map(|_| ()),
-            );
-        });
-        eprintln!("asleep: reported after {took:.1?}");
-        argus.wait_until(LIMIT, "the engine's breaker is open", || {
-            (argus.controller_status()["breaker"]["state"] == "open").then_some(())
-        });
-        // A new environment during the outage.
-        argus.write_spec("b.e2e.yaml", &singles("dreamt", &[18710], ""));
-        argus.wait_status("dreamt", LIMIT, "reports the reason of its wait", |now| {
-            condition(now, "EngineReachable")["status"] == "False" && now["phase"] != "Ready"
-        });
-        let (took, logs) = wait::timed(|| argus.cli(&["logs", "asleep", "db"]));
-        assert_eq!(logs.status.code(), Some(4), "{logs:?}");
-        assert!(
-            took < Duration::from_secs(15),
-            "a command has a deadline: {took:?}"
-        );
-        let status = argus.status("asleep");
-        assert_eq!(status["stale"], true, "{status:#}");
-        assert_eq!(argus.controller_status()["mode"], "Minimal");
-        wait::all_the_while(ASLEEP, "it stays reported", || {
-            error(&argus.controller_status(), "DOCKER_UNAVAILABLE").is_some()
-        });
+    let first = argus.wait_until(LIMIT, "the status names the frozen engine", || {
+        failed_attempts(&argus)
     });
-    assert!(lasted > ASLEEP);
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    // A new environment during the outage.
+    argus.write_spec("b.e2e.yaml", &singles("dreamt", &[18710], ""));
+    argus.wait_status("dreamt", LIMIT, "reports the reason of its wait", |now| {
+        condition(now, "EngineReachable")["status"] == "False" && now["phase"] != "Ready"
+    });
+    let logs = argus.cli(&["logs", "asleep", "db"]);
+    assert_eq!(logs.status.code(), Some(4), "{logs:?}");
+    let status = argus.status("asleep");
+    assert_eq!(status["stale"], true, "{status:#}");
+    assert_eq!(argus.controller_status()["mode"], "Minimal");
+    argus.wait_until(LIMIT, "two more attempts fail", || {
+        (failed_attempts(&argus) >= Some(first + 2)).then_some(())
+    });
+    let breaker = engine_breaker_states(&argus);
+    assert!(
+        !breaker.contains(&"closed".to_owned()),
+        "it stayed open: {breaker:?}"
+    );
     engine.thaw();
-    let (took, _) =
-        wait::timed(|| argus.wait_status("asleep", 3 * LIMIT, "is Ready again", is_fresh_and_ready));
-    eprintln!("asleep: Ready {took:.1?} after {lasted:.1?} of silence");
+    argus.wait_status("asleep", 3 * LIMIT, "is Ready again", is_fresh_and_ready);
     argus.wait_status("dreamt", LIMIT, "is created after the outage", is_fresh_and_ready);
     assert_eq!(container_runs(&engine, "asleep"), before, "nothing was restarted");
     assert_eq!(container_runs(&engine, "dreamt").len(), 1);
@@ -79,7 +81,7 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
 
 /// Kills the daemon with SIGKILL and starts it again. Returns the runs before and after.
 fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
-    let argus = Controller::start(engine, RunOptions::default());
+    let argus = Controller::start(engine, patient());
     argus.write_spec("e2e.yaml", &shop(name, 18720, "one"));
     argus.wait_ready(name, LIMIT);
     let before = container_runs(engine, name);
@@ -88,25 +90,20 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
         condition(now, "EngineReachable")["status"] == "False"
     });
     engine.start_again();
-    let (took, status) =
-        wait::timed(|| argus.wait_status(name, 3 * LIMIT, "is Ready again", is_fresh_and_ready));
-    eprintln!("{name}: Ready {took:.1?} after the engine answered");
+    let status = argus.wait_status(name, 3 * LIMIT, "is Ready again", is_fresh_and_ready);
     for service in ["db", "api", "web"] {
         let row = Controller::service(&status, service);
         assert_eq!(row["restartBudget"]["used"], 0, "no restart was charged: {row:#}");
     }
     // Nothing from before the kill is still in progress.
-    let after = container_runs(engine, name);
-    wait::all_the_while(Duration::from_secs(5), "it stays so", || {
-        container_runs(engine, name) == after
-    });
-    (before, after)
+    argus.assert_settled(name);
+    (before, container_runs(engine, name))
 }
 
 #[test]
 fn engine_restart_without_a_controller_is_no_failure() {
     let engine = prepared(Options::default());
-    let argus = Controller::start(&engine, RunOptions::default());
+    let argus = Controller::start(&engine, patient());
     argus.write_spec("e2e.yaml", &singles("absent", &[18730], ""));
     argus.wait_ready("absent", LIMIT);
     argus.kill9();
@@ -179,7 +176,7 @@ fn ten_environments_recover_from_an_engine_restart() {
     let proxy = Proxy::start(&engine.scratch("ten").join("p.sock"), &engine.socket());
     let options = RunOptions {
         host: Some(proxy.host()),
-        ..RunOptions::default()
+        ..patient()
     };
     let argus = Controller::start(&engine, options);
     let names: Vec<_> = (0..ENVIRONMENTS).map(|number| format!("ten{number}")).collect();
@@ -195,18 +192,15 @@ fn ten_environments_recover_from_an_engine_restart() {
     assert_eq!(before.len(), 2 * usize::from(ENVIRONMENTS));
     proxy.reset_counts();
     engine.restart();
-    let (took, ()) = wait::timed(|| {
-        for name in &names {
-            argus.wait_status(name, 3 * LIMIT, "is Ready again", |now| {
-                is_fresh_and_ready(now)
-                    && engine
-                        .containers_with(&format!("argusai.project={name}"))
-                        .iter()
-                        .all(|one| text(&one["State"]) == "running")
-            });
-        }
-    });
-    eprintln!("ten environments are Ready {took:.1?} after the engine answered");
+    for name in &names {
+        argus.wait_status(name, 3 * LIMIT, "is Ready again", |now| {
+            is_fresh_and_ready(now)
+                && engine
+                    .containers_with(&format!("argusai.project={name}"))
+                    .iter()
+                    .all(|one| text(&one["State"]) == "running")
+        });
+    }
     for name in &names {
         let services = argus.status(name)["services"].as_array().cloned();
         for row in services.expect("services") {
@@ -229,7 +223,7 @@ fn ten_environments_recover_from_an_engine_restart() {
 #[test]
 fn services_start_in_order_after_an_engine_restart() {
     let engine = prepared(Options::default());
-    let argus = Controller::start(&engine, RunOptions::default());
+    let argus = Controller::start(&engine, patient());
     argus.write_spec("e2e.yaml", &shop("ordered", 18730, "one"));
     argus.wait_ready("ordered", LIMIT);
     let before = container_runs(&engine, "ordered");

@@ -57,6 +57,21 @@ pub(crate) fn status(argus: &Controller<'_>, env: &str) -> [(&'static str, Value
         ("file", argus.status(env)),
         ("cli", cli(argus, &["get", env])),
         ("http", http(argus, &format!("/api/v1/environments/{env}"))),
-        ("mcp", full["full"][0].clone()),
+        ("mcp", without_marks(&full["full"][0])),
     ]
+}
+
+/// MCP marks the further lines of a text as text of others.
+fn without_marks(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace("\n  | ", "\n")),
+        Value::Array(items) => items.iter().map(without_marks).collect(),
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, value)| (name.clone(), without_marks(value)));
+            Value::Object(fields.collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
 }

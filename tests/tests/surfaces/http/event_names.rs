@@ -105,6 +105,10 @@ fn event_names_are_the_documented_ones() {
     let options = RunOptions {
         host: Some(proxy.host()),
         helpers: true,
+        env: vec![(
+            "ARGUS_WAITS".to_owned(),
+            "orphanAge=2s,listInterval=2s".to_owned(),
+        )],
         ..listening(&[])
     };
     let fixture = HttpFixture::of(Controller::start(engine, options));

@@ -27,11 +27,15 @@ pub(crate) struct McpFixture {
 
 impl McpFixture {
     pub(crate) fn start() -> Self {
+        Self::start_with(RunOptions::default())
+    }
+
+    /// The same with further options.
+    pub(crate) fn start_with(mut options: RunOptions) -> Self {
         let engine = engine();
-        let options = RunOptions {
-            args: ["--listen", "127.0.0.1:0"].map(str::to_owned).to_vec(),
-            ..RunOptions::default()
-        };
+        options
+            .args
+            .extend(["--listen", "127.0.0.1:0"].map(str::to_owned));
         let argus = Controller::start(engine, options);
         argus.wait_until(LIMIT, "the address is published", || {
             argus.controller_status()["http"].is_string().then_some(())

@@ -22,24 +22,27 @@ fn breaker_reset_reports_states_and_history() {
     let (proxy, argus) = proxied(engine, "mcp-circuit");
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
-    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("tripped", 18760, "one")));
-    argus.wait_status("tripped", LIMIT, "reports its open breaker", |now| {
+    argus.write_spec(
+        "e2e.yaml",
+        &format!("{}{breaker}", shop("mcp-tripped", 18790, "one")),
+    );
+    argus.wait_status("mcp-tripped", LIMIT, "reports its open breaker", |now| {
         now["breaker"]["state"] == "open"
     });
     proxy.heal();
     let fixture = McpFixture { engine, argus };
-    let env = json!({ "environment": "tripped" });
+    let env = json!({ "environment": "mcp-tripped" });
     let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &env);
     let reset = data(&answer);
     assert_eq!(
         (&reset["verb"], &reset["kind"], &reset["environment"]),
-        (&json!("resetBreaker"), &json!("circuit"), &json!("tripped")),
+        (&json!("resetBreaker"), &json!("circuit"), &json!("mcp-tripped")),
         "{reset:#}"
     );
     let reset = &reset["value"];
     assert_eq!(
         (&reset["breaker"], &reset["changed"]),
-        (&json!("tripped"), &json!(true)),
+        (&json!("mcp-tripped"), &json!(true)),
         "{reset:#}"
     );
     let (previous, current) = (&reset["previous"], &reset["current"]);
@@ -66,7 +69,7 @@ fn breaker_reset_reports_states_and_history() {
         "{reset:#}"
     );
     assert_eq!(changes(current)[..2], ["open", "halfOpen"]);
-    fixture.argus.wait_ready("tripped", LIMIT);
+    fixture.argus.wait_ready("mcp-tripped", LIMIT);
     let answer = fixture.call(Over::Socket, "argus_reset_circuit", &env);
     let again = &data(&answer)["value"];
     assert_eq!(again["changed"], false, "{again:#}");

@@ -1,7 +1,8 @@
 """Drives the MCP server of Argus with the official Python client, by a script of steps on stdin.
 
 {"stdio": [PROGRAM, ARGUMENT...]} or {"http": URL, "token": TOKEN, "socket": PATH}, "mode": "auto" or "legacy", and "steps":
-{"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": SECONDS} | {"resources": true} | {"read": URI}
+{"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": WHEN} | {"resources": true} | {"read": URI}
+The client cancels a call after its first progress message if WHEN is "progress", else when the file WHEN exists.
 
 Prints a list with one response per step. The response of a tool is validated against its published schema.
 """
@@ -18,20 +19,44 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 
+LIMIT = 600
+
+
+async def cancel_when_exists(path, scope):
+    while not os.path.exists(path):
+        await anyio.sleep(0.05)
+    scope.cancel()
+
+
 def plain(model):
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 async def call(client, schemas, step):
     received = []
+    scope = anyio.CancelScope()
+    cancel = step.get("cancel")
 
     async def on_progress(progress, total, message):
         received.append({"progress": progress, "total": total, "message": message})
+        if cancel == "progress":
+            scope.cancel()
 
     arguments = step.get("arguments", {})
     listener = on_progress if step.get("progress") else None
-    with anyio.move_on_after(step.get("cancel", 600)) as scope:
-        result = plain(await client.call_tool(step["call"], arguments, progress_callback=listener))
+
+    async def request():
+        with scope:
+            return plain(await client.call_tool(step["call"], arguments, progress_callback=listener))
+
+    with anyio.fail_after(LIMIT):
+        if cancel in (None, "progress"):
+            result = await request()
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(cancel_when_exists, cancel, scope)
+                result = await request()
+                tasks.cancel_scope.cancel()
     if scope.cancelled_caught:
         return {"cancelled": True, "progress": received}
     # Other clients validate errors against the schema as well.

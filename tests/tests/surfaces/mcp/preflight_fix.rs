@@ -1,7 +1,7 @@
 //! Preflight with repair: it removes leftovers of a dead run, and the report contains both checks.
 
 use argus_tests::fixture::{LIMIT, singles};
-use argus_tests::http;
+use argus_tests::{RunOptions, http};
 use serde_json::{Value, json};
 
 use super::agent::{McpFixture, Over, data};
@@ -55,7 +55,13 @@ fn is_recovered(report: &Value, name: &str) {
 
 /// A controller with an environment, which has seen an orphan of a dead controller.
 fn fixture_with(project: &str, port: u16) -> (McpFixture, String) {
-    let fixture = McpFixture::start();
+    let fixture = McpFixture::start_with(RunOptions {
+        env: vec![(
+            "ARGUS_WAITS".to_owned(),
+            "orphanAge=2s,listInterval=2s".to_owned(),
+        )],
+        ..RunOptions::default()
+    });
     fixture
         .argus
         .write_spec("e2e.yaml", &singles(project, &[port], QUIET));
@@ -73,7 +79,7 @@ fn fixture_with(project: &str, port: u16) -> (McpFixture, String) {
 #[test]
 fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
-        let (fixture, name) = fixture_with(project, 18770);
+        let (fixture, name) = fixture_with(project, 18791);
         let gone = || fixture.engine.inspect(&name).is_none();
         let check = json!({ "skipDiskCheck": true, "skip": ["clock"] });
         let seen = data(&fixture.call(over, "argus_preflight_check", &check)).clone();
@@ -109,7 +115,7 @@ fn preflight_fix_removes_orphans_over_mcp() {
 
 #[test]
 fn preflight_fix_removes_orphans_over_http() {
-    let (fixture, name) = fixture_with("fit-plain", 18775);
+    let (fixture, name) = fixture_with("fit-plain", 18792);
     let socket = fixture.argus.state.join("private/argus.sock");
     let send = |method: &str, body: &str| {
         let body = body.as_bytes();

@@ -117,7 +117,7 @@ fn made(fixture: &McpFixture) {
         kept["knownGood"][ENV].as_array().map(Vec::len)
     };
     for (text, many) in [("one", 1), ("two", 2)] {
-        fixture.argus.write_spec("e2e.yaml", &shop(ENV, 18_640, text));
+        fixture.argus.write_spec("e2e.yaml", &shop(ENV, 18_793, text));
         fixture.argus.wait_ready(ENV, LIMIT);
         fixture.argus.wait_until(LIMIT, "the revision is good", || {
             (known_good()? >= many).then_some(())

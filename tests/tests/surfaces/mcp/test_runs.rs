@@ -1,7 +1,7 @@
 //! Runs of test suites by agents: progress, failed cases with their place, refused commands, and an agent that leaves.
 
 use argus_tests::fixture::{IMAGE, LIMIT, text};
-use argus_tests::{Controller, RunOptions, http};
+use argus_tests::{RunOptions, http, wait};
 use serde_json::{Value, json};
 
 use super::agent::{McpFixture, Over, data, error};
@@ -19,12 +19,13 @@ cases:
   - { name: variable, exec: { container: web, command: 'test \"{{env.HOME}}\" = /root' } }
 ";
 
+/// Its directory `shared` is that of the test. The teardown waits for a file there.
 const SLOW: &str = "name: Slow
 cases:
-  - { name: begin, exec: { command: 'touch /tmp/started' } }
+  - { name: begin, exec: { command: 'touch /shared/started' } }
   - { name: slow, delay: 600s, request: { path: / } }
 teardown:
-  - { name: end, exec: { command: 'touch /tmp/torn-down; sleep 20' } }
+  - { name: end, exec: { command: 'touch /shared/torn-down; until [ -e /shared/end ]; do sleep 0.1; done' } }
 ";
 
 fn spec(name: &str, port: u16) -> String {
@@ -37,6 +38,7 @@ service:
   container:
     name: {name}-web
     ports: [\"{port}:8080\"]
+    volumes: [\"./shared:/shared\"]
     healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
 tests:
   suites:
@@ -49,22 +51,11 @@ tests:
 }
 
 fn fixture(name: &str, port: u16, more: &[&str]) -> McpFixture {
-    let mut fixture = McpFixture::start();
-    if !more.is_empty() {
-        fixture.argus.stop();
-        let listen = ["--listen", "127.0.0.1:0"];
-        let args = listen.iter().chain(more).map(|word| (*word).to_owned());
-        let options = RunOptions {
-            args: args.collect(),
-            ..RunOptions::default()
-        };
-        fixture.argus = Controller::start(fixture.engine, options);
-        fixture.argus.wait_until(LIMIT, "the address is published", || {
-            fixture.argus.controller_status()["http"]
-                .is_string()
-                .then_some(())
-        });
-    }
+    let fixture = McpFixture::start_with(RunOptions {
+        args: more.iter().map(|word| (*word).to_owned()).collect(),
+        ..RunOptions::default()
+    });
+    std::fs::create_dir_all(fixture.argus.specs.join("shared")).expect("a directory");
     fixture.argus.write_spec("checks.yaml", CHECKS);
     fixture.argus.write_spec("slow.yaml", SLOW);
     fixture.argus.write_spec("e2e.yaml", &spec(name, port));
@@ -174,7 +165,7 @@ fn suites_of_agents_reach_only_their_environment() {
 
 #[test]
 fn commands_of_suites_need_a_flag_of_the_controller() {
-    let refusing = fixture("refusing", 18_650, &[]);
+    let refusing = fixture("refusing", 18_655, &[]);
     let all = json!({ "environment": "refusing" });
     for over in [Over::Stdio, Over::Http] {
         let result = refusing.call(over, "argus_test_run", &all);
@@ -209,31 +200,45 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
 fn suite_of_an_agent_that_leaves_tears_down() {
     let fixture = fixture("leaving", 18_670, &[]);
     let slow = json!({ "environment": "leaving", "suites": ["slow"] });
-    let exists = |path: &str| {
-        let found = fixture
-            .engine
-            .docker(&["exec", "leaving-web", "test", "-e", path]);
-        found.status.success()
-    };
-    let step = json!({ "call": "argus_test_run", "arguments": slow, "cancel": 5 });
-    let answers = fixture.run_steps(Over::Http, &[step]);
+    let shared = fixture.argus.specs.join("shared");
+    let (started, torn_down) = (shared.join("started"), shared.join("torn-down"));
+    let tests = |status: &Value| status["tests"].as_array().map_or(0, Vec::len);
+    let steps = [
+        json!({ "call": "argus_test_run", "arguments": slow, "cancel": started }),
+        json!({ "call": "argus_status" }),
+    ];
+    let answers = fixture.run_steps(Over::Http, &steps);
     assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
-    fixture.argus.wait_until(LIMIT, "the suite is torn down", || {
-        exists("/tmp/torn-down").then_some(())
-    });
+    data(&answers[1]["result"]);
+    fixture
+        .argus
+        .wait_until(LIMIT, "the teardown runs", || torn_down.exists().then_some(()));
+    fixture.argus.sync();
+    let leased = fixture.argus.status("leaving");
+    assert_eq!(
+        tests(&leased),
+        1,
+        "the lease lasts until the teardown ends: {leased:#}"
+    );
+    std::fs::write(shared.join("end"), "").expect("a file");
     fixture
         .argus
         .wait_status("leaving", LIMIT, "no test lease remains", |status| {
-            status["tests"].as_array().is_none_or(Vec::is_empty)
+            tests(status) == 0
         });
     // The time limit of a call has the same effect, and a report.
+    for file in [&started, &torn_down] {
+        std::fs::remove_file(file).expect("the suite made it");
+    }
     let (status, report) = post(
         &fixture,
         "leaving",
-        &json!({ "suites": ["slow"], "timeoutSeconds": 5 }),
+        &json!({ "suites": ["slow"], "timeoutSeconds": 2 }),
     );
     assert_eq!(status, 200, "{report:#}");
     assert_eq!(report["interrupted"], true, "{report:#}");
+    // On a busy machine, the limit can end the call before its suite starts.
+    assert!(torn_down.exists() || !started.exists(), "{report:#}");
 }
 
 #[test]
@@ -246,10 +251,9 @@ fn stopping_controller_waits_for_no_suite() {
             let path = "/api/v1/environments/halting/tests";
             http::request(&socket, "POST", path, "application/json", slow.as_bytes(), LIMIT)
         });
-        fixture.argus.wait_until(LIMIT, "the suite runs", || {
-            let started = ["exec", "halting-web", "test", "-e", "/tmp/started"];
-            fixture.engine.docker(&started).status.success().then_some(())
-        });
+        let started = fixture.argus.specs.join("shared/started");
+        wait::until(LIMIT, "the suite runs", || started.exists().then_some(()));
+        // Its teardown never ends.
         let status = fixture.argus.stop();
         assert!(status.success(), "{status:?}");
         let answer = call.join().expect("the call ends");

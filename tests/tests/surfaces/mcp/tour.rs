@@ -1,10 +1,9 @@
 //! Calls of every tool, over every transport.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use argus_tests::fixture::{LIMIT, shop};
-use argus_tests::{http, wait};
+use argus_tests::http;
 use serde_json::{Value, json};
 
 use super::agent::{McpFixture, Over, data, error, size};
@@ -60,23 +59,20 @@ fn stopping_controller_waits_for_no_agent() {
         .write_spec("e2e.yaml", &shop("stopped", 18_630, "hi"));
     fixture.argus.wait_ready("stopped", LIMIT);
     let env = json!({ "environment": "stopped" });
-    let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 300 });
+    let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 3600 });
     let steps = [
         json!({ "call": "argus_hold", "arguments": env }),
-        json!({ "call": "argus_wait", "arguments": later, "cancel": 30 }),
+        json!({ "call": "argus_wait", "arguments": later }),
     ];
     let script = fixture.script(Over::Http, &steps);
     std::thread::scope(|scope| {
         let agent = scope.spawn(|| fixture.run(&script));
-        // The rest of the time is the wait.
+        // The next step of the agent takes an hour.
         fixture
             .argus
             .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
-        let (took, status) = wait::timed(|| fixture.argus.stop());
-        assert!(
-            status.success() && took < Duration::from_secs(10),
-            "{status:?} after {took:?}"
-        );
+        let status = fixture.argus.stop();
+        assert!(status.success(), "{status:?}");
         agent.join().expect("the agent ends");
     });
 }
@@ -87,21 +83,15 @@ fn cancelled_call_ends_and_the_next_is_answered() {
     fixture
         .argus
         .write_spec("e2e.yaml", &shop("cancelled", 18_620, "hi"));
-    let later = json!({ "environment": "cancelled", "for": "gone", "timeoutSeconds": 300 });
-    for over in [Over::Stdio, Over::Http] {
-        let (took, answers) = wait::timed(|| {
-            fixture.run_steps(
-                over,
-                &[
-                    json!({ "call": "argus_wait", "arguments": later, "progress": true, "cancel": 3 }),
-                    json!({ "call": "argus_status" }),
-                ],
-            )
-        });
-        assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
-        data(&answers[1]["result"]);
-        assert!(took < Duration::from_secs(60), "{took:?}");
-    }
+    let later = json!({ "environment": "cancelled", "for": "gone", "timeoutSeconds": 3600 });
+    let steps = [
+        json!({ "call": "argus_wait", "arguments": later, "progress": true, "cancel": "progress" }),
+        json!({ "call": "argus_status" }),
+    ];
+    // Over HTTP, another test cancels a run of suites.
+    let answers = fixture.run_steps(Over::Stdio, &steps);
+    assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
+    data(&answers[1]["result"]);
 }
 
 /// Asserts that the response of a step is a success. Returns it.

@@ -1,7 +1,7 @@
 //! Wrong files: spec files that Argus rejects, documents of mocks, and builds.
 
-use argus_tests::Registry;
 use argus_tests::fixture::engine;
+use argus_tests::{Registry, RunOptions};
 
 use super::super::case::shell;
 use super::specs::{SOON, service};
@@ -156,7 +156,12 @@ fn of_builds() -> Vec<Broken> {
 #[test]
 fn first_remedies_repair_broken_files_and_builds() {
     let all = of_dependencies().into_iter().chain(of_text()).chain(of_builds());
-    let group = Group::of(all.collect());
+    // The build without its registry is repeated soon after the registry has started.
+    let options = RunOptions {
+        args: vec!["--action-retry-interval".to_owned(), "5s".to_owned()],
+        ..RunOptions::default()
+    };
+    let group = Group::with(options, all.collect());
     let document = |path: &str| {
         format!(
             "openapi: 3.1.0\ninfo: {{ title: shop, version: \"1\" }}\npaths:\n  {path}:\n    get:\n      responses:\n        \

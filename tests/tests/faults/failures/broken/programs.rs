@@ -10,7 +10,8 @@ const CRASH: &str = "CONTAINER_CRASH";
 const OUT_OF_MEMORY: &str = "CONTAINER_OOM";
 const VOLUME: &str = "broken-volume";
 /// More restarts than a check needs. The engine omits its flag and its event for some real kills, so that one of several runs counts.
-const PATIENT: &str = "resilience: { container: { restartDelay: 1s, maxRestarts: 8 } }";
+const PATIENT: &str =
+    "resilience: { container: { restartDelay: 1s, restartBackoff: linear, maxRestarts: 8 } }";
 
 /// Service whose program accepts only data of this version.
 fn versioned(version: u8) -> String {
