@@ -51,7 +51,11 @@ impl Default for Options {
             live_restore: false,
             args: Vec::new(),
             data_size: None,
-            programs: std::env::var_os("ARGUS_TEST_ENGINE").map(PathBuf::from),
+            programs: std::env::var_os("ARGUS_TEST_ENGINE").map(|folder| {
+                let folder = PathBuf::from(folder);
+                assert!(folder.join("dockerd").is_file(), "no engine at {}", folder.display());
+                folder
+            }),
         }
     }
 }

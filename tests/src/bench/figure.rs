@@ -41,7 +41,8 @@ impl Figure {
         median(&self.values)
     }
 
-    fn reached(&self) -> Option<bool> {
+    /// True if the goal is reached; `None` without a goal.
+    pub(crate) fn reached(&self) -> Option<bool> {
         self.goal.map(|(_, most)| self.median() <= most)
     }
 

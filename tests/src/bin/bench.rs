@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, UNIX_EPOCH};
 
 use argus_tests::fixture::{self, LIMIT};
@@ -78,7 +78,7 @@ impl Plan {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
     let is_quick = flag("--quick");
     let pairs = option("--pairs").map_or(if is_quick { 1 } else { 5 }, |text| {
         text.parse().expect("--pairs takes a number")
@@ -90,6 +90,7 @@ fn main() {
         is_quick,
     };
     let page = (plan.is_complete() || flag("--write")).then(Page::open);
+    let mut missed = 0;
     let needs_engine = !matches!(plan.only.as_deref(), Some("program" | "mock" | "planner"));
     for options in if needs_engine { plan.engines() } else { Vec::new() } {
         let engine = PrivateEngine::start_with(options);
@@ -97,31 +98,38 @@ fn main() {
         let version = engine.docker_ok(&["version", "--format", "{{.Server.Version}}"]);
         let title = format!("Docker {}", version.trim());
         for (part, measure) in ON_ENGINE {
-            run_part(&plan, page.as_ref(), &title, part, |figures| {
+            missed += run_part(&plan, page.as_ref(), &title, part, |figures| {
                 measure(&engine, &plan, figures);
             });
         }
     }
     let title = "Without an engine";
-    run_part(&plan, page.as_ref(), title, "program", program);
-    run_part(&plan, page.as_ref(), title, "mock", mock::run);
-    run_part(&plan, page.as_ref(), title, "planner", micro::run);
+    missed += run_part(&plan, page.as_ref(), title, "program", program);
+    missed += run_part(&plan, page.as_ref(), title, "mock", mock::run);
+    missed += run_part(&plan, page.as_ref(), title, "planner", micro::run);
+    if missed > 0 {
+        eprintln!("bench: {missed} goals are missed");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
-/// Measures a part, prints its figures, and writes them to the page.
+/// Measures a part, prints its figures, and writes them to the page. Returns the number of missed goals.
 fn run_part(
     plan: &Plan,
     page: Option<&Page>,
     title: &str,
     part: &str,
     measure: impl FnOnce(&mut Vec<Figure>),
-) {
+) -> usize {
     if !plan.wants(part) {
-        return;
+        return 0;
     }
     let load = page::load();
     let mut figures = Vec::new();
     measure(&mut figures);
+    let missed = figures.iter().filter(|figure| figure.reached() == Some(false));
+    let missed = missed.count();
     let figures = figure::document(&figures);
     println!("## {title}: {part}\n\n{}", figure::table(&figures));
     if let Some(page) = page {
@@ -131,6 +139,7 @@ fn run_part(
             &json!({ "part": part, "pairs": plan.pairs, "load": load, "figures": figures }),
         );
     }
+    missed
 }
 
 type Measure = fn(&PrivateEngine, &Plan, &mut Vec<Figure>);

@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use argus_tests::proxy::{Fault, class_of};
-use argus_tests::{Options, PrivateEngine, Proxy, Registry, http, wait};
+use argus_tests::{Options, PrivateEngine, Proxy, Registry, binary, http, wait};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -98,6 +98,24 @@ fn registry_accepts_and_serves_images() {
     assert!(!engine.docker(&["image", "inspect", &name]).status.success());
     engine.docker_ok(&["pull", "-q", &name]);
     assert!(engine.docker(&["image", "inspect", &name]).status.success());
+}
+
+#[test]
+fn engine_is_the_requested_one() {
+    let version = PrivateEngine::shared().api("GET", "/version", None).json()["Version"].clone();
+    let folder = std::env::var_os("ARGUS_TEST_ENGINE").map(PathBuf::from);
+    let installed = || binary::find("dockerd").expect("a dockerd; hint: ./scripts/setup");
+    let program = folder.map_or_else(installed, |folder| folder.join("dockerd"));
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .expect("dockerd runs");
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = version.as_str().expect("a version");
+    assert!(
+        output.starts_with(&format!("Docker version {version}, ")),
+        "{version}: {output}"
+    );
 }
 
 /// Runs in a separate process, which the next test starts and kills.

@@ -1,6 +1,6 @@
 //! Check of a document: structure, references, schemas and examples.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::budget::{Budget, Exceeded};
 use argus_crds::Diagnostic;
@@ -238,7 +238,7 @@ pub(super) fn schemas(
 ) -> Vec<Problems> {
     let mut found = Vec::new();
     let (mut search, mut visits) = (Search::new(&responses.root), Visits::new(&responses.root));
-    let mut expressions = BTreeSet::new();
+    let mut expressions = BTreeMap::new();
     let meta = jsonschema::draft202012::meta::validator();
     for pointer in schema_conversion::outermost(root) {
         let Some(schema) = responses.root.pointer(&pointer) else {
@@ -273,15 +273,16 @@ pub(super) fn schemas(
             patterns(schema, &pointer, &mut expressions);
         }
     }
-    for (written, at) in expressions {
+    for (written, places) in expressions {
         if let Err(exceeded) = steps::pattern(written, budget) {
-            found.push((at, over_budget("this regular expression", exceeded)));
+            let error = |at| (at, over_budget("this regular expression", exceeded));
+            found.extend(places.into_iter().take(1).map(error));
             break;
         }
         if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
             let message = format!("`{written}` is not a valid regular expression: {error}");
             let diagnostic = Diagnostic::error("", message).hint("use the syntax of JavaScript");
-            found.push((at, diagnostic));
+            found.extend(places.into_iter().map(|at| (at, diagnostic.clone())));
         }
     }
     if found.is_empty() {
@@ -296,11 +297,11 @@ pub(super) fn over_budget(part: &str, exceeded: Exceeded) -> Diagnostic {
         .hint("make it smaller, for example with fewer references to schemas that refer to others")
 }
 
-/// Collects the regular expressions of a schema. The meta schema accepts any string as one.
-fn patterns<'a>(schema: &'a Value, pointer: &str, to: &mut BTreeSet<(&'a str, String)>) {
+/// Collects the regular expressions of a schema with their places. The meta schema accepts any string as one.
+fn patterns<'a>(schema: &'a Value, pointer: &str, to: &mut BTreeMap<&'a str, Vec<String>>) {
     let Value::Object(map) = schema else { return };
     if let Some(Value::String(written)) = map.get("pattern") {
-        to.insert((written.as_str(), format!("{pointer}/pattern")));
+        to.entry(written).or_default().push(format!("{pointer}/pattern"));
     }
     if let Some(Value::Object(named)) = map.get("patternProperties") {
         let at = |written: &str| {
@@ -309,7 +310,9 @@ fn patterns<'a>(schema: &'a Value, pointer: &str, to: &mut BTreeSet<(&'a str, St
                 super::json_pointer::escape(written)
             )
         };
-        to.extend(named.keys().map(|written| (written.as_str(), at(written))));
+        for written in named.keys() {
+            to.entry(written).or_default().push(at(written));
+        }
     }
     for (key, inner) in map {
         let here = format!("{pointer}/{}", super::json_pointer::escape(key));

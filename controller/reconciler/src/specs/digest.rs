@@ -38,6 +38,8 @@ pub struct Digests {
     part: u64,
     /// Bytes that may still be read in this part.
     left: u64,
+    /// True while each read is whole, however large the contexts are.
+    is_whole: bool,
     /// Ends a read when it is cancelled.
     stop: CancellationToken,
 }
@@ -77,13 +79,19 @@ impl Digests {
             started,
             part,
             left: part,
+            is_whole: false,
             stop,
         }
     }
 
     /// Begins the next part of a read.
     pub(super) fn begin_part(&mut self) {
-        self.left = self.part;
+        self.left = if self.is_whole { u64::MAX } else { self.part };
+    }
+
+    /// Sets whether the next reads are whole.
+    pub(super) fn read_whole(&mut self, is_whole: bool) {
+        self.is_whole = is_whole;
     }
 
     /// Reports whether the read of a context waits for its next part.

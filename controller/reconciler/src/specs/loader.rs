@@ -170,6 +170,9 @@ impl SpecLoader {
         // Contents that return need another admission, because the registry took the first one.
         self.evaluations.retain(|path, _| is_present(path));
         self.is_reading = false;
+        // The first complete scan decides what is an orphan, so it waits for every context.
+        self.build_contexts.digests.read_whole(!self.registry.scanned);
+        let mut is_reading_new = false;
         for (path, contents) in &scan.files {
             if self.build_contexts.digests.is_stopped() {
                 return ScanResult::default();
@@ -182,6 +185,8 @@ impl SpecLoader {
                 self.is_reading = true;
                 if known.is_some() {
                     self.registry.mark_edited(path, now);
+                } else {
+                    is_reading_new = true;
                 }
                 continue;
             };
@@ -210,7 +215,10 @@ impl SpecLoader {
             }
         }
         self.writes.forget(&completed);
-        self.registry.remove_expired(now);
+        // A new file can be the new name of a file that is gone: its environment stays until the new file is read.
+        if !is_reading_new {
+            self.registry.remove_expired(now);
+        }
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
