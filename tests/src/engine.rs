@@ -53,7 +53,11 @@ impl Default for Options {
             data_size: None,
             programs: std::env::var_os("ARGUS_TEST_ENGINE").map(|folder| {
                 let folder = PathBuf::from(folder);
-                assert!(folder.join("dockerd").is_file(), "no engine at {}", folder.display());
+                assert!(
+                    folder.join("dockerd").is_file(),
+                    "no engine at {}",
+                    folder.display()
+                );
                 folder
             }),
         }
