@@ -71,7 +71,9 @@ fn moved_port_returns_after_the_port_is_free() {
 /// Time until an environment is Ready, in milliseconds, and the environment's result records with an error code.
 fn start_up(argus: &Controller<'_>, name: &str, ports: &[u16]) -> (f64, Vec<Value>) {
     let (took, ()) = wait::timed(|| {
-        argus.write_spec(&format!("{name}.e2e.yaml"), &singles(name, ports, ""));
+        // No other test of this engine takes these ports.
+        let range = "isolation: { portRange: [9600, 9699] }\n";
+        argus.write_spec(&format!("{name}.e2e.yaml"), &singles(name, ports, range));
         argus.wait_ready(name, LIMIT);
     });
     let took = took.as_secs_f64() * 1_000.0;
@@ -118,7 +120,7 @@ fn command_with_its_port_is_reached_after_a_move() {
     argus.write_spec(
         "e2e.yaml",
         &format!(
-            "version: \"1\"\nproject: {{ name: listens }}\nisolation: {{ portRange: [9100, 9199] }}\nservices:\n  web:\n    image: {IMAGE}\n    \
+            "version: \"1\"\nproject: {{ name: listens }}\nisolation: {{ portRange: [9700, 9799] }}\nservices:\n  web:\n    image: {IMAGE}\n    \
              command: [httpd, -f, -p, \"0.0.0.0:18290\", -h, /www]\n    container:\n      name: listens-web\n      ports: [\"18290:18290\"]\n      \
              healthcheck: {{ type: tcp, port: 18290, interval: 500ms }}\n"
         ),
