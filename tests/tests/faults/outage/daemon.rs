@@ -2,7 +2,7 @@
 //! further actions.
 
 use argus_tests::fixture::{LIMIT, condition, container_runs, images, shop, singles, text};
-use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
 
 use super::{engine_breaker_states, error};
@@ -159,8 +159,8 @@ fn daemon_killed_restarts_each_container_once() {
             .collect::<Vec<_>>()
     };
     assert_eq!(ids(&before), ids(&after), "no container was recreated");
-    let starts: Vec<_> = engine
-        .docker_ok(&[
+    let starts = || {
+        let listed = engine.docker_ok(&[
             "events",
             "--since",
             "10m",
@@ -170,10 +170,17 @@ fn daemon_killed_restarts_each_container_once() {
             "event=start",
             "--format",
             "{{.Actor.ID}}",
-        ])
-        .lines()
-        .map(str::to_owned)
-        .collect();
+        ]);
+        listed.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // The engine lists events until the last full second.
+    let starts = wait::until(LIMIT, "the engine lists the starts", || {
+        let starts = starts();
+        after
+            .values()
+            .all(|(id, _)| starts.contains(id))
+            .then_some(starts)
+    });
     for (name, (id, _)) in &after {
         assert_eq!(starts.iter().filter(|start| *start == id).count(), 1, "{name}");
     }
