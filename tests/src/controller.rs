@@ -182,6 +182,10 @@ impl<'e> Controller<'e> {
     }
 
     /// The plan of an environment: its steps and waits, after [`Self::sync`].
+    ///
+    /// It is a forecast by another process from what is on disk, not the controller's own plan: it lacks what the controller only has in
+    /// memory, such as results of probes. It proves nothing alone. Use it together with the journal, the writes at the proxy, or the absence
+    /// of a wait that ends by time (`until == null`).
     #[must_use]
     pub fn plan(&self, environment: &str) -> Value {
         self.sync();
@@ -193,7 +197,8 @@ impl<'e> Controller<'e> {
         report["environments"][0].clone()
     }
 
-    /// Fails if the plan of the environment has a step.
+    /// Fails if the plan of the environment has a step. The same restriction as for [`Self::plan`] holds: assert as well that the controller
+    /// did nothing.
     pub fn assert_settled(&self, environment: &str) {
         let plan = self.plan(environment);
         assert_eq!(plan["steps"], serde_json::json!([]), "{plan:#}");

@@ -58,6 +58,8 @@ struct State {
     /// A request is held now.
     reached: bool,
     live: BTreeMap<u64, Live>,
+    /// Bytes of the answers that were passed on, by class.
+    served: BTreeMap<String, usize>,
     next: u64,
     connections: usize,
     refusing: bool,
@@ -106,6 +108,12 @@ impl Shared {
         self.lock().reached = true;
         self.changed.notify_all();
         self.hang_until_healed();
+    }
+
+    fn count_served(&self, id: u64, bytes: usize) {
+        let mut state = self.lock();
+        let class = state.live.get(&id).map(|live| live.class.clone());
+        *state.served.entry(class.unwrap_or_default()).or_default() += bytes;
     }
 
     fn hang_for(&self, span: Duration) {
@@ -199,9 +207,17 @@ impl Proxy {
         writes
     }
 
+    /// Bytes of the answers so far to requests of this class, with their heads.
+    #[must_use]
+    pub fn served_bytes(&self, class: &str) -> usize {
+        self.shared.lock().served.get(class).copied().unwrap_or(0)
+    }
+
     /// Forgets all requests so far.
     pub fn reset_counts(&self) {
-        self.shared.lock().seen.clear();
+        let mut state = self.shared.lock();
+        state.seen.clear();
+        state.served.clear();
     }
 
     /// Breaks the next `times` requests whose class starts with `class`.
@@ -394,7 +410,12 @@ fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: Un
         if cut {
             drop(client.write_all(&buffer[..count / 2]));
         }
-        if swallow || client.write_all(&buffer[..count]).is_err() {
+        if swallow {
+            break;
+        }
+        // Before the write: the client may send its next request immediately after it.
+        shared.count_served(id, count);
+        if client.write_all(&buffer[..count]).is_err() {
             break;
         }
     }

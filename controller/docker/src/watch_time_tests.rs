@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bollard::{API_DEFAULT_VERSION, BollardRequest};
 use futures::StreamExt;
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::Docker;
+use crate::call::{PING_TIMEOUT, READ_TIMEOUT};
 
 const START_OF_EVENTS: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -37,8 +39,19 @@ enum Subscription {
     Working,
 }
 
-/// An engine without objects.
+/// A running container of Argus, in a list and in an inspect.
+const LISTED: &str = r#"[{"Id":"abc","Names":["/web"],"Image":"web:1","Created":100,"State":"running",
+    "Status":"Up 2 minutes","Labels":{"argusai.managed":"true"}}]"#;
+const INSPECTED: &str = r#"{"Id":"abc","Name":"/web","Image":"sha256:5","Created":"1970-01-01T00:01:40Z",
+    "State":{"Status":"running","StartedAt":"1970-01-01T00:01:41Z","FinishedAt":"0001-01-01T00:00:00Z"},
+    "Config":{"Image":"web:1","Labels":{"argusai.managed":"true"}}}"#;
+const IMAGE: &str = r#"{"Id":"sha256:5","Config":{"Labels":{}}}"#;
+
+/// An engine without objects, or with one running container.
 struct FakeEngine {
+    has_container: bool,
+    /// It reads requests and answers none.
+    is_frozen: AtomicBool,
     /// Answers to the first subscriptions; all later ones work.
     subscriptions: Mutex<VecDeque<Subscription>>,
     /// Method and end of the path of each request.
@@ -48,7 +61,13 @@ struct FakeEngine {
 
 impl FakeEngine {
     fn new(subscriptions: &[Subscription]) -> Arc<Self> {
+        Self::create(subscriptions, false)
+    }
+
+    fn create(subscriptions: &[Subscription], has_container: bool) -> Arc<Self> {
         Arc::new(Self {
+            has_container,
+            is_frozen: AtomicBool::new(false),
             subscriptions: Mutex::new(subscriptions.iter().copied().collect()),
             requests: Mutex::default(),
             stop: Notify::new(),
@@ -96,12 +115,18 @@ impl FakeEngine {
         let ends = ["/containers/json", "/networks", "/volumes", "/events", "/_ping"];
         let end = ends.into_iter().find(|end| path.ends_with(end)).unwrap_or(path);
         self.requests.lock().unwrap().push(format!("{method} {end}"));
+        if self.is_frozen.load(Ordering::SeqCst) {
+            return pending().await;
+        }
         if end == "/events" {
             return self.serve_events(pipe).await;
         }
         let (status, body) = match end {
             "/_ping" => ("200 OK", "OK"),
             "/volumes" => ("200 OK", r#"{"Volumes":[]}"#),
+            "/containers/json" if self.has_container => ("200 OK", LISTED),
+            path if self.has_container && path.ends_with("/abc/json") => ("200 OK", INSPECTED),
+            path if path.contains("/images/") => ("200 OK", IMAGE),
             path if path.ends_with("/abc/json") => {
                 ("404 Not Found", r#"{"message":"No such container: abc"}"#)
             }
@@ -152,14 +177,21 @@ async fn listed(docker: &Docker) -> BoxStream<'static, WatchEvent> {
 
 #[tokio::test(start_paused = true)]
 async fn idle_watch_only_lists_every_ten_seconds() {
-    let engine = FakeEngine::new(&[]);
+    let engine = FakeEngine::create(&[], true);
     let docker = engine.docker();
     let mut watch = listed(&docker).await;
-    engine.take_requests();
+    let is_inspected = |event: &WatchEvent| matches!(event, WatchEvent::Apply(Object::Container(container)) if container.inspect.is_some());
+    // The container is new, so one inspect follows the first list.
+    while !is_inspected(&watch.next().await.unwrap()) {}
+    let requests = engine.take_requests();
+    let inspects = requests
+        .iter()
+        .filter(|(request, _)| request.ends_with("/containers/abc/json"));
+    assert_eq!(inspects.map(|(_, count)| count).sum::<usize>(), 1, "{requests:?}");
     let mut others = Vec::new();
     let minute = async {
         while let Some(event) = watch.next().await {
-            if !matches!(event, WatchEvent::Init | WatchEvent::InitDone) {
+            if !matches!(event, WatchEvent::Init | WatchEvent::InitDone) && !is_inspected(&event) {
                 others.push(event);
             }
         }
@@ -171,7 +203,7 @@ async fn idle_watch_only_lists_every_ten_seconds() {
     assert_eq!(
         engine.take_requests(),
         BTreeMap::from(lists.map(|list| (list.to_owned(), 6))),
-        "no other request, and no write"
+        "no inspect of the unchanged container, no other request, and no write"
     );
 }
 
@@ -205,4 +237,36 @@ async fn stalled_event_stream_is_replaced_and_reported_once() {
             "{stalled:?}: the new stream reports events immediately"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn frozen_engine_is_reported_after_a_list_and_two_pings() {
+    let engine = FakeEngine::new(&[]);
+    let docker = engine.docker();
+    let mut watch = listed(&docker).await;
+    engine.take_requests();
+    engine.is_frozen.store(true, Ordering::SeqCst);
+    let lost = async {
+        loop {
+            if let Some(WatchEvent::Disconnected(_, reason)) = watch.next().await {
+                return reason;
+            }
+        }
+    };
+    // It freezes just after a list, and none of its connections closes.
+    let limit = docker.shared.list_interval + READ_TIMEOUT + 2 * PING_TIMEOUT;
+    let reason = tokio::time::timeout(limit + Duration::from_millis(10), lost).await;
+    let reason = reason.unwrap();
+    assert!(reason.contains("no answer within 2 s"), "{reason}");
+    let lists = ["GET /containers/json", "GET /networks", "GET /volumes"].map(|list| (list.to_owned(), 1));
+    let mut expected = BTreeMap::from(lists);
+    expected.insert("GET /_ping".to_owned(), 2);
+    assert_eq!(engine.take_requests(), expected);
+    // Each further attempt fails within the same deadline, until the engine answers.
+    let mut attempts = 0;
+    while attempts < 3 {
+        attempts += u32::from(matches!(watch.next().await.unwrap(), WatchEvent::Retrying { .. }));
+    }
+    engine.is_frozen.store(false, Ordering::SeqCst);
+    while !matches!(watch.next().await.unwrap(), WatchEvent::Connected(_)) {}
 }

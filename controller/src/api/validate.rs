@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::blocking_io;
@@ -61,15 +62,8 @@ impl Operation for Validate {
 
     async fn run(&self, context: &Context) -> Result<ValidationReport, Failure> {
         let (given, paths) = (self.content.clone(), self.paths.clone());
-        let Ok(permit) = tokio::time::timeout(QUEUE_LIMIT, VALIDATION.acquire()).await else {
-            let details = json!({ "operation": "waiting for another validation", "deadlineMs": QUEUE_LIMIT.as_millis() });
-            let failure = Failure::with_code(Code::Timeout, "another validation has not ended");
-            return Err(failure.with_details(details));
-        };
-        // The end of the request ends the work.
         let client = context.client.clone();
-        let read = blocking_io::read_until(move |stop| {
-            let _permit = permit;
+        let read = run_alone(move |stop| {
             let (settings, mut notes) = (client.query_settings(), Vec::new());
             let paths = if paths.is_empty() {
                 vec![settings.specs.clone()]
@@ -100,6 +94,23 @@ impl Operation for Validate {
         }
         Ok(report)
     }
+}
+
+/// Runs one validation at a time. The end of the caller, such as its request, ends the work.
+async fn run_alone<T: Send + 'static>(
+    work: impl FnOnce(&CancellationToken) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let Ok(permit) = tokio::time::timeout(QUEUE_LIMIT, VALIDATION.acquire()).await else {
+        let details =
+            json!({ "operation": "waiting for another validation", "deadlineMs": QUEUE_LIMIT.as_millis() });
+        let failure = Failure::with_code(Code::Timeout, "another validation has not ended");
+        return Err(failure.with_details(details));
+    };
+    let read = blocking_io::read_until(move |stop| {
+        let _permit = permit;
+        work(stop)
+    });
+    read.await
 }
 
 impl Tool for Validate {
@@ -142,4 +153,33 @@ pub(super) fn format_diagnostic(diagnostic: &Diagnostic) -> String {
         diagnostic.message,
         hint.unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn abandoned_validation_ends_and_the_next_one_runs() {
+        let (started, starts) = tokio::sync::oneshot::channel();
+        let (end, ended) = mpsc::channel();
+        // Its drop ends the work of a failed test.
+        let (_test, test) = mpsc::channel::<()>();
+        let abandoned = run_alone(move |stop| {
+            started.send(()).unwrap();
+            while !stop.is_cancelled() && test.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                std::thread::yield_now();
+            }
+            end.send(stop.is_cancelled()).unwrap();
+            Ok(())
+        });
+        tokio::select! {
+            _never = abandoned => panic!("the work ends only after its caller"),
+            started = starts => started.unwrap(),
+        }
+        assert_eq!(run_alone(|_| Ok(7)).await.unwrap(), 7);
+        assert_eq!(ended.recv(), Ok(true));
+    }
 }

@@ -32,14 +32,23 @@ fn project(engine: &PrivateEngine, name: &str, steps: &[String]) -> PathBuf {
     home
 }
 
-/// A build step that lasts until [`end_step`]. Its number of seconds is its name.
-fn held_step(seconds: u32) -> String {
-    format!("RUN sleep {seconds} || true")
+/// Seconds of a held step. They name the step and its engine: other engines run on the same machine.
+fn held_seconds(engine: &PrivateEngine, step: u32) -> u32 {
+    let number = engine
+        .netns()
+        .trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let slot: u32 = number.parse().expect("the number of the engine");
+    1_000_000 + 100 * slot + step
+}
+
+/// A build step that lasts until [`end_step`]. Its number is below 100.
+fn held_step(engine: &PrivateEngine, step: u32) -> String {
+    format!("RUN sleep {} || true", held_seconds(engine, step))
 }
 
 /// Waits until the build executes this step, and ends it.
-fn end_step(seconds: u32) {
-    let wanted = format!("sleep\0{seconds}\0");
+fn end_step(engine: &PrivateEngine, step: u32) {
+    let wanted = format!("sleep\0{}\0", held_seconds(engine, step));
     let pid_of = |process: &fs::DirEntry| {
         let command = fs::read(process.path().join("cmdline")).ok()?;
         let number: i32 = process.file_name().to_str()?.parse().ok()?;
@@ -57,6 +66,7 @@ fn argus(engine: &PrivateEngine, home: &PathBuf, words: &[&str]) -> Command {
     command.args(words).current_dir(home);
     command
         .env("DOCKER_HOST", engine.host())
+        .env("XDG_STATE_HOME", engine.scratch("xdg"))
         .env("ARGUS_LISTEN", "off");
     command
 }
@@ -104,19 +114,19 @@ fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
 fn build_shows_a_growing_bar_in_run_and_wait() {
     let engine = engine();
     let echo = || "RUN echo slowly".to_owned();
-    let steps = [echo(), held_step(61_003), echo(), held_step(61_005), echo()];
+    let steps = [echo(), held_step(engine, 3), echo(), held_step(engine, 5), echo()];
     let home = project(engine, "slowly", &steps);
     let mut running = argus(engine, &home, &["run"]);
     running.env("NO_COLOR", "1");
     let running = Terminal::start(running, COLUMNS, 40);
     running.wait_until(LIMIT, "the build continues", |text| text.contains("slowly:test"));
-    let waiting = argus(engine, &home, &["wait", "slowly", "--timeout", "60s"]);
+    let waiting = argus(engine, &home, &["wait", "slowly", "--timeout", "10m"]);
     let waiting = Terminal::start(waiting, COLUMNS, 40);
-    for (step, seconds) in [("3/6] RUN", 61_003), ("5/6] RUN", 61_005)] {
+    for (step, number) in [("3/6] RUN", 3), ("5/6] RUN", 5)] {
         for terminal in [&running, &waiting] {
             terminal.wait_until(LIMIT, step, |text| text.contains(step));
         }
-        end_step(seconds);
+        end_step(engine, number);
     }
     running.wait_until(LIMIT, "the environment is Ready", |text| text.contains("Ready"));
     let (waited, ended) = waiting.end(LIMIT);
@@ -158,8 +168,8 @@ fn build_shows_a_growing_bar_in_run_and_wait() {
 #[test]
 fn build_logs_a_few_lines_without_a_terminal() {
     let engine = engine();
-    let numbers = 62_001..=62_008;
-    let steps: Vec<String> = numbers.clone().map(held_step).collect();
+    let numbers = 11..=18;
+    let steps: Vec<String> = numbers.clone().map(|number| held_step(engine, number)).collect();
     let home = project(engine, "logged", &steps);
     let start = |name: &str, words: &[&str]| {
         let log = fs::File::create(home.join(name)).expect("a log");
@@ -169,18 +179,20 @@ fn build_logs_a_few_lines_without_a_terminal() {
         command.spawn().expect("argus runs")
     };
     let read = |name: &str| fs::read_to_string(home.join(name)).expect("a log");
-    let has_line = |name: &str| {
+    let line_count = |name: &str| {
         let log = read(name);
-        let mut lines = log.lines();
-        lines.any(|line| line.starts_with("image `logged:test` is being built: ["))
+        let lines = log.lines();
+        let of_image = lines.filter(|line| line.starts_with("image `logged:test` is being built: ["));
+        of_image.count()
     };
+    let started_at = wait::now();
     let mut running = start("run", &["run"]);
-    let mut waiting = start("wait", &["wait", "--all", "--timeout", "60s"]);
+    let mut waiting = start("wait", &["wait", "--all", "--timeout", "10m"]);
     // A line follows a step that begins five seconds after the last line; `lines_about_an_image_are_paced` has the time.
     for number in numbers {
-        let both = || (has_line("run") && has_line("wait")).then_some(());
+        let both = || (line_count("run") > 0 && line_count("wait") > 0).then_some(());
         wait::poll(Duration::from_secs(2), both);
-        end_step(number);
+        end_step(engine, number);
     }
     let waited = waiting.wait().expect("our own child");
     wait::until(LIMIT, "the log reports it", || {
@@ -188,10 +200,13 @@ fn build_logs_a_few_lines_without_a_terminal() {
     });
     running.kill().expect("our own child");
     running.wait().expect("our own child");
+    let seconds = wait::now().duration_since(started_at).as_secs();
+    // At most one line per five seconds, however long the build takes.
+    let most = usize::try_from(seconds / 5 + 1).expect("a small number");
     assert!(waited.success(), "{}", read("wait"));
     for name in ["run", "wait"] {
         let text = read(name);
-        assert!(has_line(name), "{name}: {text}");
+        assert!((1..=most).contains(&line_count(name)), "{name}: {text}");
         assert!(
             !text.contains('\u{1b}') && !text.contains("[="),
             "{name}: no bars: {text}"

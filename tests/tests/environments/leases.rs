@@ -13,7 +13,7 @@ use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::journal::actions;
+use super::journal::{actions, records};
 
 /// Options with leases that expire soon, so that a test can wait for it.
 fn soon() -> RunOptions {
@@ -152,6 +152,14 @@ fn controllers_that_start_together_never_both_act() {
             acts,
             [],
             "round {round}: the controller that does not own it acts"
+        );
+        // Neither does it stop, remove, rename or connect anything of it: the journal has each action before its call.
+        let intents = records(other, &name, "intent");
+        assert_eq!(intents, [Value::Null; 0], "round {round}");
+        let owned = records(&parties[owner].1, &name, "intent");
+        assert!(
+            !owned.is_empty(),
+            "round {round}: the journal has the actions of the owner"
         );
     }
     // Each proxy ends before its controller, which then could not release its lease.

@@ -51,12 +51,19 @@ struct Journey<'e> {
 
 impl<'e> Journey<'e> {
     fn new(engine: &'e PrivateEngine, name: String) -> Self {
+        let run = Self::prepare(engine, name);
+        run.argus.start_again();
+        run
+    }
+
+    /// The same with a controller that does not run yet.
+    fn prepare(engine: &'e PrivateEngine, name: String) -> Self {
         let proxy = Proxy::start(&engine.scratch(&name).join("p.sock"), &engine.socket());
         let options = RunOptions {
             host: Some(proxy.host()),
             ..RunOptions::default()
         };
-        let argus = Controller::start(engine, options);
+        let argus = Controller::prepare(engine, options);
         Self {
             name,
             engine,
@@ -220,5 +227,37 @@ fn controller_killed_at_any_write_reaches_the_same_end() {
         .collect();
     for (points, side) in reached.into_iter().zip(["before", "after"]) {
         assert_eq!(points.into_inner().expect("no panic"), expected, "{side}");
+    }
+}
+
+// The writes of the test above are those of an owner, so its lease exists.
+#[test]
+fn controller_killed_at_its_lease_write_reaches_the_same_end() {
+    let engine = engine();
+    for (fault, side) in [(Fault::HoldBefore, "before"), (Fault::HoldAfter, "after")] {
+        let run = Journey::prepare(engine, format!("lease{side}"));
+        run.argus.write_spec("e2e.yaml", &pair(&run.name, "one"));
+        run.proxy.hold_at(0, fault);
+        run.argus.start_again();
+        run.argus
+            .wait_until(LIMIT, side, || run.proxy.is_held().then_some(()));
+        let write = run.proxy.broken_write();
+        assert_eq!(write.as_deref(), Some("POST /volumes/create"), "{side}");
+        assert_eq!(
+            run.proxy.writes().len(),
+            1,
+            "{side}: nothing is changed without a lease"
+        );
+        run.argus.kill9();
+        run.proxy.heal();
+        run.argus.start_again();
+        run.argus.sync();
+        run.argus
+            .wait_until(LIMIT, side, || run.is_ready("one").then_some(()));
+        let before = run.is_whole();
+        run.is_adopted_without_a_write("one");
+        assert_eq!(run.is_whole(), before, "{side}");
+        run.argus.remove_spec("e2e.yaml");
+        run.argus.wait_until(LIMIT, side, || run.is_gone().then_some(()));
     }
 }

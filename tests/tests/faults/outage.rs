@@ -72,7 +72,9 @@ fn half_made_start_opens_the_breaker_until_reset() {
             .is_some_and(|all| !all.is_empty()),
         "{output:#}"
     );
-    assert!(output["retryAfter"].is_u64(), "{output:#}");
+    // Time may have passed since then, so only the upper bound of the delay below holds for it.
+    let after = output["retryAfter"].as_u64().expect("a number of seconds");
+    assert!((1..=138).contains(&after), "{output:#}");
     let at = |time: &Value| Timestamp::parse(&text(time)).expect("a time");
     let changes = open["breaker"]["history"].as_array().expect("history");
     let opened = changes.last().expect("a change");

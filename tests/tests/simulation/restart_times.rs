@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use argus_backend::sim::{ExitScript, FaultProfile, Rng};
-use argus_core::action::{Action, Cause};
+use argus_backend::sim::{AfterRestart, ExitScript, FaultProfile, Rng};
+use argus_core::action::{Action, Cause, Step};
 use argus_core::backoff::{self, Growth};
 use argus_core::desired::{Desired, RestartMode};
 use argus_core::failed_run::FailureCause;
+use argus_core::ident::ContainerId;
 use argus_core::probe::ProbeStatus;
 use argus_core::reconcile::Planner;
 use argus_core::retry::RetrySettings;
@@ -14,6 +15,7 @@ use argus_core::state::{PlannerState, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 use argus_core::wait::WaitReason;
+use argus_core::waits::Waits;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
@@ -338,4 +340,65 @@ fn expired_test_lease_ends_the_deferral() {
             )
         })
     });
+}
+
+/// Number of restarts of the engine that were the cause of a start.
+fn starts_after_the_engine(fixture: &SimFixture) -> usize {
+    let is_start = |step: &Step| {
+        matches!(step.action, Action::StartContainer { .. }) && step.cause == Cause::EngineRestart
+    };
+    fixture.started.iter().filter(|(_, step)| is_start(step)).count()
+}
+
+/// The environment `one` with the running service `a`, and its container.
+fn running() -> (SimFixture, ContainerId) {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    fixture.wants(desired("one", [plain("one", "a")]));
+    assert!(fixture.run_to_rest(MINUTE), "{:?}", fixture.stuck());
+    let mut containers = fixture.engine.model.containers();
+    let found = containers.find(|container| container.name == "one-a");
+    let id = found.map(|container| container.id.clone());
+    drop(containers);
+    (fixture, id.expect("a container"))
+}
+
+// Real engines are tested with a longer margin, because a busy one reports ends late.
+#[test]
+fn end_after_an_outage_is_charged_from_its_margin_on() {
+    let (margin, milli) = (Waits::default().outage_margin, Duration::from_millis(1));
+    for (late, charged) in [(milli, 0), (margin - milli, 0), (margin, 0), (margin + milli, 1)] {
+        let (mut fixture, id) = running();
+        let now = fixture.now;
+        fixture
+            .engine
+            .restart_with(now, Duration::from_secs(3), AfterRestart::Running);
+        fixture.run_until_seen(|fixture| fixture.store.outages().iter().any(|one| one.until.is_some()));
+        let back = fixture.store.outages()[0].until.expect("the engine is back");
+        fixture.run_until(back + late);
+        let now = fixture.now;
+        fixture.engine.change(now, |model| model.kill(&id, 137));
+        assert!(fixture.run_to_rest(MINUTE), "{late:?}: {:?}", fixture.stuck());
+        let failed: Vec<_> = history(&fixture).failures.iter().map(|run| run.at).collect();
+        assert_eq!(failed, [back + late]);
+        let counts = (attempts(&fixture).len(), starts_after_the_engine(&fixture));
+        assert_eq!(counts, (charged, 1 - charged), "{late:?} after the outage");
+    }
+}
+
+#[test]
+fn graceful_restart_of_the_engine_charges_no_restart() {
+    let wait = Waits::default().external_stop;
+    for before in [Duration::ZERO, wait / 2, wait - Duration::from_millis(1)] {
+        let (mut fixture, id) = running();
+        let now = fixture.now;
+        // An engine that shuts down reports its stops like those of a person.
+        fixture.engine.change(now, |model| model.person_stops(&id));
+        fixture.run_until(now + before);
+        let now = fixture.now;
+        fixture.engine.restart(now, Duration::from_secs(3));
+        assert!(fixture.run_to_rest(MINUTE), "{before:?}: {:?}", fixture.stuck());
+        let counts = (attempts(&fixture).len(), starts_after_the_engine(&fixture));
+        assert_eq!(counts, (0, 1), "stopped {before:?} before the outage");
+        assert_eq!(fixture.engine.model.start_count("one/a"), 2);
+    }
 }

@@ -86,6 +86,8 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
         RunOptions {
             host: Some(proxy.host()),
             args: vec!["--listen".to_owned(), "127.0.0.1:9470".to_owned()],
+            // No periodic list shows the crash: an event does.
+            env: vec![("ARGUS_WAITS".to_owned(), "listInterval=1h".to_owned())],
             ..RunOptions::default()
         },
     );

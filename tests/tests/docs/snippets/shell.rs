@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use argus_tests::fixture::LIMIT;
 use argus_tests::{PrivateEngine, binary, wait};
@@ -63,6 +65,7 @@ impl<'e> Shell<'e> {
                 ),
             )
             .env("DOCKER_HOST", self.engine.host())
+            .env("XDG_STATE_HOME", self.engine.scratch("xdg"))
             .env("EDITOR", "./editor")
             .env("NO_COLOR", "1");
         command.envs(self.exported.iter().map(|(name, value)| (name, value)));
@@ -84,18 +87,35 @@ impl<'e> Shell<'e> {
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
-    /// Runs a line that does not end, until lines of its output contain these texts, one after the other.
+    /// Runs a line that does not end, until lines of its output contain these texts, one after the other. Then it is killed, also after
+    /// a text that does not appear in time.
     pub(crate) fn follow(&self, line: &str, texts: &[&str]) {
         let mut command = self.command(&format!("exec {line}"));
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("a shell runs");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut lines = lines.map_while(Result::ok);
+        let child = command.stdout(Stdio::piped()).spawn().expect("a shell runs");
+        let mut background = Background(child);
+        let output = background.0.stdout.take().expect("a pipe");
+        let (shown, lines) = mpsc::channel();
+        thread::spawn(move || {
+            // The receiver is dropped after the last text.
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines
+                .map(|line| shown.send(line))
+                .take_while(Result::is_ok)
+                .for_each(drop);
+        });
         for text in texts {
-            let is_shown = lines.any(|shown| shown.contains(text));
-            assert!(is_shown, "`{line}` does not print `{text}`");
+            let found = wait::poll(LIMIT, || match lines.try_recv() {
+                Ok(line) => line.contains(text).then_some(true),
+                Err(mpsc::TryRecvError::Empty) => None,
+                Err(mpsc::TryRecvError::Disconnected) => Some(false),
+            });
+            assert_eq!(found, Some(true), "`{line}` does not print `{text}`");
         }
-        child.kill().expect("our own child takes a signal");
-        child.wait().expect("our own child ends");
+    }
+
+    /// Folder of the private state.
+    pub(crate) fn private(&self) -> PathBuf {
+        PathBuf::from(self.run("argus state -o name").trim())
     }
 
     /// Runs `argus run` with its arguments, as in a second terminal.
@@ -106,9 +126,7 @@ impl<'e> Shell<'e> {
         let child = command.stdout(other).stderr(log).spawn();
         let background = Background(child.expect("argus runs"));
         // The reader continues when the controller serves.
-        let state = self.exported.iter().find(|(name, _)| *name == "ARGUS_STATE");
-        let state = state.map_or_else(|| self.home.join(".argus"), |(_, path)| path.clone());
-        let socket = state.join("private/argus.sock");
+        let socket = self.private().join("argus.sock");
         wait::until(LIMIT, "the controller serves", || {
             UnixStream::connect(&socket).ok()
         });

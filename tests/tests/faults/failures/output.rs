@@ -5,18 +5,28 @@
 
 use std::fs;
 
-use argus_tests::fixture::text;
+use argus_tests::fixture::{engine, text};
+use argus_tests::{Proxy, RunOptions};
 use serde_json::Value;
 
-use super::case::{Case, once};
+use super::case::{Case, once, shell};
 
 /// Limit of one stored stream in bytes, with the engine's timestamp of each line.
 const MOST: u64 = 600 * 1024;
+/// Limit of the answer to one request for a log of short lines: a thousand lines, each with a time and two frames.
+const MOST_OF_A_READ: usize = 64 * 1024;
+const LOGS: &str = "GET /containers/*/logs";
 
 /// Runs a container that executes `script` and crashes. Returns its error after the restart, and the missing parts of its
 /// output.
 fn crash(name: &'static str, script: &str) -> (Case, Value, Vec<String>) {
-    let case = Case::shell(name, "restartDelay: 1s", &once(&format!("{script}; exit 1")));
+    crash_with(RunOptions::default(), name, script)
+}
+
+/// The same with a controller of these options.
+fn crash_with(options: RunOptions, name: &'static str, script: &str) -> (Case, Value, Vec<String>) {
+    let service = shell(name, &once(&format!("{script}; exit 1")), "");
+    let case = Case::start_with(options, name, "restartDelay: 1s", &service);
     let error = case.wait_restarted(1)["lastError"].clone();
     assert_eq!(error["code"], "CONTAINER_CRASH", "{error:#}");
     let missing = error["details"]["missing"].as_array().expect("a list");
@@ -65,7 +75,19 @@ fn line_of_a_mebibyte_is_cut() {
 
 #[test]
 fn million_lines_delay_no_restart() {
-    let (case, error, missing) = crash("million", "busybox seq 1000000");
+    let engine = engine();
+    let proxy = Proxy::start(&engine.scratch("million").join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let (case, error, missing) = crash_with(options, "million", "busybox seq 1000000");
+    // Each request is for a fixed number of lines, however many there are.
+    let (reads, bytes) = (proxy.counts()[LOGS], proxy.served_bytes(LOGS));
+    assert!(
+        bytes > 0 && bytes <= reads * MOST_OF_A_READ,
+        "{bytes} in {reads} reads"
+    );
     let tail = text(&error["stdoutTail"]);
     let last = case.engine.docker_ok(&["logs", "--tail", "1", &case.container()]);
     assert_eq!(tail.lines().last(), Some(last.as_str()), "{tail}");

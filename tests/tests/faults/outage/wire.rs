@@ -5,6 +5,7 @@ use std::time::Duration;
 use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, proxied_with, running, shop, singles};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, Proxy, RunOptions};
+use serde_json::Value;
 
 use super::{engine_breaker_states, journal_events};
 
@@ -76,12 +77,23 @@ fn check(name: &str, port: u16, class: &str, fault: Fault, code: &str) {
     argus.wait_until(LIMIT, "a call meets the fault", || {
         (requests(&proxy, class) > 0).then_some(())
     });
+    // The fault persists, so its error stays in the status until it ends.
+    argus.wait_until(LIMIT, &format!("the status has {code}"), || {
+        codes(&argus, &name)
+            .iter()
+            .any(|found| found == code)
+            .then_some(())
+    });
+    // An engine that cannot be reached is an error of the controller.
+    let is_of_it = |error: &Value| match error["environment"].as_str() {
+        Some(environment) => environment == name,
+        None => code == "DOCKER_UNAVAILABLE",
+    };
     argus.wait_until(LIMIT, &format!("the journal has {code}"), || {
         let errors = journal_events(&argus, "error");
+        let mut errors = errors.iter().skip(earlier);
         errors
-            .iter()
-            .skip(earlier)
-            .any(|error| error["code"] == code)
+            .any(|error| error["code"] == code && is_of_it(error))
             .then_some(())
     });
     if code == "DOCKER_UNAVAILABLE" {
@@ -90,6 +102,7 @@ fn check(name: &str, port: u16, class: &str, fault: Fault, code: &str) {
             (argus.controller_status()["breaker"]["state"] == "open").then_some(())
         });
         let (states, seen) = (engine_breaker_states(&argus), requests(&proxy, class));
+        assert_eq!(states.first().map(String::as_str), Some("open"), "{states:?}");
         argus.wait_until(LIMIT, "further attempts meet the fault", || {
             (requests(&proxy, class) >= seen + 4).then_some(())
         });

@@ -1,8 +1,9 @@
 """Drives the MCP server of Argus with the official Python client, by a script of steps on stdin.
 
 {"stdio": [PROGRAM, ARGUMENT...]} or {"http": URL, "token": TOKEN, "socket": PATH}, "mode": "auto" or "legacy", and "steps":
-{"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": WHEN} | {"resources": true} | {"read": URI}
-The client cancels a call after its first progress message if WHEN is "progress", else when the file WHEN exists.
+{"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": WHEN, "mark": FILE} | {"resources": true} | {"read": URI}
+The client cancels a call after its first progress message if WHEN is "progress", else when the file WHEN exists. It creates the file FILE
+at each progress message.
 
 Prints a list with one response per step. The response of a tool is validated against its published schema.
 """
@@ -39,6 +40,8 @@ async def call(client, schemas, step):
 
     async def on_progress(progress, total, message):
         received.append({"progress": progress, "total": total, "message": message})
+        if "mark" in step:
+            open(step["mark"], "w").close()
         if cancel == "progress":
             scope.cancel()
 

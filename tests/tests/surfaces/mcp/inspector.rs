@@ -19,26 +19,20 @@ const REFUSED: [&str; 4] = [
     "argus_test_run",
 ];
 
+/// Each call is a process of Node.js, so the transports take turns: `mcp::tour` calls every tool over each of them.
 #[test]
-fn inspector_drives_every_tool_over_stdio() {
-    inspect(&McpFixture::start(), Over::Stdio, "inspect-stdio", 18_680);
-}
-
-#[test]
-fn inspector_drives_every_tool_over_http() {
-    inspect(&McpFixture::start(), Over::Http, "inspect-http", 18_690);
-}
-
-fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
-    let listed = call_inspector(fixture, over, &["--method".to_owned(), "tools/list".to_owned()]);
-    let tools: BTreeMap<String, &Value> = listed["tools"]
+fn inspector_drives_every_tool() {
+    let fixture = McpFixture::start();
+    let [stdio, http] = [Over::Stdio, Over::Http].map(|over| list(&fixture, over));
+    assert_eq!(stdio, http);
+    let tools: BTreeMap<String, &Value> = stdio
         .as_array()
         .expect("a list")
         .iter()
         .map(|tool| (text(&tool["name"]), tool))
         .collect();
     let mut called = BTreeSet::new();
-    for (tool, arguments, _) in tour::steps(name, port) {
+    for (index, (tool, arguments, _)) in tour::steps("inspected", 18_680).into_iter().enumerate() {
         let mut words = ["--method", "tools/call", "--tool-name", tool]
             .map(str::to_owned)
             .to_vec();
@@ -46,7 +40,8 @@ fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             words.extend(["--tool-arg".to_owned(), format!("{key}={value}")]);
         }
-        let result = call_inspector(fixture, over, &words);
+        let over = if index % 2 == 0 { Over::Stdio } else { Over::Http };
+        let result = call_inspector(&fixture, over, &words);
         let output = &result["structuredContent"];
         if REFUSED.contains(&tool) {
             error(&result);
@@ -60,6 +55,11 @@ fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
         called.insert(tool.to_owned());
     }
     assert_eq!(called, tools.keys().cloned().collect(), "every tool is called");
+}
+
+fn list(fixture: &McpFixture, over: Over) -> Value {
+    let listed = call_inspector(fixture, over, &["--method".to_owned(), "tools/list".to_owned()]);
+    listed["tools"].clone()
 }
 
 /// The server's response, as the Inspector prints it.

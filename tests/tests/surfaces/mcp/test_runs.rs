@@ -227,18 +227,21 @@ fn suite_of_an_agent_that_leaves_tears_down() {
             tests(status) == 0
         });
     // The time limit of a call has the same effect, and a report.
-    for file in [&started, &torn_down] {
-        std::fs::remove_file(file).expect("the suite made it");
+    std::fs::remove_file(&started).expect("the suite made it");
+    // On a busy machine, a short limit ends the call before its suite starts.
+    let mut limits = [2, 8, 32, 120].into_iter();
+    while !started.exists() {
+        drop(std::fs::remove_file(&torn_down));
+        let limit = limits.next().expect("a suite starts within the longest limit");
+        let (status, report) = post(
+            &fixture,
+            "leaving",
+            &json!({ "suites": ["slow"], "timeoutSeconds": limit }),
+        );
+        assert_eq!(status, 200, "{report:#}");
+        assert_eq!(report["interrupted"], true, "{report:#}");
     }
-    let (status, report) = post(
-        &fixture,
-        "leaving",
-        &json!({ "suites": ["slow"], "timeoutSeconds": 2 }),
-    );
-    assert_eq!(status, 200, "{report:#}");
-    assert_eq!(report["interrupted"], true, "{report:#}");
-    // On a busy machine, the limit can end the call before its suite starts.
-    assert!(torn_down.exists() || !started.exists(), "{report:#}");
+    assert!(torn_down.exists(), "the suite that started is torn down");
 }
 
 #[test]

@@ -60,14 +60,18 @@ fn stopping_controller_waits_for_no_agent() {
     fixture.argus.wait_ready("stopped", LIMIT);
     let env = json!({ "environment": "stopped" });
     let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 3600 });
+    let mark = fixture.argus.specs.join("waits");
     let steps = [
         json!({ "call": "argus_hold", "arguments": env }),
-        json!({ "call": "argus_wait", "arguments": later }),
+        json!({ "call": "argus_wait", "arguments": later, "progress": true, "mark": mark }),
     ];
     let script = fixture.script(Over::Http, &steps);
     std::thread::scope(|scope| {
         let agent = scope.spawn(|| fixture.run(&script));
-        // The next step of the agent takes an hour.
+        // The call of the agent has reported progress, and takes an hour.
+        fixture
+            .argus
+            .wait_until(LIMIT, "the agent waits", || mark.exists().then_some(()));
         fixture
             .argus
             .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
