@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use argus_reconciler::identity;
-use argus_reconciler::state_dir::StateDir;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::call_trace;
@@ -14,6 +13,7 @@ use crate::output;
 use crate::selftest;
 use crate::settings::{Options, Settings, SpecOptions};
 
+mod allow;
 pub(crate) mod breaker;
 mod call;
 mod ci;
@@ -51,6 +51,7 @@ mod retry;
 mod rollback;
 pub(crate) mod run;
 mod schema;
+mod state;
 pub(crate) mod target;
 pub(crate) mod test;
 mod test_run;
@@ -170,6 +171,10 @@ commands! {
     Selftest(selftest::Selftest),
     /// Serve MCP (Model Context Protocol) on stdin and stdout
     Mcp(mcp::Mcp),
+    /// Show the folders of the status files and of the private state
+    State(state::State),
+    /// Let the settings and mounts of a project count as your own
+    Allow(allow::Allow),
     /// Print the JSON Schema of spec files or of another document
     Schema(schema::Schema),
     /// Explain an error code
@@ -205,19 +210,31 @@ pub(crate) fn main() -> ExitCode {
     let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().apply();
-    let state = settings
-        .as_ref()
-        .map(|settings| StateDir::at(settings.state.clone()));
+    let state = settings.as_ref().map(|settings| settings.state.clone());
     correlation::set_process_controller(state.and_then(|state| identity::peek(&state.identity())));
+    if let Some(settings) = &settings
+        && !allows_project(&matches)
+    {
+        allow::warn_of_ignored(&settings.ignored_keys);
+    }
     if let Some(settings) = settings.filter(|settings| settings.debug) {
         call_trace::enable(
-            StateDir::at(settings.state),
+            settings.state,
             invocation::describe_command(&matches, &Cli::command()),
         );
     }
     match cli.command.execute(&cli.options) {
         Ok(exit) => exit.into(),
         Err(failure) => output::print_failure(failure, wants_json(&matches)).into(),
+    }
+}
+
+/// Returns true if the command itself allows the project.
+fn allows_project(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some(("allow", _)) => true,
+        Some(("ci", matches)) => matches.get_flag("allow"),
+        _ => false,
     }
 }
 

@@ -65,7 +65,7 @@ impl ControllerClient {
     /// Creates a client of the controller in this process.
     pub(crate) fn in_process(settings: Settings, parts: InProcess) -> Self {
         Self {
-            state: StateDir::at(settings.state.clone()),
+            state: settings.state.clone(),
             settings: Arc::new(settings),
             transport: Transport::InProcess(Box::new(parts)),
             has_own_specs: false,
@@ -75,7 +75,7 @@ impl ControllerClient {
     /// Creates a client of the controller that uses the state directory of these settings, if one runs.
     pub(crate) fn remote(settings: Settings) -> Self {
         Self {
-            state: StateDir::at(settings.state.clone()),
+            state: settings.state.clone(),
             settings: Arc::new(settings),
             transport: Transport::Remote,
             has_own_specs: false,
@@ -158,12 +158,20 @@ impl ControllerClient {
     pub(crate) fn start_command(&self) -> String {
         let (specs, state) = (self.specs_folder(), self.state.root());
         let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
-        format!(
-            "argus run {}{} --state {}",
-            if is_file_path(&specs) { "" } else { "--specs " },
-            specs.display(),
-            state.display()
-        )
+        let run = if is_file_path(&specs) {
+            "argus run"
+        } else {
+            "argus run --specs"
+        };
+        let run = format!("{run} {}", specs.display());
+        // Without the setting, the current folder decides on the state.
+        let project = state.parent().filter(|_| self.state.has_outer_private());
+        match project {
+            None => format!("{run} --state {}", state.display()),
+            // A folder without write access contains no state.
+            Some(private) if private == self.state.private() => run,
+            Some(project) => format!("cd {} && {run}", project.display()),
+        }
     }
 
     /// True if a controller runs.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use argus_docker::Endpoint;
 use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Controller, Handle, Running};
 use tokio::sync::watch;
 
@@ -27,7 +26,7 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
     let about = About {
         started_at: clock::now(),
         specs: settings.specs.clone(),
-        state: settings.state.display().to_string(),
+        state: settings.state.root().display().to_string(),
         endpoint: docker.endpoint(),
         engine: watch::channel(None).1,
         http: watch::channel(None).1,
@@ -52,8 +51,9 @@ pub(crate) fn reconciler_options(
         namespace_from: settings.namespace_from.clone(),
         process_env: spec_files::read_process_env(),
         allow_mounts: spec_files::allowed_mounts(settings),
+        allowed: settings.allowed,
         engine_socket: spec_files::find_engine_socket(settings),
-        own_image: own_image::lazy_build(&StateDir::at(settings.state.clone())),
+        own_image: own_image::lazy_build(&settings.state),
         publish_address: settings.publish_address,
         translate: Some(compose::translate),
         engine_host,

@@ -8,7 +8,6 @@ use argus_core::status::code_of;
 use argus_crds::error::Code;
 use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_reconciler::clock;
-use argus_reconciler::state_dir::StateDir;
 
 use crate::blocking_io;
 use crate::exit::{Exit, Failure};
@@ -24,7 +23,7 @@ pub(crate) mod offline;
 pub(crate) async fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
     let settings = settings.clone();
     blocking_io::read(move || {
-        breaker_check::check_engine_breaker(&StateDir::at(settings.state.clone()))?;
+        breaker_check::check_engine_breaker(&settings.state)?;
         Ok(connect_endpoint(&settings, find_endpoint(&settings)?))
     })
     .await
@@ -32,7 +31,7 @@ pub(crate) async fn connect_docker(settings: &Settings) -> Result<Docker, Failur
 
 /// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.
 pub(crate) fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docker {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let own_image: OwnImageBuilder = Arc::new(move || own_image::build(&state));
     Docker::with_own_image(
         endpoint,

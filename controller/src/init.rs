@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 use crate::compose;
 use crate::compose::Document;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, state_failure};
 use crate::output;
 use crate::output::Format;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, Settings, SpecOptions, trust};
 use crate::spec_draft::note::Note;
 use crate::spec_draft::{Draft, ProjectInfo, ReadFile, project};
 use crate::spec_files;
@@ -64,6 +64,17 @@ impl Init {
             document.as_ref()?.place(service, key)
         })?;
         self.write(&target, &text)?;
+        // A repository can contain an `argus.toml`, which its user has not read.
+        let here = Path::new(".");
+        if trust::read_settings(here).is_ok_and(|settings| settings.is_none())
+            && let Err(error) = trust::allow(here)
+        {
+            output::print_note(&format!(
+                "note: cannot allow the project: {}",
+                state_failure(&error).message()
+            ));
+        }
+        let settings = Settings::resolve(options, &self.specs)?;
         let checked = spec_files::read_file(&settings, &target);
         let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();

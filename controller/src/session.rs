@@ -109,7 +109,7 @@ fn default_path(settings: &Settings) -> PathBuf {
 
 /// Returns the settings with the namespace source of the running controller, because that controller reads the file.
 fn follow_controller(settings: &Settings) -> Result<Settings, Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     if !status::is_alive(&state) {
         return Ok(settings.clone());
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_crds::error::Reason;
+use argus_reconciler::state_dir::StateDir;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, state_failure};
 pub(crate) use listen::Listen;
 use times::{FileTimes, Times};
 
@@ -18,6 +19,7 @@ mod listen;
 mod paths;
 mod shared_state;
 pub(crate) mod times;
+pub(crate) mod trust;
 mod waits;
 
 /// Parses a duration such as `30s` or `1h30m`.
@@ -41,13 +43,13 @@ pub(crate) fn parse_namespace_from(text: &str) -> Result<NamespaceFrom, String> 
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Options {
-    /// State directory [default: ./.argus if writable, else per user]
+    /// State directory [default: ./.argus, and a private folder of the user]
     #[arg(long, global = true, env = "ARGUS_STATE", value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Engine: `unix://PATH` or `tcp://HOST:PORT` [default: current Docker context]
     #[arg(long, global = true, env = "ARGUS_DOCKER_HOST", value_name = "ENDPOINT")]
     pub(crate) docker_host: Option<String>,
-    /// Settings file [default: ./argus.toml, if present]
+    /// Settings file [default: ./argus.toml, then that of the user]
     #[arg(long, global = true, env = "ARGUS_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Format of the logs on stderr [default: human]
@@ -174,10 +176,10 @@ pub(crate) struct Settings {
     pub(crate) specs: PathBuf,
     /// True if a flag, a variable or the settings file sets `specs`.
     pub(crate) specs_given: bool,
-    pub(crate) state: PathBuf,
-    /// State directory of a controller that this command starts. It differs from `state` if a controller of another git worktree
-    /// serves this one.
-    pub(crate) own_state: PathBuf,
+    pub(crate) state: StateDir,
+    /// State of a controller that this command starts. It differs from `state` if a controller of a parent folder or of another
+    /// git worktree serves this one.
+    pub(crate) own_state: StateDir,
     pub(crate) docker_host: Option<String>,
     pub(crate) publish_address: IpAddr,
     pub(crate) strict: bool,
@@ -188,6 +190,10 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     /// True if clients of HTTP and MCP may run suites with commands.
     pub(crate) allow_test_commands: bool,
+    /// True if a person allowed the project of the current folder.
+    pub(crate) allowed: bool,
+    /// Keys of the project's `argus.toml` that do not count, because the project is not allowed.
+    pub(crate) ignored_keys: Vec<&'static str>,
     pub(crate) helpers: bool,
     pub(crate) debug: bool,
     pub(crate) color: Colour,
@@ -195,9 +201,22 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Merges flags and variables, which clap has merged already, with the settings file and the defaults.
+    /// Merges flags and variables, which clap has merged already, with the settings files and the defaults.
     pub(crate) fn resolve(options: &Options, specs: &SpecOptions) -> Result<Self, Failure> {
-        let file = read(options.config.as_deref())?;
+        Self::resolve_with(options, specs, false)
+    }
+
+    /// As [`Self::resolve`], for a project that `allowed` allows for this process.
+    pub(crate) fn resolve_with(
+        options: &Options,
+        specs: &SpecOptions,
+        allowed: bool,
+    ) -> Result<Self, Failure> {
+        let Found {
+            file,
+            allowed,
+            ignored_keys,
+        } = read(options.config.as_deref(), allowed)?;
         let AdmissionOptions {
             strict,
             env_allow,
@@ -225,18 +244,18 @@ impl Settings {
             .map(parse_namespace_from)
             .transpose();
         let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
-        if file.allow_test_commands && options.config.is_none() {
-            let message = "`allow-test-commands` in `argus.toml` needs `--config`, because the current folder can be a foreign repository";
-            return Err(Failure::usage(message)
-                .with_hint("remove the key, or name the file with `--config argus.toml`"));
-        }
         let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
         let docker_host = docker_host.or(file.docker_host);
         let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
         let state = state.or(file.state);
-        let own_state = state.clone().unwrap_or_else(paths::default_state_dir);
-        let shared = || shared_state::find(&own_state, docker_host.as_deref());
-        let shared = if state.is_some() { None } else { shared() };
+        let (own_state, shared) = if let Some(state) = state {
+            (StateDir::at(state), None)
+        } else {
+            let own = paths::find_default_state();
+            own.check_private().map_err(|error| state_failure(&error))?;
+            let shared = shared_state::find(&own, docker_host.as_deref());
+            (own, shared)
+        };
         Ok(Self {
             specs_given: given.is_some(),
             specs: given.unwrap_or_else(|| "./environments".into()),
@@ -253,6 +272,8 @@ impl Settings {
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
+            allowed,
+            ignored_keys,
             helpers: !(options.no_helpers || file.no_helpers),
             debug: options.debug || file.debug,
             color: options.color.or(file.color).unwrap_or_default(),
@@ -270,25 +291,90 @@ fn first_given<T>(flags: Vec<T>, file: Option<Vec<T>>) -> Vec<T> {
     }
 }
 
-fn read(config: Option<&Path>) -> Result<File, Failure> {
-    let path = settings_path(config);
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if config.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(File::default());
+impl File {
+    /// Takes each key that is not set from another file.
+    fn over(self, other: Self) -> Self {
+        Self {
+            specs: self.specs.or(other.specs),
+            state: self.state.or(other.state),
+            docker_host: self.docker_host.or(other.docker_host),
+            publish_address: self.publish_address.or(other.publish_address),
+            strict: self.strict.or(other.strict),
+            env_allow: self.env_allow.or(other.env_allow),
+            allow_mount: self.allow_mount.or(other.allow_mount),
+            namespace_from: self.namespace_from.or(other.namespace_from),
+            log_format: self.log_format.or(other.log_format),
+            listen: self.listen.or(other.listen),
+            allow_test_commands: self.allow_test_commands || other.allow_test_commands,
+            no_helpers: self.no_helpers || other.no_helpers,
+            debug: self.debug || other.debug,
+            color: self.color.or(other.color),
+            timeout_short: self.timeout_short.or(other.timeout_short),
+            timeout_long: self.timeout_long.or(other.timeout_long),
+            stop_grace: self.stop_grace.or(other.stop_grace),
+            breaker_threshold: self.breaker_threshold.or(other.breaker_threshold),
+            breaker_cooldown: self.breaker_cooldown.or(other.breaker_cooldown),
+            restart_rate_limit: self.restart_rate_limit.or(other.restart_rate_limit),
+            slow_retry_interval: self.slow_retry_interval.or(other.slow_retry_interval),
+            action_attempts: self.action_attempts.or(other.action_attempts),
+            action_retry_interval: self.action_retry_interval.or(other.action_retry_interval),
         }
-        Err(error) => {
-            let message = format!("cannot read settings `{}`: {error}", path.display());
-            return Err(Failure::with_reason(Reason::Settings, message)
-                .with_exit(Exit::Usage)
-                .with_hint("set the settings file with `--config` or `ARGUS_CONFIG`"));
+    }
+}
+
+/// Content of the settings files.
+struct Found {
+    file: File,
+    /// True if the project is allowed.
+    allowed: bool,
+    /// Keys of the project that do not count.
+    ignored_keys: Vec<&'static str>,
+}
+
+/// Reads the file of `--config`, else that of the project, and that of the user.
+fn read(config: Option<&Path>, allowed: bool) -> Result<Found, Failure> {
+    let project = trust::read_settings(Path::new("."));
+    let of_project = project.as_ref().ok().map(Option::as_deref);
+    let allowed = allowed || of_project.is_some_and(trust::is_current_allowed);
+    let (mut file, mut ignored_keys) = (File::default(), Vec::new());
+    if let Some(path) = config {
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable_settings(path, &error))?;
+        file = parse(path, &text)?;
+    } else {
+        let path = Path::new(trust::SETTINGS_FILE);
+        if let Some(text) = project.map_err(|error| unreadable_settings(path, &error))? {
+            file = parse(path, &text)?;
         }
-    };
-    toml::from_str(&text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))
+        if !allowed {
+            ignored_keys = file.remove_widening();
+        }
+    }
+    if let Some(path) = paths::user_settings_file() {
+        // The variable `HOME` can be that of another user.
+        if let Some(text) = trust::read_own(&path) {
+            file = file.over(parse(&path, &text)?);
+        }
+    }
+    Ok(Found {
+        file,
+        allowed,
+        ignored_keys,
+    })
+}
+
+fn parse(path: &Path, text: &str) -> Result<File, Failure> {
+    toml::from_str(text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))
+}
+
+fn unreadable_settings(path: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("cannot read settings `{}`: {error}", path.display());
+    Failure::with_reason(Reason::Settings, message)
+        .with_exit(Exit::Usage)
+        .with_hint("set the settings file with `--config` or `ARGUS_CONFIG`")
 }
 
 fn settings_path(config: Option<&Path>) -> &Path {
-    config.unwrap_or_else(|| Path::new("argus.toml"))
+    config.unwrap_or_else(|| Path::new(trust::SETTINGS_FILE))
 }
 
 fn invalid_settings(path: &Path, cause: &str) -> Failure {

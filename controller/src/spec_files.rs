@@ -16,7 +16,6 @@ use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
-use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose;
@@ -40,7 +39,7 @@ pub(crate) struct SpecFile {
 /// Settings with which a controller reads this folder.
 pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str) -> SpecLoaderSettings {
     SpecLoaderSettings {
-        source: SpecSource::new(folder, &settings.state),
+        source: SpecSource::new(folder, settings.state.root()),
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
         process_env: read_process_env(),
@@ -84,7 +83,7 @@ pub(crate) fn read_own_folder_until(
     controller: &str,
     stop: &CancellationToken,
 ) -> SpecRegistry {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     read_folder(settings, &settings.specs, controller, stored, stop)
 }
@@ -168,15 +167,18 @@ pub(crate) fn find_suite_file(folder: &Path, file: &str) -> PathBuf {
 }
 
 fn create_admitter(settings: &Settings) -> SpecAdmitter {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     SpecAdmitter {
         // The folder is not filled here: it is missing before the first controller run, and mocks are still validated.
         own_image: OwnImageContext {
-            folder: own_image::context_folder(&StateDir::at(settings.state.clone())),
+            folder: own_image::context_folder(&settings.state),
             write_context: None,
         },
         access: HostAccess {
             allow_mounts: allowed_mounts(settings),
-            state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
+            allowed: settings.allowed,
+            state: absolute(settings.state.root()),
+            private: absolute(&settings.state.private()),
             engine: find_engine_socket(settings),
         },
         namespace_from: settings.namespace_from.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -182,12 +183,18 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
     match UnixStream::connect(state.socket()) {
         Ok(_) => true,
         // The socket belongs to another user. The controller's process shows that it runs.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_of_another_user(state) => {
             let pid = read_controller(state).ok().flatten().map(|status| status.pid);
             pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
         }
         Err(_) => false,
     }
+}
+
+/// Returns true if the private state of the controller is that of another user, which this user cannot find.
+fn is_of_another_user(state: &StateDir) -> bool {
+    let owner = state.root().metadata().map(|found| found.uid());
+    state.has_outer_private() && owner.is_ok_and(|owner| owner != rustix::process::geteuid().as_raw())
 }
 
 fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {

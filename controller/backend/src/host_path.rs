@@ -16,7 +16,6 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-pub mod guard;
 mod roots;
 pub mod sockets;
 
@@ -45,9 +44,6 @@ pub enum PathError {
     /// Nothing exists at the path.
     #[error("bind source path does not exist: {}", .0.display())]
     Missing(PathBuf),
-    /// A component was replaced while it was in use.
-    #[error("`{}` was replaced while the container was prepared", .0.display())]
-    Changed(PathBuf),
     /// The path cannot be walked.
     #[error("`{}` cannot be resolved: {why}", .path.display())]
     Unreadable {

@@ -24,6 +24,7 @@ mod mock;
 mod mounts;
 pub mod namespace;
 mod needs;
+pub mod nested_mounts;
 mod paths;
 mod policy;
 mod port_policy;
@@ -306,6 +307,28 @@ impl Mount {
         match self {
             Self::Bind { target, .. } | Self::Volume { target, .. } => target,
         }
+    }
+
+    /// Path on the host that the container can write.
+    pub(crate) fn writable_source(&self) -> Option<&str> {
+        match self {
+            Self::Bind {
+                source,
+                read_only: false,
+                ..
+            } => Some(source),
+            Self::Bind { .. } | Self::Volume { .. } => None,
+        }
+    }
+
+    /// Directories above the path on the host, the nearest first. None for a volume.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
+        let source = match self {
+            Self::Bind { source, .. } => source.as_str(),
+            Self::Volume { .. } => "",
+        };
+        let parents = std::iter::successors(Some(source), |path| Some(path.rsplit_once('/')?.0));
+        parents.skip(1)
     }
 }
 

@@ -244,6 +244,11 @@ pub enum WaitReason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<Box<WaitReason>>,
     },
+    /// A running container can replace a bind source, such as one of an earlier revision or of a fork.
+    WritableSource {
+        /// Name of the container.
+        container: String,
+    },
     /// The containers on it must be removed first.
     Containers,
     /// The engine is already removing the object.
@@ -332,6 +337,7 @@ impl WaitReason {
             | Self::Volume { .. }
             | Self::Probe
             | Self::Completion
+            | Self::WritableSource { .. }
             | Self::Failed { .. }
             | Self::GaveUp { .. }
             | Self::Halted { .. }

@@ -60,7 +60,7 @@ pub struct Options {
     /// Specs folder.
     pub specs: PathBuf,
     /// State directory.
-    pub state: PathBuf,
+    pub state: StateDir,
     /// True if warnings refuse a file.
     pub strict: bool,
     /// Names of variables that files may read.
@@ -71,6 +71,8 @@ pub struct Options {
     pub process_env: BTreeMap<String, String>,
     /// Folders outside the project that spec files may mount.
     pub allow_mounts: Vec<String>,
+    /// True if a person allowed the project: its containers may write above the bind sources of others.
+    pub allowed: bool,
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
@@ -131,8 +133,10 @@ impl Controller {
     /// # Errors
     /// [`StateError::Held`] with the holder if another controller has it.
     pub fn open(options: Options) -> Result<Self, StateError> {
-        let quarantined = StateDir::quarantine_misplaced(&options.state, options.clock.now());
-        let state = StateDir::prepare(&options.state, &options.specs)?;
+        options.state.check_private()?;
+        let quarantined = options.state.quarantine_misplaced(options.clock.now());
+        let state = options.state.create(&options.specs)?;
+        state.log_unread_private();
         let now = options.clock.now();
         let run = identity::new_ulid(now);
         let holder = LockHolder {
@@ -151,7 +155,7 @@ impl Controller {
             options.journal_limit,
             quarantined,
         );
-        let state_dir_id = identity::state_dir_id(state.root());
+        let state_dir_id = identity::state_dir_id(state.locked_folder());
         let identity = ControllerIdentity {
             controller: loaded.controller.clone(),
             run,
@@ -228,6 +232,7 @@ impl Controller {
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             retries: options.retries,
             waits: options.waits,
+            allowed: options.allowed,
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);
@@ -369,7 +374,7 @@ impl Running {
         let ended = self.supervisor.run(self.grace).await;
         ended.map_err(|died| match died.task {
             LOCK_TASK => TaskDied {
-                reason: self.lock.describe_loss(self.state.root()),
+                reason: self.lock.describe_loss(self.state.locked_folder()),
                 ..died
             },
             _ => died,

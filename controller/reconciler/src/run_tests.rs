@@ -48,12 +48,13 @@ impl StatusView for View {
 fn options(dir: &std::path::Path) -> Options {
     Options {
         specs: dir.join("specs"),
-        state: dir.join("state"),
+        state: StateDir::at(dir.join("state")),
         strict: false,
         env_allow: Vec::new(),
         namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
+        allowed: false,
         engine_socket: None,
         helpers: true,
         own_image: OwnImageContext {

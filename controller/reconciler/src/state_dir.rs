@@ -1,4 +1,7 @@
 //! State directory: paths of its files, and their permissions.
+//!
+//! Its public part contains status files. Its private part is a folder `private` in it, or a folder outside of the project: who
+//! can write to the project then controls nothing that the controller trusts.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -7,9 +10,13 @@ use std::path::{Component, Path, PathBuf};
 use argus_core::time::Timestamp;
 use atomic_write_file::AtomicWriteFile;
 
+use crate::private_folder;
 use crate::quarantine::{self, Quarantined};
 use crate::specs::location::DEFAULT_STATE_DIR;
 use crate::specs::source::SpecSource;
+
+/// Name of the private folder in a state directory with all its state.
+const PRIVATE: &str = "private";
 
 /// Reason why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,16 +42,23 @@ pub enum StateError {
     Held(#[from] crate::lock::LockError),
 }
 
-/// Paths below the state directory.
+/// Paths of the public and of the private state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
+    private: PathBuf,
 }
 
 impl StateDir {
-    /// Creates the folders with their modes, and a `.gitignore` in a new `.argus`. Refuses a path that contains the specs
-    /// directory.
+    /// Creates a state directory with all its state, as [`Self::create`].
     pub fn prepare(state: &Path, specs: &Path) -> Result<Self, StateError> {
+        Self::at(state).create(specs)
+    }
+
+    /// Creates the folders with their modes, and a `.gitignore` in a new `.argus`. Refuses a path that contains the specs
+    /// directory, and a private folder outside of it that another user could have made.
+    pub fn create(&self, specs: &Path) -> Result<Self, StateError> {
+        let state = self.root.as_path();
         let at = |path: &Path| {
             let path = path.to_path_buf();
             move |source| StateError::Io { path, source }
@@ -56,7 +70,12 @@ impl StateDir {
         if specs.starts_with(&root) {
             return Err(StateError::ContainsSpecs { state: root, specs });
         }
-        let dir = Self { root };
+        let dir = if self.has_outer_private() {
+            self.create_private()?;
+            Self::with_private(root, &self.private)
+        } else {
+            Self::at(root)
+        };
         let is_new_default = dir.root.ends_with(DEFAULT_STATE_DIR) && !dir.root.exists();
         for (path, mode) in [
             (dir.root.clone(), 0o755),
@@ -83,8 +102,8 @@ impl StateDir {
     }
 
     /// Quarantines everything that occupies the path of a folder or file with another file type.
-    pub fn quarantine_misplaced(state: &Path, now: Timestamp) -> Vec<Quarantined> {
-        let dir = Self::at(state);
+    pub fn quarantine_misplaced(&self, now: Timestamp) -> Vec<Quarantined> {
+        let dir = self;
         let folders = [
             dir.environments(),
             dir.incidents(),
@@ -112,12 +131,70 @@ impl StateDir {
         all
     }
 
-    /// Paths of an existing state directory, for readers. Touches nothing.
+    /// Paths of a state directory that contains all its state. Touches nothing.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        let root = root.into();
+        let private = root.join(PRIVATE);
+        Self { root, private }
     }
 
-    /// State directory itself.
+    /// Paths of public state in `root` and of private state in `private`, which is outside of the project. Touches nothing.
+    pub fn with_private(root: impl Into<PathBuf>, private: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            private: private.into(),
+        }
+    }
+
+    /// Returns true if the private state is not in the folder `private` of the state directory.
+    pub fn has_outer_private(&self) -> bool {
+        self.private != self.root.join(PRIVATE)
+    }
+
+    /// Checks that only this user can have made a private folder outside of the state directory. A missing one is fine.
+    ///
+    /// # Errors
+    /// Another user owns it, or it is a link or no folder.
+    pub fn check_private(&self) -> Result<(), StateError> {
+        if !self.has_outer_private() {
+            return Ok(());
+        }
+        private_folder::check(&self.private).map_err(|source| StateError::Io {
+            path: self.private.clone(),
+            source,
+        })
+    }
+
+    /// Creates a private folder outside of the state directory, as [`Self::create`] does.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_private`], or it cannot be created.
+    pub fn create_private(&self) -> Result<(), StateError> {
+        private_folder::create(&self.private).map_err(|source| StateError::Io {
+            path: self.private.clone(),
+            source,
+        })
+    }
+
+    /// Logs that a private folder in the state directory is not used, because a repository can contain it.
+    pub(crate) fn log_unread_private(&self) {
+        let unread = self.root.join(PRIVATE);
+        if self.has_outer_private() && unread.exists() {
+            let (path, private) = (unread.display(), self.private.display());
+            tracing::warn!(%path, %private, "the folder of an earlier version is not read; remove it");
+        }
+    }
+
+    /// Folder that only one controller uses at a time: it contains the lock.
+    pub fn locked_folder(&self) -> &Path {
+        if self.has_outer_private() {
+            &self.private
+        } else {
+            &self.root
+        }
+    }
+
+    /// Folder of public state.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -149,7 +226,7 @@ impl StateDir {
 
     /// Folder of all files that only the controller's user may read.
     pub fn private(&self) -> PathBuf {
-        self.root.join("private")
+        self.private.clone()
     }
 
     /// Returns the path of the socket on which a controller accepts commands.
@@ -289,67 +366,5 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
-    }
-
-    #[test]
-    fn status_is_public_and_the_rest_is_private() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("a/state"), &dir.path().join("specs")).unwrap();
-        assert_eq!(mode(state.root()), 0o755);
-        assert_eq!(mode(&state.environments()), 0o755);
-        assert_eq!(mode(&state.private()), 0o700);
-        write_private(&state.state_json(), b"{}").unwrap();
-        write_public(&state.controller_json(), b"{}").unwrap();
-        write_public(&state.controller_json(), b"{\"a\":1}").unwrap();
-        assert_eq!(mode(&state.state_json()), 0o600);
-        assert_eq!(mode(&state.controller_json()), 0o644);
-        assert_eq!(std::fs::read(state.controller_json()).unwrap(), b"{\"a\":1}");
-    }
-
-    #[test]
-    fn state_around_the_specs_is_refused_through_links_and_dots() {
-        let dir = tempfile::tempdir().unwrap();
-        let specs = dir.path().join("specs");
-        std::fs::create_dir(&specs).unwrap();
-        std::fs::write(specs.join("shop.yaml"), "").unwrap();
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&specs, &link).unwrap();
-        for state in [
-            specs.clone(),
-            link.clone(),
-            dir.path().join("none/../specs"),
-            dir.path().to_owned(),
-        ] {
-            for specs in [&specs, &specs.join("shop.yaml")] {
-                let refused = StateDir::prepare(&state, specs);
-                assert!(
-                    matches!(refused, Err(StateError::ContainsSpecs { .. })),
-                    "{}",
-                    state.display()
-                );
-            }
-        }
-        for state in [
-            specs.join(".argus"),
-            link.join("x/y"),
-            dir.path().join("specs-state"),
-        ] {
-            StateDir::prepare(&state, &specs).unwrap();
-        }
-    }
-
-    #[test]
-    fn clean_stop_marker_is_taken_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        assert!(!state.remove_clean_shutdown().unwrap());
-        write_private(&state.clean_shutdown(), b"").unwrap();
-        assert!(state.remove_clean_shutdown().unwrap());
-        assert!(!state.remove_clean_shutdown().unwrap());
-    }
-}
+#[path = "state_dir_tests.rs"]
+mod tests;

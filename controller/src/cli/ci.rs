@@ -84,6 +84,9 @@ pub(crate) struct Ci {
     /// Keep the environment at the end
     #[arg(long)]
     keep: bool,
+    /// Trust the project for this run, as `argus allow` does
+    #[arg(long)]
+    allow: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -117,7 +120,7 @@ struct Findings {
 
 impl Ci {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &self.specs)?;
+        let settings = Settings::resolve_with(options, &self.specs, self.allow)?;
         let screen = LiveBlock::for_terminal();
         // The lines show progress already.
         telemetry::start(settings.log_format, "warn", screen.as_ref());

@@ -1,7 +1,6 @@
 //! `argus completions`: prints a completion script for a shell. The script calls this program, which completes names of environments and
 //! services from the status files.
 
-use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Command, CommandFactory, Parser as _};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{ArgValueCandidates, CompletionCandidate, Shell};
@@ -56,7 +55,7 @@ fn add_candidates(command: Command) -> Command {
 fn list_names(with_services: bool) -> Vec<CompletionCandidate> {
     let settings = Cli::try_parse_from(["argus", "get"]).ok();
     let settings = settings.and_then(|cli| Settings::resolve(&cli.options, &SpecOptions::default()).ok());
-    let state = settings.map(|settings| StateDir::at(settings.state));
+    let state = settings.map(|settings| settings.state);
     let statuses = state.and_then(|state| status::read_environments(&state).ok());
     let mut names = Vec::new();
     for status in statuses.unwrap_or_default() {

@@ -38,7 +38,7 @@ impl Down {
         let names = if self.all {
             let settings = client.settings();
             if settings.state != settings.own_state {
-                let message = "`--all` would also remove the environments of other worktrees, which this controller serves";
+                let message = "`--all` would also remove the environments of other folders, which this controller serves";
                 return Err(Failure::usage(message)
                     .with_hint("name the environments, or the state directory with `--state`"));
             }

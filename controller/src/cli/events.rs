@@ -94,7 +94,7 @@ impl Events {
         if let Some(target) = &self.target {
             parse_target(target, None)?;
         }
-        let state = StateDir::at(settings.state);
+        let state = settings.state;
         let journal = state.journal();
         check_permission(&journal)?;
         notes::note_if_not_running(&state);

@@ -4,7 +4,6 @@ use std::io::{IsTerminal as _, Write as _};
 
 use argus_core::outcome::ActionError;
 use argus_docker::{Exec as StartedExec, ExecCommand, ExecOutput, ExecSession};
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -76,7 +75,7 @@ fn is_on_terminal() -> bool {
 
 fn execute(options: &Options, target: &str, command: &ExecCommand) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
-    let (env, service) = parse_service_target(&StateDir::at(settings.state.clone()), target)?;
+    let (env, service) = parse_service_target(&settings.state, target)?;
     let code = runtime::block_on(async {
         let session = start(&settings, &env, &service, command).await?;
         let raw_mode = if command.tty { RawMode::enter() } else { None };
@@ -95,7 +94,7 @@ async fn start(
     service: &str,
     command: &ExecCommand,
 ) -> Result<ExecSession, Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let docker = engine::connect_docker(settings).await?;
     for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
         let sources = find_sources(&docker, &state, env, Some(service), lookup).await?;

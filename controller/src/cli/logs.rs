@@ -73,11 +73,11 @@ impl Logs {
                     failure.with_hint(format!("list the stored runs with `argus evidence {env} --list`"))
                 );
             };
-            self.replay(&StateDir::at(settings.state), &env, &service)?;
+            self.replay(&settings.state, &env, &service)?;
         } else {
             let result = runtime::block_on(self.show(&settings, &env, service.as_deref()));
             if let (Err(Failure::Error { .. }), Some(service)) = (&result, &service) {
-                mention_stored_run(&StateDir::at(settings.state), &env, service, None);
+                mention_stored_run(&settings.state, &env, service, None);
             }
             result?;
         }
@@ -121,7 +121,7 @@ impl Logs {
             let logs = Box::pin(read_lines(settings, env, service, query)).await?;
             return print_document(&logs, format);
         }
-        let state = StateDir::at(settings.state.clone());
+        let state = settings.state.clone();
         let docker = engine::connect_docker(settings).await?;
         for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
             let sources = find_sources(&docker, &state, env, service, lookup).await?;

@@ -20,7 +20,7 @@ use argus_reconciler::identity;
 use argus_reconciler::lock::{Lock, LockHolder, host_name};
 use argus_reconciler::overrides::DesiredState;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::state_dir::StateError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::observer::{EngineObserver, execute_step};
@@ -32,7 +32,7 @@ use crate::settings::Settings;
 /// Takes the lock of the state directory, so that no controller can start, and reads its identity.
 pub(crate) fn lock_state(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
     let refused = |error: StateError| state_failure(&error);
-    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let state = settings.state.create(&settings.specs).map_err(refused)?;
     let now = clock::now();
     let me = LockHolder {
         pid: std::process::id(),

@@ -137,7 +137,7 @@ impl Fixture {
             namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
             started_at: clock.now(),
             specs: settings.specs.clone(),
-            state: settings.state.display().to_string(),
+            state: settings.state.root().display().to_string(),
             endpoint: "sim".to_owned(),
             engine: watch::channel(None).1,
             http: watch::channel(None).1,

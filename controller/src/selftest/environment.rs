@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::ident::EnvName;
 use argus_crds::error::Reason;
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{clock, identity};
 
 use crate::exit::{Exit, Failure};
@@ -44,7 +45,7 @@ impl TestEnvironment {
         let settings = Settings {
             namespace_from: NamespaceFrom::File,
             specs: folder.join("specs"),
-            state: folder.join("state"),
+            state: StateDir::at(folder.join("state")),
             strict: true,
             env_allow: Vec::new(),
             allow_mount: Vec::new(),
@@ -144,8 +145,8 @@ mod tests {
             settings: Settings {
                 specs: dir.path().join("specs"),
                 specs_given: true,
-                state: dir.path().join("state"),
-                own_state: dir.path().join("state"),
+                state: StateDir::at(dir.path().join("state")),
+                own_state: StateDir::at(dir.path().join("state")),
                 docker_host: None,
                 publish_address: [127, 0, 0, 1].into(),
                 strict: true,
@@ -155,6 +156,8 @@ mod tests {
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
                 allow_test_commands: false,
+                allowed: false,
+                ignored_keys: Vec::new(),
                 helpers: false,
                 debug: false,
                 color: crate::settings::Colour::Auto,

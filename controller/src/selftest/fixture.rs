@@ -9,7 +9,6 @@ use argus_crds::error::Code;
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_docker::Docker;
 use argus_reconciler::Handle;
-use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::TestEnvironment;
@@ -146,7 +145,7 @@ impl Fixture<'_> {
     }
 
     fn status(&self) -> Option<EnvironmentStatus> {
-        let state = StateDir::at(self.test_env.settings().state.clone());
+        let state = self.test_env.settings().state.clone();
         status::read_environment(&state, self.test_env.env().as_str())
             .ok()
             .flatten()

@@ -9,7 +9,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use argus_crds::error::{Code, Reason};
-use argus_reconciler::state_dir::StateDir;
 use tokio::process::Command;
 
 use crate::client::ControllerClient;
@@ -30,7 +29,10 @@ pub(crate) async fn start_in_background(
     if client.missing_controller().await?.is_none() {
         return Ok(());
     }
-    let state = StateDir::prepare(&settings.state, file).map_err(|error| state_failure(&error))?;
+    let state = settings
+        .state
+        .create(file)
+        .map_err(|error| state_failure(&error))?;
     let fault = |error: io::Error| Failure::operation_failed("cannot start a controller", &error);
     let log = state.private().join("controller.log");
     let (out, err) = open_log(&log).map_err(fault)?;

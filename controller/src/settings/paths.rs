@@ -1,52 +1,115 @@
-//! Paths of the settings: the default state directory, and the source of the spec files.
+//! Paths of the settings: the default state, and the source of the spec files.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_reconciler::specs::source::SpecSource;
+use argus_reconciler::state_dir::StateDir;
 use rustix::fs::Access;
 use sha2::{Digest as _, Sha256};
 
-use super::Settings;
+use super::{Settings, trust};
 
 impl Settings {
     /// Returns the folder or the file that the setting `specs` names.
     pub(crate) fn spec_source(&self) -> SpecSource {
-        SpecSource::new(&self.specs, &self.state)
+        SpecSource::new(&self.specs, self.state.root())
     }
 }
 
-/// State directory in the current directory.
-pub(super) const LOCAL: &str = ".argus";
+/// Public state in a project.
+const LOCAL: &str = ".argus";
+/// Folder of public state in the private state of a project that is not writable.
+const STATUS: &str = "status";
+/// Parent of the private folders of root. `/var/lib/argus` belongs to the user of the systemd unit, which root does not trust.
+const BASE_OF_ROOT: &str = "/var/lib/argus-root";
+/// Maximum length of the readable part of a name. A path of a socket has at most 107 bytes.
+const MAX_NAME: usize = 20;
 
-/// Returns the state directory without a setting: `./.argus`, or a directory of the user if the current directory is not
-/// writable. Controllers and clients that start in the same directory find the same one.
-pub(super) fn default_state_dir() -> PathBuf {
-    let fallback = || {
-        let home = user_state_home(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"))?;
-        let current = env::current_dir().ok()?;
-        Some(home.join("argus").join(name_of(&current)))
-    };
+/// Returns the state without a setting, for the current folder. Controllers and clients that start in the same folder find the
+/// same one.
+pub(super) fn find_default_state() -> StateDir {
+    // Without a current folder, nothing can be read from it either.
+    let current = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let private = private_folder(&current);
     // A client of another user reads the status of a controller that can write here.
     let is_usable = Path::new(LOCAL).exists() || rustix::fs::access(".", Access::WRITE_OK).is_ok();
-    let other = if is_usable { None } else { fallback() };
-    other.unwrap_or_else(|| Path::new(".").join(LOCAL))
+    let root = if is_usable {
+        Path::new(".").join(LOCAL)
+    } else {
+        private.join(STATUS)
+    };
+    StateDir::with_private(root, private)
 }
 
-/// Returns the directory for state of the user, as the XDG base directory specification defines it.
-fn user_state_home(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+/// Returns the state of another folder of this user.
+pub(super) fn state_of(folder: &Path) -> StateDir {
+    StateDir::with_private(folder.join(LOCAL), private_folder(folder))
+}
+
+/// Returns the folder of the private state of a project. It is never in the project: a repository can contain any file.
+fn private_folder(project: &Path) -> PathBuf {
+    let user = rustix::process::geteuid();
+    let home = (env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
+    let base = find_private_base(user.is_root(), home.0, home.1);
+    // Users without a home exist in containers. The owner of the folder is checked before each use.
+    let base = base.unwrap_or_else(|| PathBuf::from(format!("/var/tmp/argus-{}", user.as_raw())));
+    base.join(name_of(project))
+}
+
+/// Returns true if this user can create a folder, or write to it.
+fn is_writable(folder: &Path) -> bool {
+    let existing = folder
+        .ancestors()
+        .find(|parent| parent.symlink_metadata().is_ok());
+    existing.is_some_and(|folder| rustix::fs::access(folder, Access::WRITE_OK).is_ok())
+}
+
+/// Returns the settings file of the user, which need not exist.
+pub(super) fn user_settings_file() -> Option<PathBuf> {
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
+    home.map(|home| home.join("argus").join(trust::SETTINGS_FILE))
+}
+
+/// Returns the parent of all private folders of the user, as the XDG base directory specification defines it. `None` if the user
+/// cannot write there.
+fn find_private_base(is_root: bool, xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |text: Option<OsString>| text.map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute(xdg).or_else(|| absolute(home).map(|home| home.join(".local/state")))
+    if let Some(state) = absolute(xdg) {
+        return Some(state.join("argus"));
+    }
+    let base = if is_root {
+        Some(PathBuf::from(BASE_OF_ROOT))
+    } else {
+        absolute(home).map(|home| home.join(".local/state/argus"))
+    };
+    base.filter(|base| is_writable(base))
 }
 
-/// Returns a name that identifies a directory: its own name for people, and a hash of its path.
-fn name_of(directory: &Path) -> String {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    let hash = Sha256::digest(directory.as_os_str().as_encoded_bytes());
-    let mut text = format!("{name}-");
-    for byte in &hash[..6] {
+/// Returns a name that identifies a folder: its own name for people, and a hash of its path, its file system and its inode.
+fn name_of(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let mut hasher = Sha256::new();
+    hasher.update(folder.as_os_str().as_encoded_bytes());
+    // A device number can change with a restart of the host, the identifier of a file system does not.
+    let file_system = rustix::fs::statvfs(&folder).map_or(0, |found| found.f_fsid);
+    let inode = folder.metadata().map_or(0, |found| found.ino());
+    hasher.update([0]);
+    hasher.update(file_system.to_le_bytes());
+    hasher.update(inode.to_le_bytes());
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let name = folder.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let mut text: String = name.chars().filter(is_plain).take(MAX_NAME).collect();
+    text.push('-');
+    for byte in &hasher.finalize()[..8] {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
@@ -58,24 +121,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_home_is_xdg_or_below_home() {
-        let found = |xdg: Option<&str>, home: Option<&str>| {
-            user_state_home(xdg.map(OsString::from), home.map(OsString::from))
+    fn private_state_is_in_xdg_or_below_home() {
+        let found = |is_root: bool, xdg: Option<&str>, home: Option<&str>| {
+            find_private_base(is_root, xdg.map(OsString::from), home.map(OsString::from))
         };
-        assert_eq!(found(Some("/x"), Some("/home/me")), Some("/x".into()));
-        let below_home = Some(PathBuf::from("/home/me/.local/state"));
-        assert_eq!(found(Some("relative"), Some("/home/me")), below_home);
-        assert_eq!(found(None, Some("/home/me")), below_home);
-        assert_eq!(found(Some(""), None), None);
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().to_str().unwrap();
+        assert_eq!(found(false, Some("/x"), Some(home)), Some("/x/argus".into()));
+        let below_home = Some(dir.path().join(".local/state/argus"));
+        assert_eq!(found(false, Some("relative"), Some(home)), below_home);
+        assert_eq!(found(false, None, Some(home)), below_home);
+        assert_eq!(found(false, Some(""), None), None);
+        let of_root = Some(PathBuf::from(BASE_OF_ROOT)).filter(|base| is_writable(base));
+        assert_eq!(found(true, None, Some(home)), of_root);
+        assert_eq!(found(true, Some("/x"), None), Some("/x/argus".into()));
     }
 
     #[test]
-    fn each_directory_has_its_own_name() {
-        let shop = name_of(Path::new("/src/shop"));
+    fn name_depends_on_the_folder_and_not_on_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (shop, other) = (root.join("shop"), root.join("other/shop"));
+        std::fs::create_dir_all(&other).unwrap();
+        std::fs::create_dir(&shop).unwrap();
+        std::os::unix::fs::symlink(&shop, root.join("link")).unwrap();
+        let name = name_of(&shop);
         assert!(
-            shop.starts_with("shop-") && shop.len() == "shop-".len() + 12,
-            "{shop}"
+            name.starts_with("shop-") && name.len() == "shop-".len() + 16,
+            "{name}"
         );
-        assert_ne!(shop, name_of(Path::new("/other/shop")));
+        assert_ne!(name, name_of(&other));
+        assert_eq!(
+            name,
+            name_of(&root.join("link")),
+            "a link leads to the same folder"
+        );
+        std::fs::create_dir_all(shop.join(".argus/private")).unwrap();
+        assert_eq!(name, name_of(&shop));
+        // Another folder with the same path, while the first one still exists.
+        std::fs::rename(&shop, root.join("moved")).unwrap();
+        std::fs::create_dir(&shop).unwrap();
+        assert_ne!(name, name_of(&shop));
+        let long = name_of(&root.join(format!("{}/x y\u{e9}", "p".repeat(60))));
+        assert!(long.starts_with("xy-"), "{long}");
     }
 }

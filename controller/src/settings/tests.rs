@@ -42,7 +42,7 @@ fn flag_overrides_file_and_file_overrides_default() {
     };
     let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
     assert_eq!(settings.specs, Path::new("from-file"));
-    assert_eq!(settings.state, Path::new("flag"));
+    assert_eq!(settings.state, StateDir::at("flag"));
     assert!(settings.strict && settings.helpers && settings.log_format == LogFormat::Json);
     assert_eq!(settings.publish_address, IpAddr::V4(Ipv4Addr::LOCALHOST));
     let flags = SpecOptions {
@@ -86,6 +86,7 @@ fn page_lists_every_settings_key_with_its_default() {
     let config = dir.path().join("argus.toml");
     // For settings without a default, the page shows an example.
     let unset = [
+        "state",
         "docker-host",
         "env-allow",
         "allow-mount",

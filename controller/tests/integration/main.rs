@@ -8,4 +8,5 @@ mod events;
 mod format;
 mod init;
 mod targets;
+mod trust;
 mod why;

@@ -1,4 +1,4 @@
-//! Bind mounts on a real engine: no link and no swap gives a container anything outside the allowed directories.
+//! Bind mounts on a real engine: no link and no exchange gives a container anything outside the allowed directories.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 #![allow(
     clippy::disallowed_methods,
@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Once, OnceLock};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::Backend as _;
@@ -23,17 +20,9 @@ use argus_core::outcome::{ActionError, Done};
 use argus_core::time::Timestamp;
 use argus_docker::{Docker, Endpoint};
 use argus_tests::fixture::{LIMIT, engine, running, text};
-use argus_tests::proxy::Fault;
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
-
-/// Number of swaps in the race.
-const SWAPS: usize = 1_000;
-/// Minimum number of create attempts during the swaps.
-const CREATES: usize = 60;
-/// Maximum number of create attempts.
-const MAX_CREATES: usize = 600;
 
 fn one_service(project: &str, volume: &str) -> String {
     format!(
@@ -126,17 +115,15 @@ struct Project {
     data: PathBuf,
     link: PathBuf,
     outside: PathBuf,
-    swaps: AtomicUsize,
 }
 
 impl Project {
-    fn new(engine: &PrivateEngine, name: &str) -> Self {
-        let home = engine.scratch(name).canonicalize().expect("the directory exists");
+    fn new(home: &Path) -> Self {
+        let home = home.canonicalize().expect("the directory exists");
         let project = Self {
             data: home.join("project/data"),
             link: home.join("project/link"),
             outside: home.join("outside"),
-            swaps: AtomicUsize::new(0),
         };
         for (directory, marker) in [(&project.data, "inside"), (&project.outside, "outside")] {
             fs::create_dir_all(directory).expect("a directory");
@@ -148,12 +135,6 @@ impl Project {
 
     fn swap(&self) {
         renameat_with(CWD, &self.data, CWD, &self.link, RenameFlags::EXCHANGE).expect("an exchange");
-        self.swaps.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Number of swaps so far.
-    fn swapped(&self) -> usize {
-        self.swaps.load(Ordering::SeqCst)
     }
 
     /// Names of files that a container with access to the outside left.
@@ -163,21 +144,6 @@ impl Project {
             .flatten();
         let names = entries.map(|entry| entry.file_name().display().to_string());
         names.filter(|name| name != "marker").collect()
-    }
-
-    /// Swaps about once per millisecond until the sender is dropped; an even number of times.
-    fn swapping(self: &Arc<Self>, stop: mpsc::Receiver<()>) -> JoinHandle<()> {
-        let project = Arc::clone(self);
-        std::thread::spawn(move || {
-            loop {
-                project.swap();
-                let ended =
-                    stop.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Disconnected);
-                if ended && project.swapped().is_multiple_of(2) {
-                    return;
-                }
-            }
-        })
     }
 }
 
@@ -213,16 +179,12 @@ fn block<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.get_or_init(runtime).block_on(work)
 }
 
-/// Creates the network of these tests once. Two parallel requests would create two networks with one name.
 fn network(engine: &PrivateEngine) {
-    static MADE: Once = Once::new();
-    MADE.call_once(|| {
-        let action = Action::CreateNetwork {
-            name: name("argus-race"),
-            labels: labels(),
-        };
-        block(docker(&engine.host()).execute(&action, &())).expect("a network");
-    });
+    let action = Action::CreateNetwork {
+        name: name("argus-race"),
+        labels: labels(),
+    };
+    block(docker(&engine.host()).execute(&action, &())).expect("a network");
 }
 
 /// Creates a container that writes a file into its mount.
@@ -281,128 +243,101 @@ fn is_mount_refused<T: std::fmt::Debug>(received: &Result<T, ActionError>) -> bo
 }
 
 #[test]
-fn racing_link_never_shows_the_outside() {
+fn source_replaced_before_the_start_is_refused() {
     let engine = engine();
-    let project = Arc::new(Project::new(engine, "race"));
-    let proxy = Proxy::start(&engine.scratch("race").join("p.sock"), &engine.socket());
-    let docker = docker(&proxy.host());
-    let (stop, stopped) = mpsc::channel();
-    let swapper = project.swapping(stopped);
-    let (mut refused, mut ran) = (0, 0);
+    let project = Project::new(&engine.scratch("between"));
+    let docker = docker(&engine.host());
     network(engine);
-    for attempt in 0..MAX_CREATES {
-        if attempt >= CREATES && project.swapped() >= SWAPS {
-            break;
-        }
-        let called = format!("argus-race-{attempt}");
-        let received = block(create(&docker, &called, &project.data));
-        let Ok(id) = received else {
-            assert!(is_mount_refused(&received), "{received:?}");
-            assert!(engine.inspect(&called).is_none(), "nothing remains of {called}");
-            refused += 1;
-            continue;
-        };
-        match block(start(&docker, &id)) {
-            Ok(_) => {
-                let marker = ["cat", "/x/marker"].map(str::to_owned);
-                let seen = block(docker.exec(&id, &marker)).expect("the container runs");
-                assert_eq!(seen.output, "inside");
-                ran += 1;
-                block(remove(&docker, &id));
-            }
-            received => {
-                assert!(is_mount_refused(&received), "{received:?}");
-                assert!(engine.inspect(&called).is_none(), "nothing remains of {called}");
-                refused += 1;
-            }
-        }
-    }
-    drop(stop);
-    swapper.join().expect("it ends");
-    let swaps = project.swapped();
-    let created = proxy
-        .counts()
-        .get("POST /containers/create")
-        .copied()
-        .unwrap_or_default();
-    eprintln!("{swaps} swaps, {created} creates, {refused} refused, {ran} ran");
-    assert!(swaps >= SWAPS, "{swaps} swaps are too few for a race");
-    assert!(refused > 0 && created > 0, "no race occurred");
+    let id = block(create(&docker, "argus-between", &project.data)).expect("a container");
+    project.swap();
+    let received = block(start(&docker, &id));
+    assert!(is_mount_refused(&received), "{received:?}");
+    let received = block(create(&docker, "argus-between-2", &project.data));
+    assert!(is_mount_refused(&received), "{received:?}");
+    // A restarted controller gets the sources from the engine.
+    let restarted = self::docker(&engine.host());
+    let received = block(start(&restarted, &id));
+    assert!(is_mount_refused(&received), "{received:?}");
+    assert!(!running(engine, "argus-between"));
     assert_eq!(project.seen_outside(), Vec::<String>::new());
-
-    // After the last swap a container is created and runs.
-    let id = block(create(&docker, "argus-race-last", &project.data)).expect("a container");
+    project.swap();
     block(start(&docker, &id)).expect("a start");
     wait::until(LIMIT, "the container has written inside", || {
-        project.data.join("argus-race-last").exists().then_some(())
+        project.data.join("argus-between").exists().then_some(())
     });
     block(remove(&docker, &id));
 }
 
-#[test]
-fn source_replaced_during_a_call_ends_the_container() {
-    let engine = engine();
-    let project = Project::new(engine, "during");
-    let proxy = Proxy::start(&engine.scratch("during").join("p.sock"), &engine.socket());
-    let docker = docker(&proxy.host());
-    network(engine);
-    for (number, class) in ["POST /containers/create", "POST /containers/*/start"]
-        .iter()
-        .enumerate()
-    {
-        let called = format!("argus-during-{number}");
-        proxy.reset_counts();
-        proxy.inject(class, Fault::Delay(LIMIT), 1);
-        let received = std::thread::scope(|scope| {
-            let call = scope.spawn(|| {
-                block(async {
-                    let id = create(&docker, &called, &project.data).await?;
-                    start(&docker, &id).await.map(drop)
-                })
-            });
-            // Held before the engine receives the request: after the check, before the mount.
-            wait::until(LIMIT, "the call is in progress", || {
-                proxy.counts().get(*class).copied()
-            });
-            project.swap();
-            proxy.heal();
-            call.join().expect("a call")
-        });
-        assert!(is_mount_refused(&received), "{class}: {received:?}");
-        assert!(
-            engine.inspect(&called).is_none(),
-            "{class}: its container is removed"
-        );
-        project.swap();
-    }
+/// A service that replaces `data` in its mount with a link to the outside, again and again, and does not end on SIGTERM.
+fn exchanger(project: &str, outside: &Path) -> String {
+    let swap = format!(
+        "mv /w/data /w/real; ln -s {} /w/data; rm /w/data; mv /w/real /w/data; sleep 1",
+        outside.display()
+    );
+    format!(
+        "  exchanger:\n    image: busybox:local\n    stopGrace: 3s\n    command: [\"sh\", \"-c\", \"trap '' TERM; while :; do {swap}; done\"]\n    \
+         container:\n      name: {project}-exchanger\n      volumes: [\"./w:/w\"]\n"
+    )
+}
+
+/// A service that writes into the directory that the other one exchanges.
+fn writer(project: &str) -> String {
+    format!(
+        "  writer:\n    image: busybox:local\n    stopGrace: 1s\n    command: [\"sh\", \"-c\", \"echo x > /x/written; exec sleep 3600\"]\n    \
+         container:\n      name: {project}-writer\n      volumes: [\"./w/data:/x\"]\n"
+    )
 }
 
 #[test]
-fn source_replaced_before_the_start_is_refused() {
+fn source_that_a_container_can_exchange_is_refused() {
     let engine = engine();
-    let project = Project::new(engine, "between");
-    let docker = docker(&engine.host());
-    network(engine);
-    let id = block(create(&docker, "argus-between-1", &project.data)).expect("a container");
-    project.swap();
-    let received = block(start(&docker, &id));
-    assert!(is_mount_refused(&received), "{received:?}");
-    assert!(engine.inspect("argus-between-1").is_none());
-    project.swap();
+    let argus = Controller::start(engine, RunOptions::default());
+    let site = Project::new(&engine.scratch("exchange"));
+    let file = |project: &str, services: &[String]| {
+        format!(
+            "version: \"1\"\nproject: {{ name: {project} }}\nservices:\n{}",
+            services.concat()
+        )
+    };
+    let data = argus.specs.join("w/data");
+    fs::create_dir_all(&data).expect("a directory");
+    let attack = |name: &str| vec![exchanger(name, &site.outside), writer(name)];
+    argus.write_spec("both.e2e.yaml", &file("both", &attack("both")));
+    let refused = argus.wait_status("both", LIMIT, "is rejected", is_refused);
+    let shown = refused["errors"].to_string();
+    for named in ["./w/data:/x", "./w:/w", "in line 10", "argus allow"] {
+        assert!(shown.contains(named), "{named} in {shown}");
+    }
+    assert!(engine.containers_with("argusai.project=both").is_empty());
 
-    // Another directory of the same name is not the one checked by the create.
-    let id = block(create(&docker, "argus-between-2", &project.data)).expect("a container");
-    fs::rename(&project.data, project.data.with_extension("old")).expect("a rename");
-    fs::create_dir(&project.data).expect("a directory");
-    let received = block(start(&docker, &id));
-    assert!(is_mount_refused(&received), "{received:?}");
+    // The services are in two files: the second file is refused while the first one has the mount.
+    argus.write_spec("one.e2e.yaml", &file("one", &[exchanger("one", &site.outside)]));
+    argus.wait_ready("one", LIMIT);
+    argus.write_spec("two.e2e.yaml", &file("two", &[writer("two")]));
+    argus.wait_status("two", LIMIT, "is rejected", |status| {
+        let errors = status["errors"].as_array().cloned().unwrap_or_default();
+        errors.iter().any(|error| error["code"] == "SPEC_CONFLICT")
+    });
+    assert!(engine.containers_with("argusai.project=two").is_empty());
+    argus.remove_spec("two.e2e.yaml");
 
-    // A restarted controller gets the sources from the engine.
-    let id = block(create(&docker, "argus-between-3", &project.data)).expect("a container");
-    project.swap();
-    let restarted = self::docker(&engine.host());
-    let received = block(start(&restarted, &id));
-    assert!(is_mount_refused(&received), "{received:?}");
-    assert_eq!(project.seen_outside(), Vec::<String>::new());
-    block(remove(&docker, &id));
+    // The second revision moves the mount to the other service: the earlier container ends first.
+    let mut earlier = engine.inspect("one-exchanger").expect("the container runs");
+    let earlier = text(&earlier["Id"].take());
+    argus.write_spec("one.e2e.yaml", &file("one", &[writer("one")]));
+    wait::until(LIMIT, "the earlier container ends", || {
+        let writes = running(engine, "one-writer");
+        let is_up = running(engine, &earlier);
+        assert!(!(writes && is_up), "both run");
+        (!is_up).then_some(())
+    });
+    // It ended at any point of an exchange.
+    drop(fs::remove_file(&data));
+    fs::create_dir_all(&data).expect("a directory");
+    argus.wait_status("one", 2 * LIMIT, "is Ready", |status| {
+        status["phase"] == "Ready" && running(engine, "one-writer")
+    });
+    assert!(data.join("written").exists());
+    assert_eq!(site.seen_outside(), Vec::<String>::new());
+    assert!(argus.cli(&["down", "one"]).status.success());
 }

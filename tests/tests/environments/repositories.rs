@@ -17,6 +17,7 @@ pub(super) fn argus(engine: &PrivateEngine, directory: &Path, words: &[&str]) ->
     command.args(words).current_dir(directory).stdin(Stdio::null());
     command
         .env("DOCKER_HOST", engine.host())
+        .env("XDG_STATE_HOME", engine.scratch("xdg"))
         .env("ARGUS_LISTEN", "off")
         .env("ARGUS_NO_HELPERS", "1")
         .env("NO_COLOR", "1");

@@ -444,7 +444,14 @@ fn four_worktrees_with_four_workers_each_never_collide() {
     fs::create_dir(&specs).unwrap();
     let main = Run::start(engine, &trees[0], &["run"]);
     main.until("the controller of the main worktree runs", || {
-        trees[0].join(".argus/private/argus.sock").exists().then_some(())
+        let shown = argus(engine, &trees[0], &["state", "-o", "name"])
+            .output()
+            .unwrap();
+        let private = String::from_utf8(shown.stdout).unwrap();
+        Path::new(private.trim())
+            .join("argus.sock")
+            .exists()
+            .then_some(())
     });
     let binary = argus_tests::binary::argus();
     let script = "exec \"$0\" test run \"$ARGUS_ENVIRONMENT\" --workers 4";

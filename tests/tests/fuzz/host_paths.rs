@@ -10,7 +10,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use argus_backend::host_path::guard::MountGuard;
+use argus_backend::host_path::resolve_without_links;
+use argus_backend::host_path::sockets::Sockets;
 use argus_backend::sim::Rng;
 use argus_core::desired::{Desired, Image, Mount};
 use argus_core::time::Timestamp;
@@ -267,6 +268,8 @@ impl Site {
             admitter: SpecAdmitter {
                 access: HostAccess {
                     allow_mounts,
+                    allowed: false,
+                    private: state.join("private"),
                     state,
                     engine: Some(self.engine.clone()),
                 },
@@ -336,22 +339,13 @@ impl Site {
     }
 
     /// Compares the last check before a create with the tree, which may be another one than at the admission.
-    fn check_guard(&self, source: &PathBuf) -> bool {
-        let Ok(mut guard) = MountGuard::watch(std::slice::from_ref(source), Some(&self.engine)) else {
+    fn check_before_create(&self, source: &Path) -> bool {
+        let sockets = Sockets::find(Some(&self.engine));
+        if !resolve_without_links(source).is_ok_and(|found| sockets.check(&found).is_ok()) {
             return false;
-        };
+        }
         assert_eq!(source.canonicalize().unwrap(), *source, "a link");
         self.check_no_socket(source);
-        guard.verify().unwrap();
-        let aside = self.root.join("aside");
-        if fs::rename(source, &aside).is_ok() {
-            fs::rename(&aside, source).unwrap();
-            assert!(
-                guard.verify().is_err(),
-                "the swap of {} is not detected",
-                source.display()
-            );
-        }
         true
     }
 }
@@ -369,15 +363,27 @@ fn relative_path(random: &mut Rng) -> String {
     parts.join("/")
 }
 
-/// Sources of all bind mounts of all accepted environments.
-fn bind_sources(registry: &SpecRegistry) -> Vec<PathBuf> {
+/// Checks that no container can replace a source: no directory above it is mounted writable.
+fn check_parents(sources: &[(PathBuf, bool)]) {
+    for (writable, _) in sources.iter().filter(|(_, read_only)| !read_only) {
+        for (source, _) in sources {
+            let is_below = source != writable && source.starts_with(writable);
+            assert!(!is_below, "{} is below {}", source.display(), writable.display());
+        }
+    }
+}
+
+/// Sources of all bind mounts of all accepted environments, and true for each that is read-only.
+fn bind_sources(registry: &SpecRegistry) -> Vec<(PathBuf, bool)> {
     let services = registry
         .environments
         .values()
         .flat_map(|accepted| accepted.desired.services.values());
     let mounts = services.flat_map(|service| &service.mounts);
     let sources = mounts.filter_map(|mount| match mount {
-        Mount::Bind { source, .. } => Some(PathBuf::from(source)),
+        Mount::Bind {
+            source, read_only, ..
+        } => Some((PathBuf::from(source), *read_only)),
         Mount::Volume { .. } => None,
     });
     sources.collect()
@@ -391,7 +397,7 @@ fn is_explained(entry: &FileEntry) -> bool {
 fn random_paths_stay_inside_the_project() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
-    let (mut accepted, mut guarded) = (0, 0);
+    let (mut accepted, mut mounted, mut checked) = (0, 0, 0);
     for seed in Seeds::new("paths", SEEDS) {
         let random = &mut Rng::new(seed);
         let root = base.join("t");
@@ -421,7 +427,10 @@ fn random_paths_stay_inside_the_project() {
         for _ in 0..below(random, 8) {
             site.add_entry(random);
         }
-        let mut sources = bind_sources(&registry);
+        let sources = bind_sources(&registry);
+        check_parents(&sources);
+        mounted += sources.len();
+        let mut sources: Vec<PathBuf> = sources.into_iter().map(|(source, _)| source).collect();
         for _ in 0..below(random, 4) {
             let path = one_of(random, &site.folders).join(relative_path(random));
             // The paths of an engine contain no `..`.
@@ -429,9 +438,14 @@ fn random_paths_stay_inside_the_project() {
                 sources.push(path.components().collect());
             }
         }
-        guarded += sources.iter().filter(|source| site.check_guard(source)).count();
+        checked += sources
+            .iter()
+            .filter(|source| site.check_before_create(source))
+            .count();
         fs::remove_dir_all(&root).unwrap();
     }
-    println!("paths: {accepted} environments accepted, {guarded} sources passed the check before a start");
-    assert!(accepted > 0 && guarded > 0);
+    println!(
+        "paths: {accepted} environments and {mounted} mounts accepted, {checked} sources passed the check before a create"
+    );
+    assert!(accepted > 0 && mounted > 0 && checked > 0);
 }

@@ -15,7 +15,7 @@ use crate::desired::namespace::NamespaceFrom;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, Service, container, container_limits, env_file, hosts, mock,
-    needs, own_image_tag, secret_values, service_conflicts, settings,
+    needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -42,6 +42,8 @@ pub struct SpecContext {
     pub uuid: String,
     /// Additional folders that containers may mount.
     pub allow_mounts: Vec<String>,
+    /// True if a person allowed the project: its containers may write above the bind sources of others.
+    pub allowed: bool,
     /// Absolute path of the build context for the image of this program, which runs the mocks.
     pub own_image: String,
     /// Text of the `openapi` document by mock, if it was readable.
@@ -110,6 +112,9 @@ pub fn admit_with_digests(
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
     exclude(&mut services, context, env_file.as_deref());
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
+    if !context.allowed {
+        nested_mounts::check(spec, &services, &mut diagnostics);
+    }
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
@@ -270,16 +275,9 @@ fn services(
 /// Excludes the state directory, writable mounts and the file with the addresses from every build context. Runs after all
 /// mounts are resolved.
 fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: Option<&str>) {
-    let writable = |mount: &Mount| match mount {
-        Mount::Bind {
-            source,
-            read_only: false,
-            ..
-        } => Some(source.clone()),
-        Mount::Bind { .. } | Mount::Volume { .. } => None,
-    };
     let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
-    let writable: BTreeSet<String> = mounts.filter_map(writable).collect();
+    let writable = mounts.filter_map(Mount::writable_source).map(str::to_owned);
+    let writable: BTreeSet<String> = writable.collect();
     for (_, service) in services {
         if let Image::Built(build) = &mut service.image {
             let writable = writable.iter().map(String::as_str).chain(env_file);

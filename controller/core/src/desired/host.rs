@@ -24,6 +24,8 @@ pub struct HostPaths {
     pub worktree: Option<Worktree>,
     /// State directory of the controller, without links. Empty: unknown.
     pub state_dir: String,
+    /// Folder of the private state if it is not in the state directory, without links. Empty otherwise.
+    pub private_dir: String,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
     /// Paths of [`host_paths_in`] at which nothing exists, each with the path of a similar name if there is one.
@@ -132,7 +134,9 @@ pub(super) fn resolve_host_path(
     match context.host.resolved.get(&absolute) {
         None => Some(absolute),
         Some(Ok(real)) if is_in_state_directory(real, context) => {
-            let message = format!("`{}` is part of the state directory", shown(text));
+            let contains = contains_private_state(real, context);
+            let relation = if contains { "contains" } else { "is part of" };
+            let message = format!("`{}` {relation} the state directory", shown(text));
             diagnostics.push(Diagnostic::error(path, message).hint(OTHER_PATH));
             None
         }
@@ -155,10 +159,20 @@ pub(super) fn resolve_host_path(
     }
 }
 
-/// Returns true if a path is in the state directory of the controller, or in an `.argus` directory.
+/// Returns true if a path is in the state directory of the controller, or in an `.argus` directory, or if it is, contains or is
+/// in the folder of the private state outside of the state directory.
 fn is_in_state_directory(real: &str, context: &SpecContext) -> bool {
-    let state_dir = &context.host.state_dir;
-    (!state_dir.is_empty() && paths::is_inside(real, state_dir)) || has_part(real, excluded::STATE)
+    let (state_dir, private_dir) = (&context.host.state_dir, &context.host.private_dir);
+    let is_inside = |path: &str, root: &str| !root.is_empty() && paths::is_inside(path, root);
+    is_inside(real, state_dir)
+        || is_inside(real, private_dir)
+        || contains_private_state(real, context)
+        || has_part(real, excluded::STATE)
+}
+
+fn contains_private_state(real: &str, context: &SpecContext) -> bool {
+    let private_dir = &context.host.private_dir;
+    !private_dir.is_empty() && private_dir != real && paths::is_inside(private_dir, real)
 }
 
 fn has_part(path: &str, name: &str) -> bool {
@@ -191,6 +205,7 @@ mod tests {
         let refusal = |path_use: PathUse, real: &str| {
             let mut context = SpecContext::default();
             context.host.state_dir = "/p/run/state".to_owned();
+            context.host.private_dir = "/home/me/.local/state/argus/shop".to_owned();
             context.host.resolved = [("/p/x".to_owned(), Ok(real.to_owned()))].into();
             let mut diagnostics = Vec::new();
             let resolved = resolve_host_path(
@@ -206,12 +221,18 @@ mod tests {
         };
         let git = Some("`./x` is part of a git directory".to_owned());
         let state = Some("`./x` is part of the state directory".to_owned());
+        let around = Some("`./x` contains the state directory".to_owned());
         for (real, as_mount, as_content) in [
             ("/p/.git", &None, &git),
             ("/p/lib/.git/hooks", &None, &git),
             ("/p/.argus/tokens", &state, &state),
             ("/p/run/state/specs.json", &state, &state),
             ("/p/.gitignore", &None, &None),
+            ("/home/me/.local/state/argus/shop", &state, &state),
+            ("/home/me/.local/state/argus/shop/token", &state, &state),
+            ("/home/me", &around, &around),
+            ("/", &around, &around),
+            ("/home/me/.local/state/argus/shop-2", &None, &None),
         ] {
             assert_eq!(refusal(PathUse::Mount, real), *as_mount, "{real}");
             assert_eq!(refusal(PathUse::Content, real), *as_content, "{real}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::port::Assignment;
-use crate::desired::Desired;
+use crate::desired::{Desired, Mount, Service};
 use crate::ident::ProtocolPort;
 use crate::wait::WaitReason;
 
@@ -20,6 +20,8 @@ pub struct Obstacles {
     pub(crate) ports: BTreeMap<ProtocolPort, String>,
     /// Network that keeps an address range, while no range is free.
     pub(crate) range: Option<String>,
+    /// Running containers by a directory that they can write and that contains a desired bind source.
+    pub(crate) writable: BTreeMap<String, String>,
 }
 
 impl Obstacles {
@@ -42,6 +44,17 @@ impl Obstacles {
             return Err(wait("network", name));
         }
         Ok(())
+    }
+
+    /// Wait for the end of a container that can replace a bind source of the service.
+    pub(super) fn check_sources(&self, service: &Service) -> Result<(), WaitReason> {
+        let mut parents = service.mounts.iter().flat_map(Mount::parents);
+        match parents.find_map(|parent| self.writable.get(parent)) {
+            Some(container) => Err(WaitReason::WritableSource {
+                container: container.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Wait for a network whose removal frees an address range, or for the retry of the failed create.

@@ -31,7 +31,7 @@ pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName
         .map(std::convert::AsRef::as_ref)
 }
 
-/// Checks that all dependencies of a service meet their conditions.
+/// Checks that all dependencies of a service meet their conditions, and that no container could replace its bind sources.
 pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitReason> {
     let Some(accepted) = input.accepted else {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
             return Err(WaitReason::Dependency { service, condition });
         }
     }
-    Ok(())
+    input.obstacles.check_sources(service)
 }
 
 fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {

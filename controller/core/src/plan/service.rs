@@ -300,9 +300,18 @@ impl ServicePlanner<'_> {
         Decision::Do(action, cause)
     }
 
-    /// True if an old container holds a host port that now belongs to another service, because the new container may wait
-    /// for that service.
+    /// True if an old container holds a host port that now belongs to another service, or could replace a desired bind source,
+    /// because the new container may wait for that service.
     fn is_blocking(&self, old: &Container) -> bool {
+        if self
+            .input
+            .obstacles
+            .writable
+            .values()
+            .any(|name| *name == old.name)
+        {
+            return true;
+        }
         let Some(info) = &old.inspect else { return false };
         info.config.bindings.iter().any(|(_, bound)| {
             self.input.ports.ports.iter().any(|(key, number)| {

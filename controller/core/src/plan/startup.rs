@@ -80,6 +80,7 @@ impl Start<'_> {
             | WaitReason::StabilityWindow { .. }
             | WaitReason::Preflight { code: None, .. }
             | WaitReason::Obstacle { retry: None, .. }
+            | WaitReason::WritableSource { .. }
             | WaitReason::Containers
             | WaitReason::Removal => true,
             WaitReason::Engine { .. }

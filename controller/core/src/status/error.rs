@@ -219,6 +219,7 @@ fn error_behind(
         | WaitReason::StoppedExternally { .. }
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
+        | WaitReason::WritableSource { .. }
         | WaitReason::Containers
         // This error is reported once for the whole environment.
         | WaitReason::Preflight { .. }
@@ -289,6 +290,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::StoppedExternally { .. }
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
+        | WaitReason::WritableSource { .. }
         | WaitReason::Containers
         | WaitReason::Removal => None,
     }

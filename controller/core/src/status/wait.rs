@@ -91,6 +91,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::SpecPending => "SpecPending",
         WaitReason::Preflight { .. } => "PreflightFailed",
         WaitReason::Obstacle { .. } => "ObstacleNotGone",
+        WaitReason::WritableSource { .. } => "SourceWritable",
         WaitReason::Containers => "ContainersNotGone",
         WaitReason::Removal => "RemovalInProgress",
     }
@@ -191,6 +192,11 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
         WaitReason::Obstacle { object, .. } => {
             format!("the removal of {object}, which nothing needs any more")
+        }
+        WaitReason::WritableSource { container } => {
+            format!(
+                "the end of container `{container}`, which can write a parent directory of a mounted path"
+            )
         }
         WaitReason::Containers => "its containers to be removed first".to_owned(),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use argus_core::desired::Desired;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::hash::revision_of;
+use argus_core::desired::nested_mounts::can_replace_a_source;
+use argus_core::desired::{Desired, Mount};
 use argus_crds::{Diagnostic, E2eSpec, yaml};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -130,6 +132,65 @@ fn check_admission(spec: &E2eSpec) {
     }
 }
 
+/// Path below the folder of the file; names are few, so that paths meet.
+fn path() -> impl Strategy<Value = String> {
+    prop::collection::vec(0..3u8, 1..4).prop_map(|parts| {
+        let parts: Vec<String> = parts.iter().map(u8::to_string).collect();
+        parts.join("/")
+    })
+}
+
+/// Mounts of the services of one file: service, path, and whether it is read-only.
+fn mounts() -> impl Strategy<Value = Vec<(usize, String, bool)>> {
+    prop::collection::vec((0..3usize, path(), any::<bool>()), 0..5)
+}
+
+/// Admits a file with these mounts. `links` are the paths that lead to another one.
+fn admit_mounts(
+    env: &str,
+    mounts: &[(usize, String, bool)],
+    links: &BTreeMap<String, String>,
+    allowed: bool,
+) -> Option<Desired> {
+    let mut text = format!("project: {{ name: {env} }}\nservices:\n");
+    for service in 0..3 {
+        let own = mounts.iter().enumerate().filter(|(_, mount)| mount.0 == service);
+        let volumes: Vec<String> = own
+            .map(|(index, (_, path, read_only))| {
+                format!("\"./{path}:/m{index}{}\"", if *read_only { ":ro" } else { "" })
+            })
+            .collect();
+        text += &format!(
+            "  s{service}: {{ image: a:1, container: {{ name: {env}-{service}, volumes: [{}] }} }}\n",
+            volumes.join(", ")
+        );
+    }
+    let mut context = SpecContext { allowed, ..context() };
+    let absolute = |path: &String| format!("/specs/shop/{path}");
+    let resolved = links.iter().map(|(from, to)| (absolute(from), Ok(absolute(to))));
+    context.host.resolved = resolved.collect();
+    admit(&yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap(), &context).desired
+}
+
+/// Whether a container of these environments can write a directory above a bind source.
+fn has_writable_parent(environments: &[&Desired]) -> bool {
+    let services = environments.iter().flat_map(|desired| desired.services.values());
+    let mounts: Vec<&Mount> = services.flat_map(|service| &service.mounts).collect();
+    mounts.iter().any(|above| {
+        mounts.iter().any(|below| match (above, below) {
+            (
+                Mount::Bind {
+                    source: above,
+                    read_only: false,
+                    ..
+                },
+                Mount::Bind { source: below, .. },
+            ) => above != below && Path::new(below).starts_with(above),
+            _ => false,
+        })
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -173,6 +234,24 @@ proptest! {
         }
         if let Some(spec) = yaml::read("e2e.yaml", lines.join("\n").as_bytes()).spec {
             check_admission(&spec);
+        }
+    }
+
+    /// No container can write a directory above an accepted bind source, in one file or in two. Nothing else is refused.
+    #[test]
+    fn accepted_source_has_no_writable_parent(
+        one in mounts(),
+        two in mounts(),
+        links in prop::collection::btree_map(path(), path(), 0..4),
+    ) {
+        let all = |env, mounts| admit_mounts(env, mounts, &links, true).unwrap();
+        let (any_one, any_two) = (all("one", &one), all("two", &two));
+        let accepted = |env, mounts| admit_mounts(env, mounts, &links, false);
+        let (one, two) = (accepted("one", &one), accepted("two", &two));
+        prop_assert_eq!(one.is_none(), has_writable_parent(&[&any_one]));
+        prop_assert_eq!(two.is_none(), has_writable_parent(&[&any_two]));
+        if let (Some(one), Some(two)) = (one, two) {
+            prop_assert_eq!(can_replace_a_source(&one, &two), has_writable_parent(&[&one, &two]));
         }
     }
 }

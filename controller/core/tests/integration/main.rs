@@ -9,3 +9,4 @@ mod disruptions;
 mod failures;
 mod obstacles;
 mod orphan_reports;
+mod writable_sources;

@@ -40,16 +40,14 @@ pub(super) async fn create(
     let options = CreateContainerOptionsBuilder::default()
         .name(name.as_str())
         .build();
-    let guard = mounts::before_create(shared, spec).await?;
+    let sources = mounts::before_create(shared, spec).await?;
     let host_gateway = !shared.lacks_host_gateway.load(Ordering::Relaxed);
     let call = client.create_container(Some(options), create::container_body(spec, host_gateway));
     match call::run(Op::CreateContainer, WRITE_TIMEOUT, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
                 shared.owned_ids.insert(&id);
-                if let Err(refused) = mounts::after_create(shared, &id, guard).await {
-                    return Err(remove_refused(shared, &id, refused).await);
-                }
+                shared.bind_mounts.insert(&id, sources);
                 shared
                     .in_flight
                     .on_created(Object::Container(Arc::new(new_container(
@@ -174,18 +172,11 @@ fn pack_file(file: &InjectedFile) -> std::io::Result<Vec<u8>> {
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    let guard = match mounts::before_start(shared, id).await {
-        Ok(guard) => guard,
-        Err((refused, true)) => return Err(remove_refused(shared, id, refused).await),
-        Err((refused, false)) => return Err(refused),
-    };
+    mounts::before_start(shared, id).await?;
     let _call = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
     match call::run_raw(Op::StartContainer, WRITE_TIMEOUT, call).await {
-        Ok(()) => match mounts::after_start(shared, id, guard).await {
-            Ok(()) => Ok(Done::Applied),
-            Err(refused) => Err(remove_refused(shared, id, refused).await),
-        },
+        Ok(()) => Ok(Done::Applied),
         Err(error) => {
             let text = error.lowercase_message();
             if text.contains("host-gateway") {
@@ -202,16 +193,6 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
                 other => Err(other),
             }
         }
-    }
-}
-
-/// Removes a container with a refused mount; returns the refusal, extended by the error of a failed removal.
-async fn remove_refused(shared: &Shared, id: &ContainerId, refused: ActionError) -> ActionError {
-    match (remove(shared, id).await, refused) {
-        (Err(failed), ActionError::MountRefused(why)) => {
-            ActionError::MountRefused(format!("{why}; cannot remove its container: {failed}"))
-        }
-        (_, refused) => refused,
     }
 }
 

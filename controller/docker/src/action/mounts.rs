@@ -1,14 +1,15 @@
-//! Bind mounts of a container, checked right before and right after the engine uses their paths.
+//! Bind mounts of a container, checked right before the engine uses their paths.
 //!
-//! The engine resolves a path when it starts a container, and again at each further start. So each create and each
-//! start observes the sources ([`MountGuard`]). A container whose source was replaced during the call is removed.
+//! The engine resolves a path when it starts a container, and again at each further start. So each create and each start checks
+//! that the sources have no link and are not an engine's socket. Admission ensures that no container can exchange them
+//! after this check ([`argus_core::desired::nested_mounts`]).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use argus_backend::host_path::guard::MountGuard;
-use argus_backend::host_path::{FileId, PathError};
+use argus_backend::host_path::sockets::Sockets;
+use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
 use argus_core::desired::{Mount, closest};
 use argus_core::ident::ContainerId;
@@ -24,127 +25,68 @@ const CAPACITY: usize = 16 * 1024;
 /// Maximum number of files that are compared with a missing one.
 const MAX_NEIGHBOURS: usize = 1_000;
 
-/// The bind mounts of the containers that this process created or started.
+/// The bind sources of the containers that this process created or started.
 #[derive(Debug, Default)]
 pub(crate) struct BindMounts {
-    by_container: Mutex<HashMap<ContainerId, RecordedMounts>>,
-}
-
-/// The bind mounts of one container.
-#[derive(Debug, Clone, Default)]
-struct RecordedMounts {
-    sources: Vec<PathBuf>,
-    /// Identities of the sources at the create; empty once the container was started.
-    created_with: Vec<Option<FileId>>,
+    by_container: Mutex<HashMap<ContainerId, Vec<PathBuf>>>,
 }
 
 impl BindMounts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, RecordedMounts>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Vec<PathBuf>>> {
         self.by_container.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(&self, id: &ContainerId, mounts: RecordedMounts) {
+    pub(super) fn insert(&self, id: &ContainerId, sources: Vec<PathBuf>) {
         let mut all = self.lock();
         if all.len() >= CAPACITY {
             all.clear();
         }
-        all.insert(id.clone(), mounts);
+        all.insert(id.clone(), sources);
     }
 }
 
-/// Sources under observation, for one call on the engine.
-pub(super) struct SourceGuard(Option<MountGuard>);
-
-/// Resolves the sources of a container that is to be created.
+/// Checks the sources of a container that is to be created, and returns them.
 ///
 /// # Errors
 /// [`ActionError::BadMount`] when a source is missing, [`ActionError::MountRefused`] when it must not be used.
-pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<SourceGuard, ActionError> {
+pub(super) async fn before_create(
+    shared: &Shared,
+    spec: &ContainerSpec,
+) -> Result<Vec<PathBuf>, ActionError> {
     let sources = spec.mounts.iter().filter_map(|mount| match mount {
         Mount::Bind { source, .. } => Some(PathBuf::from(source)),
         Mount::Volume { .. } => None,
     });
-    guard_sources(shared, sources.collect()).await
+    check_sources(shared, sources.collect()).await
 }
 
-/// Checks a created container. One that is refused has to be removed.
+/// Checks the sources of a container that is to be started.
 ///
 /// # Errors
-/// A source was replaced since [`before_create`].
-pub(super) async fn after_create(
-    shared: &Shared,
-    id: &ContainerId,
-    guard: SourceGuard,
-) -> Result<(), ActionError> {
-    let mounts = RecordedMounts {
-        sources: guard.0.as_ref().map_or_else(Vec::new, MountGuard::sources),
-        created_with: guard.0.as_ref().map_or_else(Vec::new, MountGuard::identities),
+/// The errors of [`before_create`].
+pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
+    let known = shared.bind_mounts.lock().get(id).cloned();
+    let sources = match known {
+        Some(sources) => sources,
+        None => inspect_sources(shared, id).await?,
     };
-    shared.bind_mounts.insert(id, mounts);
-    verify(guard).await
+    check_sources(shared, sources).await.map(drop)
 }
 
-/// Resolves the sources of a container that is to be started.
-///
-/// # Errors
-/// The errors of [`before_create`]. The second value is true if the container has never run and must be removed.
-pub(super) async fn before_start(
-    shared: &Shared,
-    id: &ContainerId,
-) -> Result<SourceGuard, (ActionError, bool)> {
-    let recorded = shared.bind_mounts.lock().get(id).cloned();
-    let mounts = match recorded {
-        Some(mounts) => mounts,
-        None => inspect_mounts(shared, id).await.map_err(|error| (error, false))?,
-    };
-    let never_started = !mounts.created_with.is_empty();
-    let first = mounts.sources.first().cloned();
-    let guard = guard_sources(shared, mounts.sources)
-        .await
-        .map_err(|error| (error, never_started))?;
-    if let (Some(guard), Some(first)) = (&guard.0, first)
-        && never_started
-        && guard.identities() != mounts.created_with
-    {
-        return Err((mount_error(&PathError::Changed(first)), true));
-    }
-    Ok(guard)
-}
-
-/// Checks a started container. One that is refused has to be removed.
-///
-/// # Errors
-/// A source was replaced since [`before_start`].
-pub(super) async fn after_start(
-    shared: &Shared,
-    id: &ContainerId,
-    guard: SourceGuard,
-) -> Result<(), ActionError> {
-    verify(guard).await?;
-    if let Some(mounts) = shared.bind_mounts.lock().get_mut(id) {
-        mounts.created_with.clear();
-    }
-    Ok(())
-}
-
-async fn guard_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<SourceGuard, ActionError> {
+async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<Vec<PathBuf>, ActionError> {
     if sources.is_empty() {
-        return Ok(SourceGuard(None));
+        return Ok(sources);
     }
     let engine = shared.connection.endpoint().socket().map(ToOwned::to_owned);
-    let watch = move || MountGuard::watch(&sources, engine.as_deref());
-    match tokio::task::spawn_blocking(watch).await {
-        Ok(Ok(guard)) => Ok(SourceGuard(Some(guard))),
-        Ok(Err(error)) => Err(mount_error(&error)),
-        Err(error) => Err(ActionError::MountRefused(error.to_string())),
-    }
-}
-
-async fn verify(guard: SourceGuard) -> Result<(), ActionError> {
-    let Some(mut guard) = guard.0 else { return Ok(()) };
-    match tokio::task::spawn_blocking(move || guard.verify()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(mount_error(&error)),
+    let check = move || {
+        let sockets = Sockets::find(engine.as_deref());
+        for source in &sources {
+            sockets.check(&resolve_without_links(source)?)?;
+        }
+        Ok(sources)
+    };
+    match tokio::task::spawn_blocking(check).await {
+        Ok(checked) => checked.map_err(|error| mount_error(&error)),
         Err(error) => Err(ActionError::MountRefused(error.to_string())),
     }
 }
@@ -171,14 +113,14 @@ fn mount_error(error: &PathError) -> ActionError {
             }
         }
         PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
-        PathError::Outside { .. } | PathError::Link(_) | PathError::Socket(_) | PathError::Changed(_) => {
+        PathError::Outside { .. } | PathError::Link(_) | PathError::Socket(_) => {
             ActionError::MountRefused(error.to_string())
         }
     }
 }
 
-/// The bind mounts of a container that another process created, as they were requested.
-async fn inspect_mounts(shared: &Shared, id: &ContainerId) -> Result<RecordedMounts, ActionError> {
+/// The bind sources of a container that another process created, as they were requested.
+async fn inspect_sources(shared: &Shared, id: &ContainerId) -> Result<Vec<PathBuf>, ActionError> {
     let client = shared.connection.client()?;
     let found = call::run(
         Op::Inspect,
@@ -186,13 +128,9 @@ async fn inspect_mounts(shared: &Shared, id: &ContainerId) -> Result<RecordedMou
         client.inspect_container(id.as_str(), None),
     )
     .await?;
-    let host = found.host_config.unwrap_or_default();
-    let mounts = RecordedMounts {
-        sources: bind_sources(host),
-        created_with: Vec::new(),
-    };
-    shared.bind_mounts.insert(id, mounts.clone());
-    Ok(mounts)
+    let sources = bind_sources(found.host_config.unwrap_or_default());
+    shared.bind_mounts.insert(id, sources.clone());
+    Ok(sources)
 }
 
 fn bind_sources(host: models::HostConfig) -> Vec<PathBuf> {

@@ -1,5 +1,6 @@
 //! Start functions of the tasks, each with its channels.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use argus_backend::Backend;
@@ -177,8 +178,9 @@ pub(super) fn start_connectivity<B: Backend>(
 }
 
 pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     SpecLoaderSettings {
-        source: SpecSource::new(&options.specs, &options.state),
+        source: SpecSource::new(&options.specs, options.state.root()),
         strict: options.strict,
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),
@@ -186,7 +188,9 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
         admitter: SpecAdmitter {
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
-                state: std::path::absolute(&options.state).unwrap_or_else(|_| options.state.clone()),
+                allowed: options.allowed,
+                state: absolute(options.state.root()),
+                private: absolute(&options.state.private()),
                 engine: options.engine_socket.clone(),
             },
             own_image: options.own_image.clone(),

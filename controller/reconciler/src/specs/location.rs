@@ -33,8 +33,12 @@ pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 pub struct HostAccess {
     /// Directories that `--allow-mount` names, absolute.
     pub allow_mounts: Vec<String>,
+    /// True if a person allowed the project: its containers may write above the bind sources of others.
+    pub allowed: bool,
     /// State directory of the controller.
     pub state: PathBuf,
+    /// Folder of its private state, which can be elsewhere.
+    pub private: PathBuf,
     /// Socket of the engine; `None` for an engine behind TCP.
     pub engine: Option<PathBuf>,
 }
@@ -72,6 +76,7 @@ impl SpecLocation {
                 project: text(project).unwrap_or_default(),
                 worktree: worktree.and_then(read_worktree),
                 state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
+                private_dir: outer_private(&state, &access.private),
                 ..HostPaths::default()
             },
             file,
@@ -129,6 +134,16 @@ impl SpecLocation {
         let resolved = self.roots.resolve(path).map_err(io::Error::other)?;
         bounded(resolved.open()?, limit)
     }
+}
+
+/// Returns the folder of the private state without links if it is not in the state directory; empty otherwise.
+fn outer_private(state: &Path, private: &Path) -> String {
+    if private.as_os_str().is_empty() {
+        return String::new();
+    }
+    let private = real(private);
+    let is_inside = private.starts_with(state);
+    text(&private).filter(|_| !is_inside).unwrap_or_default()
 }
 
 /// Returns the path with a name that is similar to the first missing part of a path.
@@ -203,7 +218,8 @@ fn read_small(path: &Path) -> Option<String> {
     Some(text)
 }
 
-fn is_system(directory: &Path) -> bool {
+/// Returns true for a system directory, which is never a project.
+pub fn is_system(directory: &Path) -> bool {
     SYSTEM_DIRS.iter().any(|system| Path::new(system) == directory)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::key_lines::KeyLines;
+use argus_core::desired::nested_mounts;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
@@ -31,6 +32,8 @@ pub struct SpecRegistry {
     pub environments: BTreeMap<EnvName, Arc<Accepted>>,
     /// True after a loss of the persisted registry: earlier contents of the files are unknown.
     pub(crate) incomplete: bool,
+    /// True if containers may write above the bind sources of others.
+    pub(super) allowed: bool,
     /// Environments whose file now defines another environment, with the start of their grace period.
     pub(super) draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
 }
@@ -211,7 +214,7 @@ impl SpecRegistry {
             entry
                 .accepted
                 .clone()
-                .filter(|existing| conflicts_with(&desired, &existing.desired))
+                .filter(|existing| conflicts_with(&desired, &existing.desired, self.allowed))
         };
         let conflicting = others
             .clone()
@@ -231,9 +234,14 @@ impl SpecRegistry {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
+            let nested = nested_mounts::conflicts(&existing, &desired);
+            let nested = nested.into_iter().filter(|_| !self.allowed);
             let existing = BTreeMap::from([(existing.desired.env.clone(), Accepted::clone(&existing))]);
             let conflicts = conflicts(&existing, &desired, &path.display().to_string());
-            let placed = conflicts.into_iter().map(|it| admission.source.with_location(it));
+            let placed = conflicts
+                .into_iter()
+                .chain(nested)
+                .map(|it| admission.source.with_location(it));
             entry.diagnostics = admission.diagnostics.iter().cloned().chain(placed).collect();
             entry.state = FileState::Conflict { holder };
             entry.conflicting = Some(admission);

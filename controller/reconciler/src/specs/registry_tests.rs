@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use argus_core::backoff::Growth;
+use argus_core::desired::admit::SpecContext;
 use argus_core::desired::{PortPolicy, PortStrategy, RestartMode, RestartPolicy};
 use argus_core::ident::{ResourceName, Revision};
 use argus_core::status::SpecsProblem;
@@ -122,6 +123,49 @@ fn first_file_keeps_the_name_until_its_grace_ends() {
     registry.remove_expired(at(4));
     assert_eq!(revisions(&registry), ["shop@2 a 4"], "the holder is gone");
     assert!(registry.files[Path::new("a")].diagnostics.is_empty());
+}
+
+/// Admission of a file whose only service has this mount, below the folder `/p`.
+fn with_mount(env: &str, volume: &str) -> Admission {
+    let text = format!(
+        "project: {{name: {env}}}\nservice: {{image: i, container: {{name: {env}, volumes: [\"{volume}\"]}}}}\n"
+    );
+    let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+    let context = SpecContext {
+        directory: "/p".to_owned(),
+        ..SpecContext::default()
+    };
+    Admission {
+        desired: argus_core::desired::admit::admit(&spec, &context).desired,
+        ..Admission::default()
+    }
+}
+
+#[test]
+fn mount_that_another_file_can_replace_is_refused() {
+    for (first, second) in [(".:/app", "./conf:/c:ro"), ("./conf:/c:ro", ".:/app")] {
+        let mut registry = SpecRegistry::default();
+        admit(&mut registry, "a", with_mount("one", first), 1);
+        admit(&mut registry, "b", with_mount("two", second), 1);
+        let holder = FileState::Conflict {
+            holder: PathBuf::from("a"),
+        };
+        assert_eq!(registry.files[Path::new("b")].state, holder);
+        let message = &registry.files[Path::new("b")].diagnostics[0].message;
+        for named in ["`/p:/app`", "`/p/conf:/c:ro`", "`one` in `a`"] {
+            assert!(message.contains(named), "{message}");
+        }
+        admit(&mut registry, "a", with_mount("one", "./other:/o"), 2);
+        assert_eq!(registry.files[Path::new("b")].state, FileState::Accepted);
+
+        let mut registry = SpecRegistry {
+            allowed: true,
+            ..SpecRegistry::default()
+        };
+        admit(&mut registry, "a", with_mount("one", first), 1);
+        admit(&mut registry, "b", with_mount("two", second), 1);
+        assert_eq!(registry.environments.len(), 2, "{first} in an allowed project");
+    }
 }
 
 #[test]

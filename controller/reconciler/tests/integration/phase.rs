@@ -93,12 +93,13 @@ impl StatusView for Recorder {
 fn options(dir: &Path, clock: Clock) -> Options {
     Options {
         specs: dir.join("specs"),
-        state: dir.join("state"),
+        state: argus_reconciler::state_dir::StateDir::at(dir.join("state")),
         strict: false,
         env_allow: Vec::new(),
         namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
+        allowed: false,
         engine_socket: None,
         helpers: true,
         own_image: argus_reconciler::specs::build_context::OwnImageContext {

@@ -64,7 +64,7 @@ pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Fa
         Err(failure) if failure.code() == Some(Code::CircuitOpen) => PreflightReport::default(),
         result => result?,
     };
-    let refused_requests = count_refused_requests(&StateDir::at(settings.state.clone())).await;
+    let refused_requests = count_refused_requests(&settings.state).await;
     let inputs = blocking_io::read_until(move |stop| read_inputs(settings, preflight, stop)).await?;
     Ok(DoctorInputs {
         refused_requests,
@@ -96,7 +96,7 @@ pub(crate) fn read_inputs(
     preflight: PreflightReport,
     stop: &CancellationToken,
 ) -> Result<DoctorInputs, Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let identity = identity::peek(&state.identity()).unwrap_or_default();
     let registry = spec_files::read_own_folder_until(&settings, &identity, stop);
     let mut secrets = Secrets::default();

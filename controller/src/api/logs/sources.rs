@@ -109,7 +109,7 @@ pub(crate) async fn read_lines(
     service: Option<&str>,
     query: LogQuery,
 ) -> Result<LogsResponse, Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let docker = engine::connect_docker(settings).await?;
     let mut lookup = ContainerLookup::Status;
     'lookup: loop {

@@ -9,7 +9,6 @@ use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{Condition, Connectivity, EnvironmentStatus, Link, Truth};
 use argus_reconciler::clock::Clock;
 use argus_reconciler::connectivity;
-use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -103,7 +102,7 @@ pub(crate) async fn check_now(
     let Some(accepted) = wanted.get(env) else {
         let names: Vec<&EnvName> = wanted.keys().collect();
         let message = format!("no environment `{env}`; {}", status::format_known(&names));
-        let state = StateDir::at(settings.state.clone());
+        let state = settings.state.clone();
         let name = env.to_string();
         let hint = blocking_io::read(move || Ok(status::hint_for_unknown(&state, &name))).await?;
         return Err(Failure::with_reason(Reason::NotFound, message)

@@ -18,7 +18,6 @@ use argus_reconciler::clock::{self};
 use argus_reconciler::identity;
 use argus_reconciler::lock::Lock;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::state_dir::StateDir;
 
 use crate::api::orphans::removal_results;
 use crate::api::preflight::facts::{DesiredResult, read_desired};
@@ -39,7 +38,7 @@ pub(crate) async fn list_or_clean(
 ) -> Result<Vec<Orphan>, Failure> {
     let now = clock::now();
     let run = identity::new_ulid(now);
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let (own, there, me) = (settings.clone(), state.clone(), run.clone());
     // The lock is held until the end of the function.
     let (controller, _held, persisted): (String, Option<Lock>, PersistedState) =

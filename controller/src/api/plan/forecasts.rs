@@ -72,7 +72,7 @@ pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
 
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let registry = spec_files::read_own_folder(settings, &read_identity(settings, &state).controller);
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
@@ -92,7 +92,7 @@ pub(crate) async fn create_forecasts_for(
 ) -> Result<Forecasts, Failure> {
     let (own, named) = (settings.clone(), wanted.map(|target| target.environment.clone()));
     let (identity, persisted, (known, suggestion)) = blocking_io::read(move || {
-        let state = StateDir::at(own.state.clone());
+        let state = own.state.clone();
         let known = named
             .map(|env| {
                 Ok((
@@ -184,7 +184,7 @@ pub(crate) async fn create_forecasts(
     // A list does not contain exit codes, but plans depend on them.
     observer.inspect().await?;
     let store = observer.store;
-    let leases = observer::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let leases = observer::read_leases(&docker, &identity, &settings.state).await?;
     let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),
@@ -193,6 +193,7 @@ pub(crate) async fn create_forecasts(
     let planner_state = PlannerState {
         environments: persisted.environments.clone(),
         waits: settings.times.waits,
+        allowed: settings.allowed,
         ..PlannerState::default()
     };
     let mut specs = registry.environments.clone();

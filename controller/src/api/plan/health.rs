@@ -19,7 +19,7 @@ pub(super) async fn read_probe_states(
     store: &Store,
     now: Timestamp,
 ) -> Result<HealthStates, Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let healthy = blocking_io::read(move || Ok(list_healthy_containers(&state))).await?;
     let of_this_run = |id: ContainerId| {
         let facts = store.container(&id)?.inspect.as_ref();

@@ -49,7 +49,7 @@ pub(crate) type DesiredResult = Result<DesiredState, String>;
 
 impl FactCollector {
     pub(crate) async fn new(settings: &Settings) -> Result<Self, Failure> {
-        let state = StateDir::at(settings.state.clone());
+        let state = settings.state.clone();
         let path = state.identity();
         // The state is private to the controller's user. Other users get an empty identity, which owns nothing.
         let identity = blocking_io::read(move || Ok(identity::peek(&path).unwrap_or_default())).await?;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -100,7 +99,7 @@ pub(crate) async fn list_used_images(
     collector: &FactCollector,
     settings: &Settings,
 ) -> Result<(BTreeSet<String>, bool), Failure> {
-    let path = StateDir::at(settings.state.clone()).state_json();
+    let path = settings.state.state_json();
     let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
     let desired = collector.read_desired().await;
     let known = desired.is_ok();

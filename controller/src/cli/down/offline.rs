@@ -32,7 +32,7 @@ pub(super) async fn remove_environments(
     envs: Vec<EnvName>,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let state = StateDir::at(settings.state.clone());
+    let state = settings.state.clone();
     let now = clock::now();
     let run = identity::new_ulid(now);
     let (controller, lock) = lock_state(settings, &run)?;

@@ -58,7 +58,7 @@ fn command_walkthrough_runs_as_written() {
     let engine = engine();
     let shell = Shell::at(&engine, "cli");
     files_of_the_tutorial(&shell);
-    let private = shell.home.join(".argus/private");
+    let private = shell.private();
     tour::go(&shell, "docs/cli.md", &mut |line| {
         // In practice, some seconds pass between the two lines.
         if line == "argus test end hello --case smoke" {

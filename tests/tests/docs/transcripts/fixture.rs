@@ -150,8 +150,13 @@ impl TranscriptFixture {
         let host = format!("unix://{}", self.home.join("engine.sock").display());
         command
             .env("DOCKER_HOST", host)
+            .env("XDG_STATE_HOME", self.engine.scratch("xdg"))
             .args(words)
             .current_dir(&self.home);
+        // The controller of the fixture has it, so that its paths in the output are short. Help shows variables.
+        if !words.contains(&"--help") {
+            command.env("ARGUS_STATE", "./.argus");
+        }
         command
     }
 

@@ -103,12 +103,13 @@ impl Fixture {
         let clock = self.clock;
         let options = Options {
             specs: self.dir.path().join("specs"),
-            state: state.to_path_buf(),
+            state: argus_reconciler::state_dir::StateDir::at(state),
             strict: false,
             env_allow: Vec::new(),
             namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
+            allowed: false,
             engine_socket: None,
             helpers: true,
             own_image: argus_reconciler::specs::build_context::OwnImageContext {
