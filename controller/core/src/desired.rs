@@ -308,28 +308,6 @@ impl Mount {
             Self::Bind { target, .. } | Self::Volume { target, .. } => target,
         }
     }
-
-    /// Path on the host that the container can write.
-    pub(crate) fn writable_source(&self) -> Option<&str> {
-        match self {
-            Self::Bind {
-                source,
-                read_only: false,
-                ..
-            } => Some(source),
-            Self::Bind { .. } | Self::Volume { .. } => None,
-        }
-    }
-
-    /// Directories above the path on the host, the nearest first. None for a volume.
-    pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
-        let source = match self {
-            Self::Bind { source, .. } => source.as_str(),
-            Self::Volume { .. } => "",
-        };
-        let parents = std::iter::successors(Some(source), |path| Some(path.rsplit_once('/')?.0));
-        parents.skip(1)
-    }
 }
 
 /// Dependency on another service.

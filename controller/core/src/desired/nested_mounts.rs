@@ -12,6 +12,30 @@ use argus_crds::{DeclaredService, Diagnostic, E2eSpec};
 use crate::desired::identity::shown;
 use crate::desired::{Accepted, Desired, Mount, Role, Service, paths};
 
+impl Mount {
+    /// Path on the host that the container can write.
+    pub(crate) fn writable_source(&self) -> Option<&str> {
+        match self {
+            Self::Bind {
+                source,
+                read_only: false,
+                ..
+            } => Some(source),
+            Self::Bind { .. } | Self::Volume { .. } => None,
+        }
+    }
+
+    /// Directories above the path on the host, the nearest first. None for a volume.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
+        let source = match self {
+            Self::Bind { source, .. } => source.as_str(),
+            Self::Volume { .. } => "",
+        };
+        let parents = std::iter::successors(Some(source), |path| Some(path.rsplit_once('/')?.0));
+        parents.skip(1)
+    }
+}
+
 /// Mount of a service, with the index of the service.
 #[derive(Clone, Copy)]
 struct PlacedMount<'a> {

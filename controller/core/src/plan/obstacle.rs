@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::port::Assignment;
 use crate::desired::{Desired, Mount, Service};
 use crate::ident::ProtocolPort;
+use crate::observed::Container;
 use crate::wait::WaitReason;
 
 /// Objects in the way of the desired environments. New objects wait until they are removed.
@@ -55,6 +56,11 @@ impl Obstacles {
             }),
             None => Ok(()),
         }
+    }
+
+    /// Returns whether a container can replace a desired bind source.
+    pub(super) fn can_replace_a_source(&self, container: &Container) -> bool {
+        self.writable.values().any(|name| *name == container.name)
     }
 
     /// Wait for a network whose removal frees an address range, or for the retry of the failed create.

@@ -303,13 +303,7 @@ impl ServicePlanner<'_> {
     /// True if an old container holds a host port that now belongs to another service, or could replace a desired bind source,
     /// because the new container may wait for that service.
     fn is_blocking(&self, old: &Container) -> bool {
-        if self
-            .input
-            .obstacles
-            .writable
-            .values()
-            .any(|name| *name == old.name)
-        {
+        if self.input.obstacles.can_replace_a_source(old) {
             return true;
         }
         let Some(info) = &old.inspect else { return false };

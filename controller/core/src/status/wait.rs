@@ -150,13 +150,8 @@ fn message(on: &WaitReason) -> String {
             let error = one_line(&failure.error.to_string());
             format!("the retry of `{}`, which failed: {error}", failure.verb)
         }
-        WaitReason::Failed { failure } => {
-            let cause = failed_action(failure);
-            format!("a new revision or `argus retry`, because {cause}")
-        }
-        WaitReason::GaveUp { restarts } => {
-            format!("a new revision or `argus retry`, because Argus gave up after {restarts} restarts")
-        }
+        WaitReason::Failed { failure } => new_revision(&failed_action(failure)),
+        WaitReason::GaveUp { restarts } => new_revision(&format!("Argus gave up after {restarts} restarts")),
         WaitReason::Halted { budgets } => {
             let budgets = in_budgets(*budgets);
             format!("a new revision or `argus retry`, because it failed in the same way in {budgets}")
@@ -193,14 +188,18 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Obstacle { object, .. } => {
             format!("the removal of {object}, which nothing needs any more")
         }
-        WaitReason::WritableSource { container } => {
-            format!(
-                "the end of container `{container}`, which can write a parent directory of a mounted path"
-            )
-        }
+        WaitReason::WritableSource { container } => writable_source(container),
         WaitReason::Containers => "its containers to be removed first".to_owned(),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+fn new_revision(cause: &str) -> String {
+    format!("a new revision or `argus retry`, because {cause}")
+}
+
+fn writable_source(container: &str) -> String {
+    format!("the end of container `{container}`, which can write a parent directory of a mounted path")
 }
 
 fn failed_action(failure: &ActionFailure) -> String {

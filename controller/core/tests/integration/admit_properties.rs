@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use argus_core::desired::admit::{SpecContext, admit};
@@ -160,10 +161,12 @@ fn admit_mounts(
                 format!("\"./{path}:/m{index}{}\"", if *read_only { ":ro" } else { "" })
             })
             .collect();
-        text += &format!(
-            "  s{service}: {{ image: a:1, container: {{ name: {env}-{service}, volumes: [{}] }} }}\n",
+        writeln!(
+            text,
+            "  s{service}: {{ image: a:1, container: {{ name: {env}-{service}, volumes: [{}] }} }}",
             volumes.join(", ")
-        );
+        )
+        .unwrap();
     }
     let mut context = SpecContext { allowed, ..context() };
     let absolute = |path: &String| format!("/specs/shop/{path}");
@@ -172,7 +175,7 @@ fn admit_mounts(
     admit(&yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap(), &context).desired
 }
 
-/// Whether a container of these environments can write a directory above a bind source.
+/// Returns whether a container of these environments can write a directory above a bind source.
 fn has_writable_parent(environments: &[&Desired]) -> bool {
     let services = environments.iter().flat_map(|desired| desired.services.values());
     let mounts: Vec<&Mount> = services.flat_map(|service| &service.mounts).collect();

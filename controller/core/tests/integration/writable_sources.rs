@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// Whether a running container can write a directory above a source of another one.
+/// Returns whether a running container can write a directory above a source of another one.
 fn can_replace(other: &Container, container: &Container) -> bool {
     let mounts = |container: &Container| container.inspect.as_ref().unwrap().config.mounts.clone();
     let is_below = |above: &Mount, below: &Mount| match (above, below) {

@@ -155,7 +155,7 @@ fn mount_that_another_file_can_replace_is_refused() {
         for named in ["`/p:/app`", "`/p/conf:/c:ro`", "`one` in `a`"] {
             assert!(message.contains(named), "{message}");
         }
-        admit(&mut registry, "a", with_mount("one", "./other:/o"), 2);
+        admit(&mut registry, "a", with_mount("one", "data:/o"), 2);
         assert_eq!(registry.files[Path::new("b")].state, FileState::Accepted);
 
         let mut registry = SpecRegistry {
