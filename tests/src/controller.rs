@@ -133,6 +133,8 @@ impl<'e> Controller<'e> {
         command
             .env("ARGUS_STATE", &self.state)
             .env("ARGUS_SPECS", &self.specs)
+            // Commands such as `argus init` write records of the user.
+            .env("XDG_STATE_HOME", self.engine.scratch("xdg"))
             .env("ARGUS_NO_HELPERS", if self.options.helpers { "0" } else { "1" });
         command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         command

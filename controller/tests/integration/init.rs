@@ -52,8 +52,8 @@ fn argus(dir: &Path, args: &[&str]) -> Output {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
         command.env_remove(name);
     }
-    // `init` allows the project in the private state of the user.
-    command.env("XDG_STATE_HOME", dir.join(".xdg"));
+    // `init` allows the project in the private state of the user, which no project contains.
+    command.env("XDG_STATE_HOME", dir.with_file_name("state"));
     command.current_dir(dir).stdin(Stdio::null()).args(args);
     command.output().unwrap()
 }
