@@ -51,7 +51,7 @@ pub(crate) fn reconciler_options(
         namespace_from: settings.namespace_from.clone(),
         process_env: spec_files::read_process_env(),
         allow_mounts: spec_files::allowed_mounts(settings),
-        allowed: settings.allowed,
+        allowed: settings.allowed.clone(),
         engine_socket: spec_files::find_engine_socket(settings),
         own_image: own_image::lazy_build(&settings.state),
         publish_address: settings.publish_address,

@@ -190,8 +190,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     /// True if clients of HTTP and MCP may run suites with commands.
     pub(crate) allow_test_commands: bool,
-    /// True if a person allowed the project of the current folder.
-    pub(crate) allowed: bool,
+    /// Folder that a person allowed, if the spec files are in it.
+    pub(crate) allowed: Option<PathBuf>,
     /// Keys of the project's `argus.toml` that do not count, because the project is not allowed.
     pub(crate) ignored_keys: Vec<&'static str>,
     pub(crate) helpers: bool,
@@ -256,9 +256,12 @@ impl Settings {
             let shared = shared_state::find(&own, docker_host.as_deref());
             (own, shared)
         };
+        let specs_given = given.is_some();
+        let folder = given.unwrap_or_else(|| "./environments".into());
         Ok(Self {
-            specs_given: given.is_some(),
-            specs: given.unwrap_or_else(|| "./environments".into()),
+            specs_given,
+            allowed: allowed.filter(|allowed| trust::contains(allowed, &folder)),
+            specs: folder,
             state: shared.unwrap_or_else(|| own_state.clone()),
             own_state,
             docker_host,
@@ -272,7 +275,6 @@ impl Settings {
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
-            allowed,
             ignored_keys,
             helpers: !(options.no_helpers || file.no_helpers),
             debug: options.debug || file.debug,
@@ -325,8 +327,8 @@ impl File {
 /// Content of the settings files.
 struct Found {
     file: File,
-    /// True if the project is allowed.
-    allowed: bool,
+    /// Folder of the allowed project.
+    allowed: Option<PathBuf>,
     /// Keys of the project that do not count.
     ignored_keys: Vec<&'static str>,
 }
@@ -335,7 +337,12 @@ struct Found {
 fn read(config: Option<&Path>, allowed: bool) -> Result<Found, Failure> {
     let project = trust::read_settings(Path::new("."));
     let of_project = project.as_ref().ok().map(Option::as_deref);
-    let allowed = allowed || of_project.is_some_and(trust::is_current_allowed);
+    let allowed = if allowed {
+        // What a person names with the flag can be anywhere.
+        Some(PathBuf::from("/"))
+    } else {
+        of_project.and_then(trust::find_allowed)
+    };
     let (mut file, mut ignored_keys) = (File::default(), Vec::new());
     if let Some(path) = config {
         let text = std::fs::read_to_string(path).map_err(|error| unreadable_settings(path, &error))?;
@@ -345,7 +352,7 @@ fn read(config: Option<&Path>, allowed: bool) -> Result<Found, Failure> {
         if let Some(text) = project.map_err(|error| unreadable_settings(path, &error))? {
             file = parse(path, &text)?;
         }
-        if !allowed {
+        if allowed.is_none() {
             ignored_keys = file.remove_widening();
         }
     }

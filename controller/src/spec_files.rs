@@ -176,7 +176,7 @@ fn create_admitter(settings: &Settings) -> SpecAdmitter {
         },
         access: HostAccess {
             allow_mounts: allowed_mounts(settings),
-            allowed: settings.allowed,
+            allowed: settings.allowed.clone(),
             state: absolute(settings.state.root()),
             private: absolute(&settings.state.private()),
             engine: find_engine_socket(settings),

@@ -71,8 +71,8 @@ pub struct Options {
     pub process_env: BTreeMap<String, String>,
     /// Folders outside the project that spec files may mount.
     pub allow_mounts: Vec<String>,
-    /// True if a person allowed the project: its containers may write above the bind sources of others.
-    pub allowed: bool,
+    /// Folder that a person allowed: containers of its files may write above the bind sources of others.
+    pub allowed: Option<PathBuf>,
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
@@ -232,7 +232,7 @@ impl Controller {
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             retries: options.retries,
             waits: options.waits,
-            allowed: options.allowed,
+            allowed: options.allowed.is_some(),
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);

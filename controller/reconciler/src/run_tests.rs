@@ -54,7 +54,7 @@ fn options(dir: &std::path::Path) -> Options {
         namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
-        allowed: false,
+        allowed: None,
         engine_socket: None,
         helpers: true,
         own_image: OwnImageContext {

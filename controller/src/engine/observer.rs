@@ -48,7 +48,7 @@ pub(crate) async fn read_leases(
     let mut leases = ControllerLeases::of(ProcessIdentity {
         controller: identity.controller.clone(),
         run: identity.run.clone(),
-        state_dir: identity::state_dir_id(state.root()),
+        state_dir: identity::state_dir_id(state.locked_folder()),
         holds_lease: false,
     });
     let found = docker

@@ -156,7 +156,7 @@ mod tests {
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
                 allow_test_commands: false,
-                allowed: false,
+                allowed: None,
                 ignored_keys: Vec::new(),
                 helpers: false,
                 debug: false,

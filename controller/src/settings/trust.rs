@@ -69,25 +69,27 @@ impl File {
     }
 }
 
-/// Returns true if a person allowed the current folder with this content of its `argus.toml`. A folder without the file also
-/// has the permission of a parent folder in its project.
-pub(super) fn is_current_allowed(settings: Option<&str>) -> bool {
-    let Some(current) = std::env::current_dir()
-        .ok()
-        .and_then(|path| path.canonicalize().ok())
-    else {
-        return false;
-    };
+/// Returns the folder that a person allowed: the current one, with this content of its `argus.toml`. A folder without the file
+/// also has the permission of a parent folder in its project.
+pub(super) fn find_allowed(settings: Option<&str>) -> Option<PathBuf> {
+    let current = std::env::current_dir().ok()?.canonicalize().ok()?;
     if is_allowed(&current, settings) {
-        return true;
+        return Some(current);
     }
     if settings.is_some() {
-        return false;
+        return None;
     }
     let top = worktrees_of(&current).into_iter().next();
     let mut parents = shared_state::parents_in_project(&current, top.as_deref()).into_iter();
-    parents
-        .any(|parent| read_settings(&parent).is_ok_and(|settings| is_allowed(&parent, settings.as_deref())))
+    parents.find(|parent| read_settings(parent).is_ok_and(|settings| is_allowed(parent, settings.as_deref())))
+}
+
+/// Returns true if spec files belong to an allowed folder. A command in it can read those of another project.
+pub(super) fn contains(allowed: &Path, specs: &Path) -> bool {
+    let mut known = std::path::absolute(specs).unwrap_or_else(|_| specs.to_path_buf());
+    // A folder that does not exist yet is below one that does.
+    while !known.exists() && known.pop() {}
+    known.canonicalize().is_ok_and(|real| real.starts_with(allowed))
 }
 
 /// Records that a person allows a folder with the present content of its `argus.toml`.

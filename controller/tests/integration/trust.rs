@@ -224,6 +224,30 @@ fn init_allows_only_a_project_without_settings() {
 }
 
 #[test]
+fn permission_does_not_reach_files_of_another_project() {
+    let home = Home::new();
+    let file = GOOD.replace("ports: ['8080:80']", "volumes: ['.:/app', './a:/a:ro']");
+    for folder in ["mine/environments", "other/environments"] {
+        std::fs::create_dir_all(home.path(folder)).unwrap();
+        std::fs::write(home.path(folder).join("e2e.yaml"), &file).unwrap();
+    }
+    symlink("../other/environments", home.path("mine/linked")).unwrap();
+    let at = |args: &[&str]| {
+        let mut command = command(&home, args);
+        command.current_dir(home.path("mine")).env_remove("ARGUS_SPECS");
+        command.output().unwrap()
+    };
+    let accepts = |folder: &str| code(&at(&["validate", "--specs", folder])) == 0;
+    assert!(!accepts("environments"));
+    assert_eq!(code(&at(&["allow"])), 0);
+    assert!(accepts("environments"));
+    assert!(accepts("../mine/environments"));
+    for other in ["../other/environments", "linked"] {
+        assert!(!accepts(other), "{other}");
+    }
+}
+
+#[test]
 fn ci_allows_a_project_for_one_run() {
     let home = Home::new();
     let file = GOOD.replace("ports: ['8080:80']", "volumes: ['/etc:/host:ro']");

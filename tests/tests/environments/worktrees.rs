@@ -289,7 +289,7 @@ fn controller_of_one_worktree_serves_another() {
     let all = argus(engine, &trees[1], &["down", "--all"]).output().unwrap();
     let shown = text_of(&all);
     assert!(
-        all.status.code() == Some(2) && shown.contains("other worktrees") && running(engine, "wtserve-web"),
+        all.status.code() == Some(2) && shown.contains("other folders") && running(engine, "wtserve-web"),
         "{shown}"
     );
     let down = argus(engine, &trees[1], &["down", "wtserve"]).output().unwrap();

@@ -268,7 +268,7 @@ impl Site {
             admitter: SpecAdmitter {
                 access: HostAccess {
                     allow_mounts,
-                    allowed: false,
+                    allowed: None,
                     private: state.join("private"),
                     state,
                     engine: Some(self.engine.clone()),

@@ -42,8 +42,6 @@ pub struct SpecContext {
     pub uuid: String,
     /// Additional folders that containers may mount.
     pub allow_mounts: Vec<String>,
-    /// True if a person allowed the project: its containers may write above the bind sources of others.
-    pub allowed: bool,
     /// Absolute path of the build context for the image of this program, which runs the mocks.
     pub own_image: String,
     /// Text of the `openapi` document by mock, if it was readable.
@@ -112,7 +110,7 @@ pub fn admit_with_digests(
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
     exclude(&mut services, context, env_file.as_deref());
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
-    if !context.allowed {
+    if !context.host.allowed {
         nested_mounts::check(spec, &services, &mut diagnostics);
     }
     needs::report_cycles(&services, &mut diagnostics);

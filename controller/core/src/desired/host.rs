@@ -22,6 +22,8 @@ pub struct HostPaths {
     pub project: String,
     /// Git worktree of the file, if it is in one.
     pub worktree: Option<Worktree>,
+    /// True if a person allowed the project of the file: its containers may write above the bind sources of others.
+    pub allowed: bool,
     /// State directory of the controller, without links. Empty: unknown.
     pub state_dir: String,
     /// Folder of the private state if it is not in the state directory, without links. Empty otherwise.

@@ -217,9 +217,9 @@ mod tests {
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let mut context = SpecContext {
             directory: "/p".to_owned(),
-            allowed,
             ..SpecContext::default()
         };
+        context.host.allowed = allowed;
         context.host.resolved = [("/p/link".to_owned(), Ok("/p/data/sub".to_owned()))].into();
         let admission = admit(&spec, &context);
         admission.desired.ok_or(admission.diagnostics)

@@ -168,7 +168,8 @@ fn admit_mounts(
         )
         .unwrap();
     }
-    let mut context = SpecContext { allowed, ..context() };
+    let mut context = context();
+    context.host.allowed = allowed;
     let absolute = |path: &String| format!("/specs/shop/{path}");
     let resolved = links.iter().map(|(from, to)| (absolute(from), Ok(absolute(to))));
     context.host.resolved = resolved.collect();

@@ -188,7 +188,7 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
         admitter: SpecAdmitter {
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
-                allowed: options.allowed,
+                allowed: options.allowed.clone(),
                 state: absolute(options.state.root()),
                 private: absolute(&options.state.private()),
                 engine: options.engine_socket.clone(),

@@ -168,7 +168,6 @@ impl SpecAdmitter {
             now: input.first_seen,
             uuid: input.uuid.clone(),
             allow_mounts: self.access.allow_mounts.clone(),
-            allowed: self.access.allowed,
             own_image: self.own_image.folder.display().to_string(),
             documents: input.documents.iter().filter_map(readable).collect(),
             host: input.host.clone(),

@@ -85,7 +85,7 @@ impl SpecLoader {
     pub fn new(rules: SpecLoaderSettings, persisted_specs: PersistedSpecs) -> Self {
         let mut registry = SpecRegistry::restored(persisted_specs.accepted);
         registry.incomplete = persisted_specs.incomplete;
-        registry.allowed = rules.admitter.access.allowed;
+        registry.allowed = rules.admitter.access.allowed.is_some();
         Self {
             scanner: Scanner::new(rules.source.clone()),
             rules,

@@ -33,8 +33,8 @@ pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 pub struct HostAccess {
     /// Directories that `--allow-mount` names, absolute.
     pub allow_mounts: Vec<String>,
-    /// True if a person allowed the project: its containers may write above the bind sources of others.
-    pub allowed: bool,
+    /// Folder that a person allowed: containers of its files may write above the bind sources of others.
+    pub allowed: Option<PathBuf>,
     /// State directory of the controller.
     pub state: PathBuf,
     /// Folder of its private state, which can be elsewhere.
@@ -74,6 +74,10 @@ impl SpecLocation {
             engine: access.engine.clone(),
             host: HostPaths {
                 project: text(project).unwrap_or_default(),
+                allowed: access
+                    .allowed
+                    .as_ref()
+                    .is_some_and(|folder| file.starts_with(folder)),
                 worktree: worktree.and_then(read_worktree),
                 state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
                 private_dir: outer_private(&state, &access.private),

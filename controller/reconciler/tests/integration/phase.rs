@@ -99,7 +99,7 @@ fn options(dir: &Path, clock: Clock) -> Options {
         namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
-        allowed: false,
+        allowed: None,
         engine_socket: None,
         helpers: true,
         own_image: argus_reconciler::specs::build_context::OwnImageContext {

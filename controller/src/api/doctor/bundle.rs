@@ -174,7 +174,7 @@ fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
             "listen": settings.listen,
             "dockerHost": settings.docker_host,
             "allowTestCommands": settings.allow_test_commands,
-            "allowed": settings.allowed,
+            "allowed": settings.allowed.is_some(),
         },
         "engine": engine,
         "engineUnknown": reason,

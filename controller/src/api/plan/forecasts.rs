@@ -193,7 +193,7 @@ pub(crate) async fn create_forecasts(
     let planner_state = PlannerState {
         environments: persisted.environments.clone(),
         waits: settings.times.waits,
-        allowed: settings.allowed,
+        allowed: settings.allowed.is_some(),
         ..PlannerState::default()
     };
     let mut specs = registry.environments.clone();

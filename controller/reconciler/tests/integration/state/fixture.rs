@@ -109,7 +109,7 @@ impl Fixture {
             namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
-            allowed: false,
+            allowed: None,
             engine_socket: None,
             helpers: true,
             own_image: argus_reconciler::specs::build_context::OwnImageContext {
