@@ -178,9 +178,8 @@ impl Ci {
             }
             tested
         };
-        Session::run(&settings, &spec, self.keep, stop, work)
-            .await
-            .map(drop)
+        let run = Box::pin(Session::run(&settings, &spec, self.keep, stop, work));
+        run.await.map(drop)
     }
 
     /// Runs the suites on a Ready environment.

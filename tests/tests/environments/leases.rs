@@ -156,9 +156,9 @@ fn controllers_that_start_together_never_both_act() {
         // Neither does it stop, remove, rename or connect anything of it: the journal has each action before its call.
         let intents = records(other, &name, "intent");
         assert_eq!(intents, [Value::Null; 0], "round {round}");
-        let owned = records(&parties[owner].1, &name, "intent");
+        let intents = records(&parties[owner].1, &name, "intent");
         assert!(
-            !owned.is_empty(),
+            !intents.is_empty(),
             "round {round}: the journal has the actions of the owner"
         );
     }

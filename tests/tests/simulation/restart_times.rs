@@ -378,7 +378,12 @@ fn end_after_an_outage_is_charged_from_its_margin_on() {
     let (mut fixture, _) = restarted();
     fixture.run_until_seen(|fixture| fixture.store.outages().iter().any(|one| one.until.is_some()));
     let back = fixture.store.outages()[0].until.expect("the engine is back");
-    for (late, charged) in [(milli, 0), (margin - milli, 0), (margin, 0), (margin + milli, 1)] {
+    for (late, charged) in [
+        (milli, 0),
+        (margin.saturating_sub(milli), 0),
+        (margin, 0),
+        (margin + milli, 1),
+    ] {
         let (mut fixture, id) = restarted();
         fixture.run_until(back + late);
         let now = fixture.now;
@@ -395,7 +400,11 @@ fn end_after_an_outage_is_charged_from_its_margin_on() {
 #[test]
 fn graceful_restart_of_the_engine_charges_no_restart() {
     let wait = Waits::default().external_stop;
-    for before in [Duration::ZERO, wait / 2, wait - Duration::from_millis(1)] {
+    for before in [
+        Duration::ZERO,
+        wait / 2,
+        wait.saturating_sub(Duration::from_millis(1)),
+    ] {
         let (mut fixture, id) = running();
         let now = fixture.now;
         // An engine that shuts down reports its stops like those of a person.
