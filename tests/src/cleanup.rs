@@ -11,6 +11,12 @@ use serde_json::Value;
 use crate::http;
 
 const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// The list, the path and the options of a removal, for each kind of object.
+const KINDS: [(&str, &str, &str); 3] = [
+    ("/containers/json?all=1&", "containers", "?force=1&v=1"),
+    ("/networks?", "networks", ""),
+    ("/volumes?", "volumes", "?force=1"),
+];
 
 thread_local! {
     static OWNERS: RefCell<Owners> = const { RefCell::new(Owners(BTreeSet::new())) };
@@ -38,24 +44,36 @@ impl Drop for Owners {
                 .filter_map(|(engine, path)| Some((engine, identity(path)?)));
             let owners = owners.collect::<Vec<_>>();
             // A network of one controller can have containers of another one.
-            for (list, kind, options) in [
-                ("/containers/json?all=1&", "containers", "?force=1&v=1"),
-                ("/networks?", "networks", ""),
-                ("/volumes?", "volumes", "?force=1"),
-            ] {
+            for kind in KINDS {
                 for (engine, controller) in &owners {
-                    for id in list_ids(engine, list, controller) {
-                        call(engine, "DELETE", &format!("/{kind}/{id}{options}"));
-                    }
+                    let label = format!("%22argusai.controller%3D{controller}%22");
+                    remove(
+                        engine,
+                        kind,
+                        &format!("filters=%7B%22label%22%3A%5B{label}%5D%7D"),
+                    );
                 }
             }
         });
     }
 }
 
+/// Removes all containers, networks and volumes of an engine.
+pub(crate) fn remove_all(engine: &Path) {
+    for kind in KINDS {
+        remove(engine, kind, "");
+    }
+}
+
+/// Removes the objects of a kind. Those that the engine itself made stay.
+fn remove(engine: &Path, (list, kind, options): (&str, &str, &str), filters: &str) {
+    for id in list_ids(engine, list, filters) {
+        call(engine, "DELETE", &format!("/{kind}/{id}{options}"));
+    }
+}
+
 /// Ids of containers and networks, and names of volumes.
-fn list_ids(engine: &Path, list: &str, controller: &str) -> Vec<String> {
-    let filters = format!("filters=%7B%22label%22%3A%5B%22argusai.controller%3D{controller}%22%5D%7D");
+fn list_ids(engine: &Path, list: &str, filters: &str) -> Vec<String> {
     let found = call(engine, "GET", &format!("{list}{filters}"));
     let objects = found.as_array().or_else(|| found["Volumes"].as_array());
     let id = |object: &Value| {

@@ -4,6 +4,7 @@
 //! the end of a pipe until the owner stops or dies, so that nothing remains even after SIGKILL.
 
 mod permit;
+mod pool;
 mod slot;
 
 use std::collections::BTreeMap;
@@ -21,8 +22,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::http::{self, Answer};
-use crate::{binary, wait};
+use crate::{binary, cleanup, wait};
 use permit::Permit;
+use pool::Idle;
 use slot::Slot;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -83,32 +85,60 @@ impl Options {
     }
 }
 
-/// A running private engine. Drop removes every trace of it.
+/// A running private engine. Drop removes every trace of its test, and keeps an engine with Docker's defaults for the next test.
 #[derive(Debug)]
 pub struct PrivateEngine {
     slot: Slot,
     options: Options,
     daemon: Mutex<Option<Child>>,
-    watchdog: Child,
+    watchdog: Option<Child>,
     prepared: Once,
     /// Content and id of each imported image, by tag.
     imported: Mutex<BTreeMap<String, (u64, String)>>,
-    /// Released after everything else.
-    _permit: Permit,
+    /// True if another test can use the engine after this one.
+    is_reusable: bool,
+    /// Released after everything else. An idle engine has none.
+    _permit: Option<Permit>,
 }
 
 impl PrivateEngine {
-    /// Starts an engine with Docker's defaults.
+    /// Returns an engine with Docker's defaults and without any object: that of a finished test, or a new one.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_with(Options::default())
+        let permit = Permit::take();
+        if let Some(idle) = pool::take() {
+            return Self::of(idle, Some(permit));
+        }
+        let mut engine = Self::start_new(Options::default(), permit);
+        engine.is_reusable = true;
+        engine
     }
 
-    /// Starts an engine with these options; also removes leftovers of earlier test runs.
+    /// Takes an idle engine: for a test, which has a permit, or for its end.
+    fn of(idle: Idle, permit: Option<Permit>) -> Self {
+        Self {
+            slot: idle.slot,
+            options: Options::default(),
+            daemon: Mutex::new(Some(idle.daemon)),
+            watchdog: Some(idle.watchdog),
+            prepared: Once::new(),
+            imported: Mutex::default(),
+            is_reusable: permit.is_some(),
+            _permit: permit,
+        }
+    }
+
+    /// Starts an engine with these options.
     #[must_use]
     pub fn start_with(options: Options) -> Self {
-        need_root_and_programs();
         let permit = Permit::take();
+        pool::make_room();
+        Self::start_new(options, permit)
+    }
+
+    /// Starts an engine; also removes leftovers of earlier test runs.
+    fn start_new(options: Options, permit: Permit) -> Self {
+        need_root_and_programs();
         let slot = Slot::take();
         let watchdog = slot.spawn_watchdog();
         slot.make_network();
@@ -119,10 +149,11 @@ impl PrivateEngine {
             slot,
             options,
             daemon: Mutex::new(None),
-            watchdog,
+            watchdog: Some(watchdog),
             prepared: Once::new(),
             imported: Mutex::default(),
-            _permit: permit,
+            is_reusable: false,
+            _permit: Some(permit),
         };
         engine.start_again();
         engine
@@ -133,6 +164,55 @@ impl PrivateEngine {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<PrivateEngine> = OnceLock::new();
         SHARED.get_or_init(Self::start)
+    }
+
+    /// Ends the engine, which no other test uses.
+    pub fn remove(mut self) {
+        self.is_reusable = false;
+    }
+
+    /// Removes every object, file and log line of the test. Returns false if that fails.
+    fn empty(&self) -> bool {
+        let socket = self.socket();
+        let call = |method: &str, path: &str| {
+            let answer = http::request(&socket, method, path, "application/json", b"", CALL_LIMIT).ok()?;
+            answer.ok().then(|| answer.json())
+        };
+        if !self.answers() {
+            return false;
+        }
+        cleanup::remove_all(&socket);
+        let all = "%7B%22dangling%22%3A%5B%22false%22%5D%7D";
+        call("POST", &format!("/images/prune?filters={all}"));
+        call("POST", "/build/prune?all=1");
+        let count = |path: &str| {
+            let found = call("GET", path)?;
+            let objects = if path == "/volumes" {
+                &found["Volumes"]
+            } else {
+                &found
+            };
+            Some(objects.as_array().map_or(0, Vec::len))
+        };
+        // The engine has three networks of its own.
+        let left = [
+            "/containers/json?all=1",
+            "/volumes",
+            "/networks",
+            "/images/json?all=1",
+        ]
+        .map(count);
+        if left != [0, 0, 3, 0].map(Some) {
+            return false;
+        }
+        let log = File::options()
+            .write(true)
+            .open(self.slot.root.join("dockerd.log"));
+        let is_cut = log.and_then(|log| log.set_len(0)).is_ok();
+        match fs::remove_dir_all(self.slot.root.join("t")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => false,
+            _ => is_cut,
+        }
     }
 
     /// Runs `prepare` at the first call on this engine only.
@@ -457,8 +537,23 @@ impl Drop for PrivateEngine {
         if std::thread::panicking() && std::env::var_os("ARGUS_TEST_ENGINE_LOG").is_some() {
             eprintln!("{}", self.log());
         }
-        drop(self.watchdog.stdin.take());
-        let cleaned = wait::poll(START_LIMIT, || self.watchdog.try_wait().ok().flatten());
+        if self.is_reusable && !std::thread::panicking() && self.empty() {
+            let daemon = self.daemon().take();
+            let watchdog = self.watchdog.take();
+            if let (Some(daemon), Some(watchdog)) = (daemon, watchdog) {
+                pool::keep(Idle {
+                    slot: self.slot.clone(),
+                    daemon,
+                    watchdog,
+                });
+                return;
+            }
+        }
+        let Some(mut watchdog) = self.watchdog.take() else {
+            return;
+        };
+        drop(watchdog.stdin.take());
+        let cleaned = wait::poll(START_LIMIT, || watchdog.try_wait().ok().flatten());
         if let Some(mut child) = self.daemon().take() {
             drop(child.kill());
             drop(child.wait());

@@ -11,7 +11,7 @@ const SLOTS: u32 = 4096;
 const SCRIPT: &str = include_str!("cleanup.sh");
 
 /// A claimed slot. Creating the directory is atomic, so two processes never get the same one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Slot {
     /// Name of netns, cgroup and veth (`-h` and `-n` are appended: at most 15 letters in all).
     pub(super) name: String,

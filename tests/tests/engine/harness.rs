@@ -34,7 +34,7 @@ fn engine_starts_serves_and_leaves_nothing() {
     let (netns, socket) = (engine.netns().to_owned(), engine.socket());
     let pid = engine.inspect("one").unwrap()["State"]["Pid"].to_string();
     assert!(exists(&format!("/run/netns/{netns}")) && exists(&format!("/proc/{pid}")));
-    drop(engine);
+    engine.remove();
     assert!(!socket.exists() && !socket.parent().unwrap().exists());
     assert!(!exists(&format!("/run/netns/{netns}")) && !exists(&format!("/sys/class/net/{netns}-h")));
     let proof = format!("/proc/{pid}/exe");
