@@ -132,7 +132,7 @@ impl PrivateEngine {
     #[must_use]
     pub fn start_with(options: Options) -> Self {
         let permit = Permit::take();
-        pool::make_room();
+        pool::end_idle();
         Self::start_new(options, permit)
     }
 

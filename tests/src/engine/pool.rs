@@ -25,6 +25,6 @@ pub(super) fn keep(engine: Idle) {
 }
 
 /// Ends an idle engine, so that a further one does not exceed the bound of running engines.
-pub(super) fn make_room() {
+pub(super) fn end_idle() {
     drop(take().map(|idle| PrivateEngine::of(idle, None)));
 }
