@@ -1,6 +1,5 @@
 //! Composition root: builds the engine client, the controller and its interfaces from [`Settings`], and runs them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
@@ -12,7 +11,7 @@ use argus_reconciler::lock::LOCK_TASK;
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
 use argus_reconciler::{Controller, Running, Snapshot, TaskDied};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{ControllerClient, InProcess};
@@ -20,7 +19,9 @@ use crate::controller_start::reconciler_options;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
 use crate::exit::state_failure;
 use crate::exit::{Exit, Failure, format_chain};
+use crate::http::address::AddressListener;
 use crate::http::{self, Guard};
+use crate::http_address::HttpAddress;
 use crate::live::{self, View, screen::LiveBlock};
 use crate::metrics::Metrics;
 use crate::output;
@@ -97,7 +98,8 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
 
     let (status_sender, statuses) = watch::channel(Arc::<Statuses>::default());
     let (engine_info, engine) = watch::channel(None);
-    let (listening, http) = watch::channel(None);
+    let (listening, http) = watch::channel(HttpAddress::Unbound);
+    let http_changed = Arc::<Notify>::default();
     let about = About {
         started_at: clock::now(),
         // Readers of the status files can have another working directory.
@@ -109,6 +111,7 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
         endpoint: endpoint.clone(),
         engine,
         http,
+        http_changed: http_changed.clone(),
         namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
@@ -134,7 +137,17 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
             metrics,
         },
     );
-    start_http(supervisor, &client, &settings, &listening, &stop);
+    start_http(supervisor, &client, &stop);
+    if let Some(wanted) = settings.listen {
+        let listener = AddressListener {
+            wanted,
+            state: client.state().clone(),
+            reports: listening,
+            reported: http_changed,
+            stop: stop.clone(),
+        };
+        start_http_address(supervisor, &client, listener);
+    }
     supervisor.spawn_once(
         "about",
         Importance::Useful,
@@ -185,14 +198,8 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
         .with_hint("start it again with `argus run`, which adopts the running containers")
 }
 
-/// Serves HTTP on the socket in the state directory, and on the listen address if one is configured.
-fn start_http(
-    supervisor: &Supervisor,
-    client: &ControllerClient,
-    settings: &Settings,
-    listening: &watch::Sender<Option<SocketAddr>>,
-    stop: &CancellationToken,
-) {
+/// Serves HTTP on the socket in the state directory.
+fn start_http(supervisor: &Supervisor, client: &ControllerClient, stop: &CancellationToken) {
     let path = client.state().socket();
     // Clients that read the published address also expect the socket.
     let mut first_listener = Some(http::listen::bind_socket(&path));
@@ -215,30 +222,16 @@ fn start_http(
             }
         }
     });
-    let Some(wanted) = settings.listen else { return };
-    let token = match http::load_token(client.state()) {
-        Ok(token) => token,
-        Err(error) => {
-            tracing::error!(
-                error = format_chain(&error),
-                "cannot create the token; HTTP is served on the unix socket only"
-            );
-            return;
-        }
-    };
-    supervisor.spawn("http", Importance::Useful, {
-        let (client, stop, listening) = (client.clone(), stop.clone(), listening.clone());
-        move || {
-            let (client, stop, token) = (client.clone(), stop.clone(), token.clone());
-            let app = {
-                let stop = stop.clone();
-                move |at| {
-                    let token = token.clone();
-                    http::routes(client.clone(), Guard::Address { at, token }, stop.clone())
-                }
-            };
-            http::listen::listen_on_address(wanted, app, listening.clone(), stop)
-        }
+}
+
+/// Serves HTTP on the listen address.
+fn start_http_address(supervisor: &Supervisor, client: &ControllerClient, listener: AddressListener) {
+    let client = client.clone();
+    supervisor.spawn("http", Importance::Useful, move || {
+        let (client, stop) = (client.clone(), listener.stop.clone());
+        listener
+            .clone()
+            .run(move |guard| http::routes(client.clone(), guard, stop.clone()))
     });
 }
 

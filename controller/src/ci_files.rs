@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use argus_backend::LogQuery;
+use argus_backend::host_path::folder::Folder;
 use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::executor::evidence_store::FACTS_FILE;
@@ -29,9 +30,10 @@ const LOGS: &str = "logs";
 impl ReportFolder {
     /// Creates the folder, without logs and evidence of earlier runs.
     pub(crate) fn create(root: &Path) -> Result<Self, Failure> {
-        std::fs::create_dir_all(root).map_err(|error| cannot_write(root, &error))?;
+        let folder = Self::at(root);
+        Folder::create(folder.path(), 0o755).map_err(|error| cannot_write(root, &error))?;
         for name in [EVIDENCE, LOGS] {
-            let path = root.join(name);
+            let path = folder.path().join(name);
             match std::fs::remove_dir_all(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(cannot_write(&path, &error));
@@ -39,7 +41,7 @@ impl ReportFolder {
                 Ok(()) | Err(_) => {}
             }
         }
-        Ok(Self::at(root))
+        Ok(folder)
     }
 
     /// Stores the logs of all services, and the evidence of the runs that failed since `started`. Parts that cannot be read
@@ -243,5 +245,17 @@ mod tests {
         std::fs::write(root.join("own.txt"), "").unwrap();
         ReportFolder::create(&root).unwrap();
         assert!(!root.join("logs").exists() && root.join("own.txt").exists());
+        // A checkout can contain links in the place of the report.
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::fs::write(elsewhere.join("own.txt"), "own").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, root.join("logs")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.join("own.txt"), root.join("summary.md")).unwrap();
+        let folder = ReportFolder::create(&root).unwrap();
+        folder.write("summary.md", "x").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, root.join("logs")).unwrap();
+        assert!(folder.write(log_path("api"), "x").is_err());
+        assert_eq!(std::fs::read_to_string(elsewhere.join("own.txt")).unwrap(), "own");
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
     }
 }

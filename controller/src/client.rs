@@ -1,22 +1,19 @@
 //! Client of a controller: in this process, or in another one that uses the same state directory.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use argus_core::ident::EnvName;
 use argus_core::status::unwritable;
-use argus_crds::error::{Call, Code, Reason, StructuredError};
-use argus_crds::status::{Calls, EnvironmentStatus};
+use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::journal::Feed;
 use argus_reconciler::specs::source::is_file_path;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, CommandError, Handle};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::breaker_reset::BreakerBefore;
-use crate::call_trace;
 use crate::command_reply::CommandReply;
 use crate::correlation;
 use crate::exit::Failure;
@@ -28,6 +25,7 @@ use crate::view::Statuses;
 pub(crate) mod http;
 pub(crate) mod remote;
 mod status_changes;
+mod statuses;
 
 /// Client of a controller; cheap to clone.
 #[derive(Debug, Clone)]
@@ -37,6 +35,8 @@ pub(crate) struct ControllerClient {
     transport: Transport,
     /// True if queries read the specs folder that the settings give, even if the controller watches another one.
     has_own_specs: bool,
+    /// False for callers without the token: they get the public view of all statuses.
+    is_trusted: bool,
 }
 
 /// Connection to the controller.
@@ -69,6 +69,7 @@ impl ControllerClient {
             settings: Arc::new(settings),
             transport: Transport::InProcess(Box::new(parts)),
             has_own_specs: false,
+            is_trusted: true,
         }
     }
 
@@ -79,6 +80,7 @@ impl ControllerClient {
             settings: Arc::new(settings),
             transport: Transport::Remote,
             has_own_specs: false,
+            is_trusted: true,
         }
     }
 
@@ -88,6 +90,16 @@ impl ControllerClient {
             has_own_specs: true,
             ..Self::remote(settings)
         }
+    }
+
+    /// Returns the client for a caller. Without trust, all its statuses and errors are the public ones.
+    pub(crate) fn for_caller(self, is_trusted: bool) -> Self {
+        Self { is_trusted, ..self }
+    }
+
+    /// Returns false for callers without the token, which can only read.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted
     }
 
     /// Returns true if queries read the specs folder of the settings, even if the controller watches another one.
@@ -227,6 +239,15 @@ impl ControllerClient {
         crate::blocking_io::read(move || work(&client)).await
     }
 
+    /// As [`Self::run_blocking`], for long reads: the token is cancelled when the caller gives up.
+    pub(crate) async fn run_blocking_until<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self, &CancellationToken) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let client = self.clone();
+        crate::blocking_io::read_until(move |stop| work(&client, stop)).await
+    }
+
     /// Returns the command that starts a controller, if none runs.
     pub(crate) async fn missing_controller(&self) -> Result<Option<String>, Failure> {
         if self.in_process_parts().is_some() {
@@ -234,115 +255,6 @@ impl ControllerClient {
         }
         let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
         self.run_blocking(start_if_stopped).await
-    }
-
-    /// Returns all statuses: of the controller in this process, or from its files.
-    pub(crate) async fn statuses(&self) -> Result<Arc<Statuses>, Failure> {
-        if self.in_process_parts().is_some() {
-            return self.read_statuses();
-        }
-        self.run_blocking(Self::read_statuses).await
-    }
-
-    /// Returns the statuses of the given environments, or of all. An environment without a status has `None`.
-    pub(crate) async fn select_statuses(
-        &self,
-        names: Option<&[String]>,
-    ) -> Result<Vec<(String, Option<EnvironmentStatus>)>, Failure> {
-        let Some(names) = names else {
-            let statuses = self.statuses().await?;
-            let all = statuses.environments.iter();
-            return Ok(all
-                .map(|(name, status)| (name.clone(), Some(EnvironmentStatus::clone(status))))
-                .collect());
-        };
-        if let Some(parts) = self.in_process_parts() {
-            let statuses = parts.statuses.borrow();
-            let find = |name: &String| {
-                let status = statuses.environments.get(name).cloned();
-                (name.clone(), status.map(Arc::unwrap_or_clone))
-            };
-            return Ok(names.iter().map(find).collect());
-        }
-        let names = names.to_vec();
-        self.run_blocking(move |client| {
-            let read = |name: String| Ok((name.clone(), status::read_environment(client.state(), &name)?));
-            names.into_iter().map(read).collect()
-        })
-        .await
-    }
-
-    /// Returns all statuses. For a controller in another process, it reads files.
-    pub(crate) fn read_statuses(&self) -> Result<Arc<Statuses>, Failure> {
-        match &self.transport {
-            Transport::InProcess(parts) => Ok(parts.statuses.borrow().clone()),
-            Transport::Remote => {
-                let all = status::read_environments(&self.state)?;
-                let environments: BTreeMap<_, _> = all
-                    .into_iter()
-                    .map(|status| (status.environment.clone(), Arc::new(status)))
-                    .collect();
-                let controller = status::read_controller(&self.state)?;
-                Ok(Arc::new(Statuses {
-                    environments,
-                    // Read on demand.
-                    calls: BTreeMap::new(),
-                    controller: controller.unwrap_or_default(),
-                }))
-            }
-        }
-    }
-
-    /// Returns the calls behind the errors of an environment. It can read a file.
-    pub(crate) fn read_calls(&self, env: &EnvName) -> Calls {
-        match &self.transport {
-            Transport::InProcess(parts) => parts
-                .statuses
-                .borrow()
-                .calls
-                .get(env.as_str())
-                .cloned()
-                .map(Arc::unwrap_or_clone)
-                .unwrap_or_default(),
-            Transport::Remote => status::read_or_default(&self.state.debug(env.as_str())),
-        }
-    }
-
-    /// Adds the calls behind each error to a response, and returns them. If the files cannot be read, the response stays unchanged.
-    pub(crate) async fn add_calls(&self, response: Value) -> (Value, Vec<Call>) {
-        if self.in_process_parts().is_some() {
-            return call_trace::add_calls(|env| self.read_calls(env), response);
-        }
-        let plain = response.clone();
-        let traced = self
-            .run_blocking(move |client| Ok(call_trace::add_calls(|env| client.read_calls(env), response)));
-        traced.await.unwrap_or((plain, Vec::new()))
-    }
-
-    /// Returns the status of an existing environment. Reads files on the pool, for callers that also serve other requests.
-    pub(crate) async fn find_environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
-        if let Some(status) = self.read_status(env) {
-            return Ok(status);
-        }
-        let env = env.to_owned();
-        self.run_blocking(move |client| client.read_environment(&env))
-            .await
-    }
-
-    /// Returns the status of an existing environment. It can read files.
-    pub(crate) fn read_environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
-        if let Some(status) = self.read_status(env) {
-            return Ok(status);
-        }
-        // Use the same error message for a missing environment everywhere.
-        status::find_environment(&self.state, env)
-    }
-
-    /// Returns the last status that the controller in this process published.
-    fn read_status(&self, env: &str) -> Option<EnvironmentStatus> {
-        let statuses = self.in_process_parts()?.statuses.borrow();
-        let status = statuses.environments.get(env).cloned();
-        status.map(Arc::unwrap_or_clone)
     }
 }
 

@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use crate::compose;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
 use crate::exit::{Failure, state_failure};
+use crate::http_address::HttpAddress;
 use crate::own_image;
-use crate::settings::Settings;
+use crate::settings::{Settings, private_folders};
 use crate::spec_files;
 use crate::view::{About, StatusBuilder};
 
@@ -29,7 +30,8 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
         state: settings.state.root().display().to_string(),
         endpoint: docker.endpoint(),
         engine: watch::channel(None).1,
-        http: watch::channel(None).1,
+        http: watch::channel(HttpAddress::Unbound).1,
+        http_changed: Arc::default(),
         namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
@@ -52,6 +54,9 @@ pub(crate) fn reconciler_options(
         process_env: spec_files::read_process_env(),
         allow_mounts: spec_files::allowed_mounts(settings),
         allowed: settings.allowed.clone(),
+        git_writable: settings.git_writable,
+        private_folders: private_folders(),
+        ceiling: settings.ceiling,
         engine_socket: spec_files::find_engine_socket(settings),
         own_image: own_image::lazy_build(&settings.state),
         publish_address: settings.publish_address,

@@ -1,5 +1,6 @@
 //! Exit codes, and failures that lead to one.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 pub(crate) use argus_backend::http1::format_chain;
@@ -7,6 +8,7 @@ use argus_core::status::error_id;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
 use argus_reconciler::lock::LockError;
+use argus_reconciler::private_folder::FolderError;
 use argus_reconciler::state_dir::StateError;
 use serde_json::{Value, json};
 
@@ -291,10 +293,44 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
         StateError::ContainsSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
             .with_exit(Exit::Usage)
             .with_hint("choose another folder with `--state`"),
-        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
+        StateError::Untrusted { is_given, source, .. } => {
             Failure::with_reason(Reason::Unreadable, format_chain(error))
                 .with_exit(Exit::Unexpected)
-                .with_hint("make the folder writable for this user, or choose another one with `--state`")
+                .with_hint(remedy(*is_given, source))
+        }
+        StateError::Group { .. } => Failure::with_reason(Reason::Settings, format_chain(error))
+            .with_exit(Exit::Usage)
+            .with_hint(
+                "pass a group of this user with `--status-group`, or become a member and log in again",
+            ),
+        StateError::Held(LockError::Io { source, .. }) | StateError::Io { source, .. } => {
+            let hint = if source.kind() == ErrorKind::NotADirectory {
+                "remove the link or the file, or choose another folder with `--state`"
+            } else {
+                "make the folder writable for this user, or choose another one with `--state`"
+            };
+            Failure::with_reason(Reason::Unreadable, format_chain(error))
+                .with_exit(Exit::Unexpected)
+                .with_hint(hint)
+        }
+    }
+}
+
+/// Returns the remedy for a folder that another user could have made.
+fn remedy(is_given: bool, refused: &FolderError) -> String {
+    let folder = match refused {
+        FolderError::Untrusted {
+            folder, is_own: true, ..
+        } => Some(folder.display()),
+        FolderError::Untrusted { .. } | FolderError::Io(_) => None,
+    };
+    match (is_given, folder) {
+        (true, _) => "choose a folder with `--state` that only this user and root can change".to_owned(),
+        (false, Some(folder)) => {
+            format!("remove `{folder}`, or set `XDG_STATE_HOME` to a folder of this user")
+        }
+        (false, None) => {
+            "set `XDG_STATE_HOME` to a folder that only this user and root can change".to_owned()
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, header};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{any, get, post};
@@ -13,6 +14,9 @@ use crate::client::ControllerClient;
 use crate::client::remote::COMMANDS;
 use crate::metrics::HttpMetrics;
 
+#[cfg(test)]
+mod access_tests;
+pub(crate) mod address;
 mod call_trace;
 mod commands;
 #[cfg(test)]
@@ -37,7 +41,7 @@ mod request_id;
 mod state_file_tests;
 mod write_timeout;
 
-pub(crate) use guard::{Guard, load_token};
+pub(crate) use guard::Guard;
 pub(crate) use health::Health;
 
 /// Path of the liveness check.
@@ -64,10 +68,29 @@ async fn mcp(State(app): State<AppState>, request: Request) -> Result<Response, 
     response.map_err(|(status, message)| problem::Problem::new(status, message))
 }
 
+/// Forbids browsers to read a response as another type, such as a script. Without this, a page of another site could include it.
+async fn forbid_sniffing(mut response: Response) -> Response {
+    let nosniff = HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
 /// Converts a failure into its response, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn failure_response(failure: crate::exit::Failure) -> Response {
     axum::response::IntoResponse::into_response(problem::Problem::from(failure))
+}
+
+/// Asserts that a virtual clock from zero shows this time.
+#[cfg(test)]
+fn assert_passed(clock: argus_reconciler::clock::Clock, expected: Duration) {
+    let passed = clock.now().since(argus_core::time::Timestamp(0));
+    assert!(
+        passed >= expected && passed < expected + Duration::from_millis(10),
+        "{passed:?}"
+    );
 }
 
 /// Builds the router with all paths, behind `guard`.
@@ -108,5 +131,6 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
             client.clone(),
             request_id::scope_request,
         ))
+        .layer(middleware::map_response(forbid_sniffing))
         .with_state(AppState { client, stop, limits })
 }

@@ -1,19 +1,24 @@
 //! `argus init`: writes a first spec file from the files of a project.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder::{Folder, read_opened};
+use argus_backend::host_path::{Roots, real};
+use argus_core::desired::excluded::is_spec_name;
 use argus_core::ident::EnvName;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::specs::env_vars;
-use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::location::worktrees_of;
+use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use clap::Args;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::compose;
 use crate::compose::Document;
@@ -55,6 +60,7 @@ impl Init {
             return Err(already_exists_failure(&target));
         }
         let dir = resolve_folder(&self.dir)?;
+        let has_others = [Path::new("."), folder.as_path()].map(|folder| has_spec_file(folder, 1));
         fs::create_dir_all(folder).map_err(|error| {
             Failure::operation_failed(&format!("cannot create `{}`", folder.display()), &error)
         })?;
@@ -64,18 +70,11 @@ impl Init {
             document.as_ref()?.place(service, key)
         })?;
         self.write(&target, &text)?;
-        // A repository can contain an `argus.toml`, which its user has not read.
-        let here = Path::new(".");
-        if trust::read_settings(here).is_ok_and(|settings| settings.is_none())
-            && let Err(error) = trust::allow(here)
-        {
-            output::print_note(&format!(
-                "note: cannot allow the project: {}",
-                state_failure(&error).message()
-            ));
+        if has_others == [false, false] {
+            allow_project(&target);
         }
         let settings = Settings::resolve(options, &self.specs)?;
-        let checked = spec_files::read_file(&settings, &target);
+        let checked = spec_files::read_file(&settings, &target, &CancellationToken::new());
         let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();
         let notes: Vec<String> = draft.notes.iter().map(Note::to_string).collect();
@@ -129,16 +128,12 @@ impl Init {
     }
 
     fn write(&self, target: &Path, text: &str) -> Result<(), Failure> {
-        let mut options = OpenOptions::new();
-        options.write(true);
-        if self.force {
-            options.create(true).truncate(true);
-        } else {
-            options.create_new(true);
-        }
-        let written = options
-            .open(target)
-            .and_then(|mut file| file.write_all(text.as_bytes()));
+        let written = folder_of(target).and_then(|(folder, name)| {
+            if self.force {
+                return folder.write(&name, text.as_bytes(), 0o644);
+            }
+            folder.create_file(&name, 0o644)?.write_all(text.as_bytes())
+        });
         written.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => already_exists_failure(target),
             _ => Failure::operation_failed(&format!("cannot write `{}`", target.display()), &error),
@@ -146,9 +141,49 @@ impl Init {
     }
 }
 
+/// Allows the current folder for the written file. A repository can contain an `argus.toml`, which its user has not read.
+fn allow_project(target: &Path) {
+    let has_settings = !trust::read_settings(Path::new(".")).is_ok_and(|settings| settings.is_none());
+    let Ok(here) = fs::canonicalize(".") else {
+        return;
+    };
+    if has_settings || !trust::contains(&here, target) {
+        return;
+    }
+    let note = match trust::allow(&here) {
+        Ok(_) => {
+            "this folder is allowed: mounts below writable mounts are accepted; `argus allow --revoke` ends that"
+                .to_owned()
+        }
+        Err(error) => format!("cannot allow the project: {}", state_failure(&error).message()),
+    };
+    output::print_note(&format!("note: {note}"));
+}
+
+/// Returns true if a folder, or one `below` it, contains a spec file.
+fn has_spec_file(folder: &Path, below: usize) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| {
+        let is_spec = entry.file_name().to_str().is_some_and(is_spec_name);
+        is_spec || below > 0 && has_spec_file(&entry.path(), below - 1)
+    })
+}
+
 /// Adds secret values to the `.env` next to the spec file, so that the spec file itself can be shared.
 fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let known = env_vars::parse(&fs::read_to_string(path).unwrap_or_default());
+    if secrets.is_empty() {
+        return Ok(());
+    }
+    let failed =
+        |error: io::Error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error);
+    let (folder, name) = folder_of(path).map_err(failed)?;
+    let text = match folder.open_file(&name) {
+        Ok(file) => read_opened(file, MAX_FILE_BYTES).map_err(failed)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        // For example a link: the values would be written elsewhere.
+        Err(error) => return Err(failed(error)),
+    };
+    let known = env_vars::parse(&String::from_utf8_lossy(&text));
     let missing = secrets.iter().filter(|(name, _)| !known.contains_key(*name));
     let lines: String = output::join_lines(missing.map(|(name, value)| {
         let value = value
@@ -160,12 +195,19 @@ fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), 
     if lines.is_empty() {
         return Ok(());
     }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o600);
-    let written = options
-        .open(path)
-        .and_then(|mut file| file.write_all(lines.as_bytes()));
-    written.map_err(|error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error))
+    let mode = folder.stat(&name).map_or(0o600, |stat| stat.st_mode & 0o777);
+    folder
+        .write(&name, &[text.as_slice(), lines.as_bytes()].concat(), mode)
+        .map_err(failed)
+}
+
+/// Opens the folder of a file that is written. A person may have linked the folder, but nothing in it is followed.
+fn folder_of(path: &Path) -> io::Result<(Folder, OsString)> {
+    let absolute = std::path::absolute(path)?;
+    let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(io::Error::from(ErrorKind::InvalidInput));
+    };
+    Ok((Folder::open(&real(folder))?, name.to_owned()))
 }
 
 fn already_exists_failure(target: &Path) -> Failure {
@@ -193,10 +235,12 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file());
-    let read = |path: &Path| match read_bounded(path, MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
-        Err(error) => Err(error.to_string()),
+    // A file can name others, and be a link. None of them leads out of the project.
+    let top = worktrees_of(dir).into_iter().next();
+    let roots = Roots::new([dir].into_iter().chain(top.as_deref()));
+    let read = |path: &Path| {
+        let file = roots.open(path).map_err(|error| error.to_string())?;
+        read_opened(file, MAX_FILE_BYTES).map_err(|error| error.to_string())
     };
     let document = compose
         .as_deref()
@@ -207,7 +251,7 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
     let named = document
         .as_ref()
         .and_then(|document| document.value["name"].as_str());
-    let name = named.map_or_else(|| project::find_name(dir), str::to_owned);
+    let name = named.map_or_else(|| project::find_name(dir, &read), str::to_owned);
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
     let project = ProjectInfo {
         dir,

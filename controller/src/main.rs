@@ -6,7 +6,7 @@
 //!   [`session`] runs one for the environment of a command, [`controller_start`] one for the selftest. [`engine`] connects to the engine, [`service_manager`] notifies systemd.
 //! - [`client`] lets operations and commands use a controller in this process or over its socket. Commands return a
 //!   [`command_reply`]; [`breaker_reset`] waits for the effect of a reset.
-//! - [`http`] and [`mcp`] serve the operations. [`metrics`] feeds Prometheus.
+//! - [`http`] and [`mcp`] serve the operations. [`http_address`] describes their address. [`metrics`] feeds Prometheus.
 //! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.
 //! - [`status`] reads status files, [`evidence_store`] reads crash reports, [`run_summary`] describes the end of a run,
 //!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error,
@@ -36,6 +36,8 @@ mod command_reply;
 mod compose;
 mod controller_start;
 mod correlation;
+#[cfg(test)]
+mod document_tests;
 mod engine;
 #[cfg(test)]
 mod error_fixtures;
@@ -43,6 +45,7 @@ mod evidence_store;
 mod exit;
 mod foreign_text;
 mod http;
+mod http_address;
 mod init;
 mod live;
 mod mcp;

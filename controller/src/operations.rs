@@ -22,6 +22,8 @@ pub(crate) struct OperationEntry {
     pub(crate) arguments: Object,
     /// Effect of a call.
     pub(crate) effect: Effect,
+    /// True if a call reaches more than the engine and the folders of this controller.
+    pub(crate) is_open_world: bool,
     /// HTTP routes.
     pub(crate) routes: &'static [Route],
     /// True if reading over HTTP needs the token.
@@ -124,6 +126,7 @@ fn entry<T: Operation>() -> OperationEntry {
     OperationEntry {
         arguments: arguments::schema_of::<T>(),
         effect: T::EFFECT,
+        is_open_world: T::IS_OPEN_WORLD,
         routes: T::ROUTES,
         is_private: T::IS_PRIVATE,
         output: SchemaGenerator::subschema_for::<T::Output>,

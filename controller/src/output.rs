@@ -15,6 +15,7 @@ use crate::call_trace;
 use crate::ci_system::CiSystem;
 use crate::exit::{Exit, Failure};
 use crate::foreign_text;
+use crate::spec_files;
 
 /// Format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,12 +70,7 @@ impl OutputArgs {
 /// Returns the CI system that reads the output of this process.
 pub(crate) fn ci_system() -> &'static CiSystem {
     static SYSTEM: OnceLock<CiSystem> = OnceLock::new();
-    SYSTEM.get_or_init(|| {
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        CiSystem::detect(&std::env::vars_os().filter_map(text).collect())
-    })
+    SYSTEM.get_or_init(|| CiSystem::detect(&spec_files::read_process_env()))
 }
 
 /// Writes data to stdout; on a terminal, control characters are escaped, and a CI system reads no commands. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.

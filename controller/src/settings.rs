@@ -4,20 +4,26 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::desired::ceiling::Ceiling;
 use argus_core::desired::namespace::NamespaceFrom;
-use argus_crds::error::Reason;
 use argus_reconciler::state_dir::StateDir;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::exit::{Exit, Failure, state_failure};
+use crate::exit::{Failure, state_failure};
+use files::{Found, invalid_settings, read};
 pub(crate) use listen::Listen;
+pub(crate) use paths::private_folders;
+pub(crate) use status_group::StatusGroup;
 use times::{FileTimes, Times};
 
+pub(crate) mod abandoned;
+mod files;
 mod listen;
 mod paths;
 mod shared_state;
+mod status_group;
 pub(crate) mod times;
 pub(crate) mod trust;
 mod waits;
@@ -91,6 +97,9 @@ pub(crate) struct AdmissionOptions {
     /// Folders outside the project that spec files may mount [default: none]
     #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',')]
     pub(crate) allow_mount: Vec<PathBuf>,
+    /// Let containers write the git directories of a mounted project [default: read-only]
+    #[arg(long, env = "ARGUS_GIT_WRITABLE", value_parser = FalseyValueParser::new())]
+    pub(crate) git_writable: bool,
     /// Namespace of files without one: `worktree`, `branch` or `env:NAME` [default: none]
     #[arg(long, env = "ARGUS_NAMESPACE_FROM", value_name = "SOURCE", value_parser = parse_namespace_from)]
     pub(crate) namespace_from: Option<NamespaceFrom>,
@@ -151,10 +160,13 @@ struct File {
     strict: Option<bool>,
     env_allow: Option<Vec<String>>,
     allow_mount: Option<Vec<PathBuf>>,
+    git_writable: Option<bool>,
     namespace_from: Option<String>,
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
+    status_group: Option<StatusGroup>,
     allow_test_commands: bool,
+    ceiling: Ceiling,
     no_helpers: bool,
     debug: bool,
     color: Option<Colour>,
@@ -185,7 +197,10 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     pub(crate) env_allow: Vec<String>,
     pub(crate) allow_mount: Vec<PathBuf>,
+    pub(crate) git_writable: bool,
     pub(crate) namespace_from: NamespaceFrom,
+    /// Limits of the operator for all spec files.
+    pub(crate) ceiling: Ceiling,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
     /// True if clients of HTTP and MCP may run suites with commands.
@@ -221,35 +236,19 @@ impl Settings {
             strict,
             env_allow,
             allow_mount,
+            git_writable,
             namespace_from,
         } = specs.admission.clone();
-        let times = FileTimes {
-            timeout_short: file.timeout_short,
-            timeout_long: file.timeout_long,
-            stop_grace: file.stop_grace,
-            breaker_threshold: file.breaker_threshold,
-            breaker_cooldown: file.breaker_cooldown,
-            restart_rate_limit: file.restart_rate_limit,
-            slow_retry_interval: file.slow_retry_interval,
-            action_attempts: file.action_attempts,
-            action_retry_interval: file.action_retry_interval,
-        };
-        let path = options.config.as_deref();
-        let times = times
-            .parse()
-            .map_err(|cause| invalid_settings(settings_path(path), &cause))?;
-        let of_file = file
-            .namespace_from
-            .as_deref()
-            .map(parse_namespace_from)
-            .transpose();
-        let of_file = of_file.map_err(|cause| invalid_settings(settings_path(path), &cause))?;
+        // Each file is valid already.
+        let valid = |cause: String| invalid_settings(Path::new(trust::SETTINGS_FILE), &cause);
+        let times = file.times().parse().map_err(valid)?;
+        let of_file = file.namespace().map_err(valid)?;
         let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
         let docker_host = docker_host.or(file.docker_host);
         let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
         let state = state.or(file.state);
         let (own_state, shared) = if let Some(state) = state {
-            (StateDir::at(state), None)
+            (StateDir::at(paths::resolve_state(state)), None)
         } else {
             let own = paths::find_default_state();
             own.check_private().map_err(|error| state_failure(&error))?;
@@ -258,7 +257,7 @@ impl Settings {
         };
         let specs_given = given.is_some();
         let folder = given.unwrap_or_else(|| "./environments".into());
-        Ok(Self {
+        let mut settings = Self {
             specs_given,
             allowed: allowed.filter(|allowed| trust::contains(allowed, &folder)),
             specs: folder,
@@ -272,7 +271,9 @@ impl Settings {
             strict: strict.or(file.strict).unwrap_or(false),
             env_allow: first_given(env_allow, file.env_allow),
             allow_mount: first_given(allow_mount, file.allow_mount),
+            git_writable: git_writable || file.git_writable.unwrap_or(false),
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
+            ceiling: file.ceiling,
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
             ignored_keys,
@@ -281,7 +282,9 @@ impl Settings {
             color: options.color.or(file.color).unwrap_or_default(),
             times,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
-        })
+        };
+        settings.set_status_group(file.status_group);
+        Ok(settings)
     }
 }
 
@@ -294,6 +297,25 @@ fn first_given<T>(flags: Vec<T>, file: Option<Vec<T>>) -> Vec<T> {
 }
 
 impl File {
+    fn times(&self) -> FileTimes {
+        FileTimes {
+            timeout_short: self.timeout_short.clone(),
+            timeout_long: self.timeout_long.clone(),
+            stop_grace: self.stop_grace.clone(),
+            breaker_threshold: self.breaker_threshold,
+            breaker_cooldown: self.breaker_cooldown.clone(),
+            restart_rate_limit: self.restart_rate_limit,
+            slow_retry_interval: self.slow_retry_interval.clone(),
+            action_attempts: self.action_attempts,
+            action_retry_interval: self.action_retry_interval.clone(),
+        }
+    }
+
+    fn namespace(&self) -> Result<Option<NamespaceFrom>, String> {
+        let source = self.namespace_from.as_deref();
+        source.map(parse_namespace_from).transpose()
+    }
+
     /// Takes each key that is not set from another file.
     fn over(self, other: Self) -> Self {
         Self {
@@ -304,10 +326,13 @@ impl File {
             strict: self.strict.or(other.strict),
             env_allow: self.env_allow.or(other.env_allow),
             allow_mount: self.allow_mount.or(other.allow_mount),
+            git_writable: self.git_writable.or(other.git_writable),
             namespace_from: self.namespace_from.or(other.namespace_from),
             log_format: self.log_format.or(other.log_format),
             listen: self.listen.or(other.listen),
+            status_group: self.status_group.or(other.status_group),
             allow_test_commands: self.allow_test_commands || other.allow_test_commands,
+            ceiling: self.ceiling.and(other.ceiling),
             no_helpers: self.no_helpers || other.no_helpers,
             debug: self.debug || other.debug,
             color: self.color.or(other.color),
@@ -322,73 +347,6 @@ impl File {
             action_retry_interval: self.action_retry_interval.or(other.action_retry_interval),
         }
     }
-}
-
-/// Content of the settings files.
-struct Found {
-    file: File,
-    /// Folder of the allowed project.
-    allowed: Option<PathBuf>,
-    /// Keys of the project that do not count.
-    ignored_keys: Vec<&'static str>,
-}
-
-/// Reads the file of `--config`, else that of the project, and that of the user.
-fn read(config: Option<&Path>, allowed: bool) -> Result<Found, Failure> {
-    let project = trust::read_settings(Path::new("."));
-    let of_project = project.as_ref().ok().map(Option::as_deref);
-    let allowed = if allowed {
-        // What a person names with the flag can be anywhere.
-        Some(PathBuf::from("/"))
-    } else {
-        of_project.and_then(trust::find_allowed)
-    };
-    let (mut file, mut ignored_keys) = (File::default(), Vec::new());
-    if let Some(path) = config {
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable_settings(path, &error))?;
-        file = parse(path, &text)?;
-    } else {
-        let path = Path::new(trust::SETTINGS_FILE);
-        if let Some(text) = project.map_err(|error| unreadable_settings(path, &error))? {
-            file = parse(path, &text)?;
-        }
-        if allowed.is_none() {
-            ignored_keys = file.remove_widening();
-        }
-    }
-    if let Some(path) = paths::user_settings_file() {
-        // The variable `HOME` can be that of another user.
-        if let Some(text) = trust::read_own(&path) {
-            file = file.over(parse(&path, &text)?);
-        }
-    }
-    Ok(Found {
-        file,
-        allowed,
-        ignored_keys,
-    })
-}
-
-fn parse(path: &Path, text: &str) -> Result<File, Failure> {
-    toml::from_str(text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))
-}
-
-fn unreadable_settings(path: &Path, error: &std::io::Error) -> Failure {
-    let message = format!("cannot read settings `{}`: {error}", path.display());
-    Failure::with_reason(Reason::Settings, message)
-        .with_exit(Exit::Usage)
-        .with_hint("set the settings file with `--config` or `ARGUS_CONFIG`")
-}
-
-fn settings_path(config: Option<&Path>) -> &Path {
-    config.unwrap_or_else(|| Path::new(trust::SETTINGS_FILE))
-}
-
-fn invalid_settings(path: &Path, cause: &str) -> Failure {
-    let message = format!("cannot use settings `{}`: {cause}", path.display());
-    Failure::with_reason(Reason::Settings, message)
-        .with_exit(Exit::Usage)
-        .with_hint("fix the settings file; docs/cli.md lists all settings")
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Reads spec files with the rules of the controller.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use argus_backend::host_path;
+use argus_backend::host_path::{self, PathError};
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::Diagnostic;
 use argus_docker::Endpoint;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::compose;
 use crate::own_image;
-use crate::settings::Settings;
+use crate::settings::{Settings, private_folders};
 use crate::status;
 
 /// A spec file that was read and checked.
@@ -72,13 +73,8 @@ pub(crate) fn read_folder(
     loader.registry().clone()
 }
 
-/// Reads the specs folder of the settings as the controller with this identity would.
-pub(crate) fn read_own_folder(settings: &Settings, controller: &str) -> SpecRegistry {
-    read_own_folder_until(settings, controller, &CancellationToken::new())
-}
-
-/// As [`read_own_folder`], until `stop`.
-pub(crate) fn read_own_folder_until(
+/// Reads the specs folder of the settings as the controller with this identity would, until `stop`.
+pub(crate) fn read_own_folder(
     settings: &Settings,
     controller: &str,
     stop: &CancellationToken,
@@ -88,13 +84,8 @@ pub(crate) fn read_own_folder_until(
     read_folder(settings, &settings.specs, controller, stored, stop)
 }
 
-/// Reads and checks one file with any name.
-pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
-    read_file_until(settings, path, &CancellationToken::new())
-}
-
-/// As [`read_file`], until `stop`.
-pub(crate) fn read_file_until(settings: &Settings, path: &Path, stop: &CancellationToken) -> SpecFile {
+/// Reads and checks one file with any name, until `stop`.
+pub(crate) fn read_file(settings: &Settings, path: &Path, stop: &CancellationToken) -> SpecFile {
     let rejected = |message: String| SpecFile {
         path: path.to_owned(),
         text: String::new(),
@@ -109,20 +100,15 @@ pub(crate) fn read_file_until(settings: &Settings, path: &Path, stop: &Cancellat
         file
     };
     match read_bounded(path, MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => parse_text_until(settings, path, &bytes, stop),
+        Ok(Some(bytes)) => parse_text(settings, path, &bytes, stop),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => missing(),
         Err(error) => rejected(format!("cannot read the file: {error}")),
     }
 }
 
-/// Checks the content of a file as if it were stored at this path.
-pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
-    parse_text_until(settings, path, bytes, &CancellationToken::new())
-}
-
-/// As [`parse_text`], until `stop`.
-pub(crate) fn parse_text_until(
+/// Checks the content of a file as if it were stored at this path, until `stop`.
+pub(crate) fn parse_text(
     settings: &Settings,
     path: &Path,
     bytes: &[u8],
@@ -156,6 +142,34 @@ pub(crate) fn read_dotenv(settings: &Settings, path: &Path) -> BTreeMap<String, 
     env_vars::dotenv(&create_admitter(settings).locate(&host_path::real(&absolute))).0
 }
 
+/// Reads a suite file that a spec file names; `None` if it is longer than a spec file may be.
+///
+/// # Errors
+/// The file leads out of the project of the spec file, or out of its folder if `is_confined`. Or it cannot be read.
+pub(crate) fn read_suite_file(
+    settings: &Settings,
+    spec: &Path,
+    file: &str,
+    is_confined: bool,
+) -> io::Result<Option<Vec<u8>>> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut location = create_admitter(settings).locate(&host_path::real(&absolute(spec)));
+    if is_confined {
+        location = location.confined_to_folder();
+    }
+    let path = find_suite_file(spec.parent().unwrap_or(Path::new(".")), file);
+    let scope = if is_confined { "folder" } else { "project" };
+    let explain = |error: io::Error| {
+        let why = error.get_ref().and_then(|why| why.downcast_ref::<PathError>());
+        if matches!(why, Some(PathError::Outside { .. })) {
+            // The message does not contain the target of a link.
+            return io::Error::other(format!("it is outside the {scope} of the spec file"));
+        }
+        error
+    };
+    location.read(&absolute(&path), MAX_FILE_BYTES).map_err(explain)
+}
+
 /// Path of a suite file: in the folder of the spec file, else in the current folder.
 pub(crate) fn find_suite_file(folder: &Path, file: &str) -> PathBuf {
     let near = folder.join(file);
@@ -168,6 +182,7 @@ pub(crate) fn find_suite_file(folder: &Path, file: &str) -> PathBuf {
 
 fn create_admitter(settings: &Settings) -> SpecAdmitter {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let own = absolute(settings.state.locked_folder());
     SpecAdmitter {
         // The folder is not filled here: it is missing before the first controller run, and mocks are still validated.
         own_image: OwnImageContext {
@@ -177,11 +192,13 @@ fn create_admitter(settings: &Settings) -> SpecAdmitter {
         access: HostAccess {
             allow_mounts: allowed_mounts(settings),
             allowed: settings.allowed.clone(),
+            git_writable: settings.git_writable,
             state: absolute(settings.state.root()),
-            private: absolute(&settings.state.private()),
+            private: private_folders().into_iter().chain([own]).collect(),
             engine: find_engine_socket(settings),
         },
         namespace_from: settings.namespace_from.clone(),
+        ceiling: settings.ceiling,
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use argus_backend::host_path::folder;
 use argus_core::ident::EnvName;
 use argus_core::status::env_file;
 use argus_crds::error::Reason;
@@ -33,18 +34,20 @@ pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
 
 /// Names in a folder, sorted and without hidden ones. A missing folder is empty.
 pub(crate) fn list_folder(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort();
-    Ok(names)
+    let names = folder::list(folder)?.into_iter();
+    let names = names.filter_map(|name| name.into_string().ok());
+    Ok(names.filter(|name| !name.starts_with('.')).collect())
 }
 
 pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
+    if error.kind() == ErrorKind::NotADirectory {
+        return Failure::with_reason(
+            Reason::Unreadable,
+            format!("cannot read `{}`: {error}", path.display()),
+        )
+        .with_exit(Exit::Unexpected)
+        .with_hint("remove the link or the file, or choose another folder with `--state`");
+    }
     Failure::operation_failed(&format!("cannot read `{}`", path.display()), error)
 }
 
@@ -201,6 +204,10 @@ fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failu
     let bytes = match state_file::read(path, MAX_FILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let hint = "run the command as the user of the controller, or let a group read with `argus run --status-group NAME`";
+            return Err(unreadable_failure(path, &error).with_hint(hint));
+        }
         Err(error) => return Err(unreadable_failure(path, &error)),
     };
     let parsed = serde_json::from_slice(&bytes).map(Some);

@@ -8,14 +8,14 @@ use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::journal::{Event, controller_events, events_between};
 use argus_core::state::EnvHistory;
-use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
+use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment, public_view};
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::Code;
 use argus_crds::status::{Calls, ControllerStatus, EnvironmentStatus, Phase};
 use argus_reconciler::specs::{FileEntry, FileState};
 use argus_reconciler::{EnvFiles, Journal, Snapshot, StatusView};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 mod calls;
 mod controller;
@@ -31,6 +31,20 @@ pub(crate) struct Statuses {
     pub(crate) calls: BTreeMap<String, Arc<Calls>>,
     /// Status of the controller.
     pub(crate) controller: ControllerStatus,
+}
+
+impl Statuses {
+    /// Returns the statuses for callers without the token.
+    pub(crate) fn public(&self) -> Self {
+        let environments = self.environments.iter();
+        Self {
+            environments: environments
+                .map(|(name, status)| (name.clone(), Arc::new(public_view::environment(status))))
+                .collect(),
+            calls: BTreeMap::new(),
+            controller: public_view::controller(&self.controller),
+        }
+    }
 }
 
 /// Builds the status files from snapshots.
@@ -69,6 +83,10 @@ impl StatusBuilder {
 }
 
 impl StatusView for StatusBuilder {
+    fn changed(&self) -> Arc<Notify> {
+        self.about.http_changed.clone()
+    }
+
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
         let ours = snapshot.store.containers().filter_map(|container| {
             let owner = container.owner()?;

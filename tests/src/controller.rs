@@ -96,6 +96,10 @@ impl<'e> Controller<'e> {
             .arg("--state")
             .arg(&self.state);
         command.args(&self.options.args).stdin(Stdio::null());
+        if !self.options.args.iter().any(|arg| arg.starts_with("--listen")) {
+            // Several controllers share the network namespace, and with it the default port.
+            command.env("ARGUS_LISTEN", "off");
+        }
         command
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log);

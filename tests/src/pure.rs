@@ -76,6 +76,8 @@ impl PlannerFixture {
                 lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: NOW,
                 has_pending_edit: false,
+                allowed: false,
+                is_ending: false,
                 desired,
             };
             (accepted.desired.env.clone(), Arc::new(accepted))

@@ -3,19 +3,25 @@
 //! A path is walked from `/` with `openat(O_PATH | O_NOFOLLOW)`. Each symbolic link that the walk meets is either
 //! followed and recorded ([`resolve`]) or refused ([`resolve_without_links`]). The result is the path without any
 //! link, with the device and inode of the object that it led to. Nothing is opened for reading on the way, so a pipe
-//! or a device cannot block the walk.
+//! or a device cannot block the walk. Files below a root are read and written in [`folder`], which follows no link at all.
+//!
+//! No library replaces this module. `cap-std` and `openat2` with `RESOLVE_BENEATH` only open a file below a root. A bind source
+//! needs more: the path without links, because an engine accepts no open file, and the owner of each link on the way. Both also
+//! follow links that stay below the root, and both wait for a FIFO. Older kernels and some system call filters of containers
+//! refuse `openat2`. This walk would remain, and the library would be a second way.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+pub mod folder;
 mod roots;
 pub mod sockets;
 
@@ -98,6 +104,7 @@ pub struct Resolved {
     /// Links that were followed, in order.
     pub followed: Vec<Followed>,
     is_directory: bool,
+    is_regular: bool,
     /// Directories from `/` to the last one that exists, each with the component that was looked up in it.
     steps: Vec<PathComponent>,
 }
@@ -116,14 +123,13 @@ impl Resolved {
     /// The file does not exist, is not a regular file, or was replaced since the walk.
     pub fn open(&self) -> io::Result<File> {
         let (Some(step), Some(identity)) = (self.steps.last(), self.identity) else {
-            return Err(io::Error::from(io::ErrorKind::NotFound));
+            return Err(Errno::NOENT.into());
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&step.directory, &step.name, flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("not a regular file"));
+        if !self.is_regular {
+            return Err(io::Error::other("it is not a file"));
         }
+        let file = rustix::fs::openat(&step.directory, &step.name, folder::READ, Mode::empty())?;
+        let stat = folder::check_regular(&file)?;
         if FileId::of(&stat) != identity {
             return Err(io::Error::other("the file was replaced while it was opened"));
         }
@@ -154,70 +160,6 @@ pub fn resolve_without_links(path: &Path) -> Result<Resolved, PathError> {
 /// The path with every link resolved; the path itself where it cannot be resolved.
 pub fn real(path: &Path) -> PathBuf {
     resolve(path).map_or_else(|_| path.to_owned(), |resolved| resolved.path)
-}
-
-/// Opens a regular file below a directory, without following a link in any component.
-///
-/// # Errors
-/// A component is a link or not a directory, or the file does not exist or is not a regular file.
-pub fn open_below(directory: BorrowedFd<'_>, path: &Path) -> io::Result<File> {
-    let (parent, name) = descend(directory, path)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(parent.as_fd(), name, flags, Mode::empty())?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("not a regular file"));
-    }
-    Ok(File::from(file))
-}
-
-/// Opens a directory below a directory, without following a link in any component.
-///
-/// # Errors
-/// A component is a link or not a directory, or does not exist.
-pub fn open_directory_below(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
-    let mut open = rustix::fs::openat(directory, ".", DIRECTORY, Mode::empty())?;
-    for name in names(path)? {
-        open = rustix::fs::openat(&open, name, DIRECTORY, Mode::empty())?;
-    }
-    Ok(open)
-}
-
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-/// Opens the directory at an absolute path that has no link in any component.
-///
-/// # Errors
-/// A component is a link, or the path is not a directory.
-pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let root = rustix::fs::openat(CWD, "/", DIRECTORY, Mode::empty())?;
-    open_directory_below(root.as_fd(), path.strip_prefix("/").unwrap_or(path))
-}
-
-/// The parent directory of a relative path, and the last component.
-fn descend<'p>(directory: BorrowedFd<'_>, path: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
-    let all: Vec<&OsStr> = names(path)?;
-    let (name, parents) = all
-        .split_last()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let mut open = rustix::fs::openat(directory, ".", DIRECTORY, Mode::empty())?;
-    for parent in parents {
-        open = rustix::fs::openat(&open, *parent, DIRECTORY, Mode::empty())?;
-    }
-    Ok((open, name))
-}
-
-fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
-    let name = |part| match part {
-        Component::Normal(name) => Some(Ok(name)),
-        Component::CurDir => None,
-        Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-            Some(Err(io::Error::from(io::ErrorKind::InvalidInput)))
-        }
-    };
-    path.components().filter_map(name).collect()
 }
 
 fn walk(path: &Path, follow: bool) -> Result<Resolved, PathError> {
@@ -333,13 +275,14 @@ impl Walk {
             }
         }
         let stat = (!self.missing).then_some(self.at.1);
+        let is = |kind| stat.is_some_and(|stat: Stat| FileType::from_raw_mode(stat.st_mode) == kind);
         Ok(Resolved {
             path,
             identity: stat.as_ref().map(FileId::of),
             owner: stat.as_ref().map(|stat| stat.st_uid),
             followed: self.followed,
-            is_directory: stat
-                .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+            is_directory: is(FileType::Directory),
+            is_regular: is(FileType::RegularFile),
             steps: self.steps,
         })
     }

@@ -6,10 +6,12 @@ mod accepted;
 pub mod admit;
 mod aliases;
 mod build;
+pub mod ceiling;
 pub mod conflict;
 mod container;
 mod container_labels;
 mod container_limits;
+pub(crate) mod covers;
 mod effective;
 pub mod env_file;
 pub mod excluded;
@@ -161,6 +163,9 @@ pub struct Service {
     pub ports: Vec<Port>,
     /// Bind mounts and named volumes.
     pub mounts: Vec<Mount>,
+    /// Mounts that Argus adds below these, so that the container cannot change a git directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub covers: Vec<Mount>,
     /// Paths of tmpfs mounts, as `/path` or `/path:options`.
     pub tmpfs: Vec<String>,
     /// Entries for `/etc/hosts`, as `name:address`.

@@ -47,6 +47,8 @@ mod service;
 mod startup;
 mod volume;
 
+pub use startup::StartStage;
+
 /// Actions and waits of one environment at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -95,8 +95,6 @@ pub struct PlannerState {
     pub retries: RetrySettings,
     /// Waits of the planner.
     pub waits: Waits,
-    /// True if a person allowed the project: its containers may write above the bind sources of others.
-    pub allowed: bool,
 }
 
 /// History of one environment.

@@ -30,6 +30,7 @@ mod phase;
 pub mod plan_text;
 mod port;
 mod preflight;
+pub mod public_view;
 mod redact;
 mod service;
 mod state;
@@ -43,7 +44,7 @@ pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
 pub use error::{code_of, error_id, is_blocking, unwritable, with_controller};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
-pub use port::{client_address, env_file};
+pub use port::{client_address, env_file, host_address};
 pub use wait::describe_wait;
 
 /// Problem of the specs folder that postpones the removal of environments.

@@ -1,12 +1,13 @@
 //! Wait reasons: why a subject cannot proceed, and until when.
 
+use argus_crds::SpecEdit;
 use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionFailure, ActionKind, FailedAttempt, Subject};
 use crate::desired::Condition;
-use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
+use crate::ident::{ContainerId, EnvName, ProtocolPort, ResourceName, ServiceName};
 use crate::lease::{ControllerLease, ControllerLeases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
@@ -244,15 +245,44 @@ pub enum WaitReason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<Box<WaitReason>>,
     },
-    /// A running container can replace a bind source, such as one of an earlier revision or of a fork.
-    WritableSource {
-        /// Name of the container.
-        container: String,
-    },
+    /// A container can write a directory above a bind source, and so replace the source.
+    WritableSource(Box<WritableSource>),
     /// The containers on it must be removed first.
     Containers,
     /// The engine is already removing the object.
     Removal,
+}
+
+/// A bind source below a directory that a container can write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WritableSource {
+    /// Mount that waits.
+    pub mount: String,
+    /// Container above it.
+    pub writer: MountWriter,
+}
+
+/// A container that can write a directory above a desired bind source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MountWriter {
+    /// Name of the container.
+    pub container: String,
+    /// Its environment.
+    pub environment: EnvName,
+    /// Its mount.
+    pub mount: String,
+    /// Identifier of an observed container; `None` for a desired one, which can start at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ContainerId>,
+    /// True if it is about to be removed.
+    pub is_going: bool,
+    /// True if a person allowed its project.
+    pub allowed: bool,
+    /// Change of its file that makes the mount read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<SpecEdit>,
 }
 
 /// A live controller that holds a lease.
@@ -337,7 +367,7 @@ impl WaitReason {
             | Self::Volume { .. }
             | Self::Probe
             | Self::Completion
-            | Self::WritableSource { .. }
+            | Self::WritableSource(_)
             | Self::Failed { .. }
             | Self::GaveUp { .. }
             | Self::Halted { .. }

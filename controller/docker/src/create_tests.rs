@@ -191,3 +191,32 @@ fn engine_host_is_added_unless_the_file_defines_it() {
     assert_eq!(of(&[other], true), json!([other, gateway]));
     assert_eq!(of(&[], false), json!([]), "the engine has no gateway");
 }
+
+#[test]
+fn covers_are_mounted_below_the_mount_of_the_file() {
+    let bind = |source: &str, target: &str, read_only| Mount::Bind {
+        source: source.into(),
+        target: target.into(),
+        read_only,
+    };
+    let spec = ContainerSpec {
+        mounts: vec![
+            bind("/p", "/app", false),
+            bind("/p/lib", "/app/lib", false),
+            bind("/p/lib/.git", "/app/lib/.git", true),
+        ],
+        tmpfs: vec!["/app/.argus:ro,mode=0555".into()],
+        ..minimal()
+    };
+    let host = &body_of(&spec)["HostConfig"];
+    let bind = |source: &str, target: &str, read_only: bool| json!({"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only});
+    assert_eq!(
+        host["Mounts"],
+        json!([
+            bind("/p", "/app", false),
+            bind("/p/lib", "/app/lib", false),
+            bind("/p/lib/.git", "/app/lib/.git", true),
+        ])
+    );
+    assert_eq!(host["Tmpfs"], json!({"/app/.argus": "ro,mode=0555"}));
+}

@@ -66,6 +66,7 @@ pub use connect::{BadEndpoint, Endpoint};
 pub use exec::{Exec, ExecCommand, ExecOutput, ExecSession};
 pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
+pub use listeners::port_holder;
 pub use service_sockets::listening_addresses;
 
 use bridges::Bridges;

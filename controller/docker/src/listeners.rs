@@ -3,6 +3,7 @@
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
 use argus_core::labels::ObjectLabels;
@@ -83,6 +84,19 @@ fn process_of_socket(socket: &SocketOwner) -> PortOwner {
         },
         SocketOwner::Hidden => PortOwner::Unknown,
     }
+}
+
+/// Owner of the TCP socket that prevents this process from binding an address. Can read the files of all processes.
+#[must_use]
+pub fn port_holder(wanted: SocketAddr) -> PortOwner {
+    let is_same = |socket: &Socket| {
+        let address = socket.address;
+        let overlaps = address == wanted.ip() || address.is_unspecified() || wanted.ip().is_unspecified();
+        socket.port.protocol == Protocol::Tcp && socket.port.number == wanted.port() && overlaps
+    };
+    let sockets = sockets::find_own_listeners().unwrap_or_default();
+    let found = sockets.iter().find(|socket| is_same(socket));
+    found.map_or(PortOwner::Unknown, |socket| process_of_socket(&socket.owner))
 }
 
 /// Sockets in the engine's network namespace, without a call of the engine.

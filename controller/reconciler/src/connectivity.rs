@@ -107,8 +107,8 @@ impl CheckSchedule {
     fn update_hold(&mut self, inputs: Option<&TopologyInputs>, is_starting: bool, now: Timestamp) {
         let held = self.held_until.take();
         if is_starting {
-            let same_plan = |(last, new): (&TopologyInputs, &TopologyInputs)| last.plan.0 == new.plan.0;
-            let has_progress = !self.inputs.as_ref().zip(inputs).is_some_and(same_plan);
+            let progress = |it: &TopologyInputs| it.plan.0.start_progress(&it.accepted.0.desired.services);
+            let has_progress = self.inputs.as_ref().map(progress) != inputs.map(progress);
             self.held_until = held.filter(|_| !has_progress).or(Some(now + MAX_HOLD));
         } else if held.is_some() && self.has_down() {
             self.due = self.due.map(|due| due.max(now + DOWN_DELAY));

@@ -39,7 +39,7 @@ pub mod metrics;
 pub mod overrides;
 pub mod persisted;
 pub mod preflight;
-mod private_folder;
+pub mod private_folder;
 pub mod prober;
 pub mod quarantine;
 pub mod reconciler;

@@ -1,9 +1,9 @@
 //! Lock of the state directory: an exclusive file lock with the name of its holder. It ensures one controller per
 //! directory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,14 +67,7 @@ impl Lock {
         // A file that is replaced between open and lock needs another attempt; 16 replacements in a row do not
         // happen.
         for _ in 0..16 {
-            let mut options = OpenOptions::new();
-            options
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600);
-            let mut file = state_file::no_links(&mut options).open(path).map_err(io)?;
+            let mut file = state_file::open_or_create(path, 0o600).map_err(io)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {

@@ -5,6 +5,7 @@
 //! spec registry into the [`DesiredState`] that the planner receives.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,6 +224,8 @@ impl Overrides {
         let mut to = Accepted::clone(good);
         to.accepted_at = inputs.now;
         to.has_pending_edit = false;
+        to.allowed = accepted.allowed;
+        to.is_ending = false;
         to.desired.hold = false;
         to.desired.notes.push(format!("rolled back from revision {from}"));
         let reply = Reply::Revision(to.desired.revision.clone());
@@ -261,6 +264,8 @@ impl Overrides {
             lines: accepted.lines.clone(),
             accepted_at: inputs.now,
             has_pending_edit: false,
+            allowed: accepted.allowed,
+            is_ending: false,
         };
         self.forks.insert(to.clone(), Arc::new(forked));
         Ok(Reply::Forked(to.clone()))
@@ -291,6 +296,20 @@ impl Overrides {
         self.good_images.retain(|env, _| known(env));
         self.attempted.retain(|env, _| known(env));
         self.requests.holds.retain(|hold| known(&hold.environment));
+        self.update_permissions(specs);
+    }
+
+    /// Gives earlier revisions and forks the permission of their file, which is not stored.
+    fn update_permissions(&mut self, specs: &SpecRegistry) {
+        let rollbacks = self.rollbacks.values_mut().map(|rollback| &mut rollback.to);
+        for accepted in rollbacks.chain(self.forks.values_mut()) {
+            let file = specs.files.get(Path::new(&accepted.spec_path));
+            if let Some(current) = file.and_then(|file| file.accepted.as_ref())
+                && current.allowed != accepted.allowed
+            {
+                Arc::make_mut(accepted).allowed = current.allowed;
+            }
+        }
     }
 
     /// Desired state with all overrides; `None` if the specs apply unchanged.

@@ -22,6 +22,8 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
         lines: argus_core::desired::key_lines::KeyLines::default(),
         accepted_at: Timestamp(1_000),
         has_pending_edit: false,
+        allowed: false,
+        is_ending: false,
     })
 }
 
@@ -185,6 +187,37 @@ fn rollback_uses_last_ready_revision_until_the_next_edit() {
     assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
     fixture.file(&three);
     assert_eq!(fixture.image("shop").as_deref(), Some("web:3"));
+}
+
+#[test]
+fn rollback_and_fork_have_the_permission_of_their_file() {
+    let of = |image, allowed| {
+        let accepted = accepted(image, "");
+        Arc::new(Accepted {
+            allowed,
+            ..Accepted::clone(&accepted)
+        })
+    };
+    let mut fixture = Fixture::with(&of("web:1", false));
+    fixture.ready();
+    fixture.file(&of("web:2", true));
+    assert!(fixture.apply(&rollback()).is_ok() && fixture.apply(&fork("copy")).is_ok());
+    let allowed = |fixture: &Fixture| {
+        let desired = fixture.overrides.effective(&fixture.specs).unwrap();
+        [&desired[&env("shop")], &desired[&env("copy")]].map(|accepted| accepted.allowed)
+    };
+    // A restart forgets the permission until the file is read.
+    let text = serde_json::to_string(&fixture.overrides).unwrap();
+    fixture.overrides = serde_json::from_str(&text).unwrap();
+    assert_eq!(allowed(&fixture), [false, false]);
+    for is_allowed in [true, false] {
+        let current = of("web:2", is_allowed);
+        let restored = BTreeMap::from([("e2e.yaml".into(), Accepted::clone(&current))]);
+        fixture.specs = SpecRegistry::restored(restored);
+        fixture.specs.scanned = true;
+        fixture.file(&current);
+        assert_eq!(allowed(&fixture), [is_allowed; 2]);
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Preflight task: checks engine, disk and state directory on request, and publishes a [`PreflightSnapshot`].
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use argus_backend::host_path::folder::Folder;
 use argus_backend::{Backend, HOST_FACTS_TIMEOUT};
 use argus_core::observed::Store;
 use argus_core::preflight::{Fact, HostFacts, PreflightSnapshot};
@@ -90,12 +92,11 @@ pub(crate) fn try_to_write(folder: &Path) -> io::Result<()> {
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     // Unique name per attempt: the controller, a command and an HTTP client may write in parallel.
     let number = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".preflight.{}.{number}", std::process::id()));
-    let written = std::fs::File::create(&path).and_then(|mut file| {
-        file.write_all(&[b'\n'; 4096])?;
-        file.sync_all()
-    });
-    let removed = std::fs::remove_file(&path);
+    let name = OsString::from(format!(".preflight.{}.{number}", std::process::id()));
+    let folder = Folder::open(folder)?;
+    let mut file = folder.create_file(&name, 0o600)?;
+    let written = file.write_all(&[b'\n'; 4096]).and_then(|()| file.sync_all());
+    let removed = folder.remove(&name);
     written.and(removed)
 }
 

@@ -1,11 +1,13 @@
 //! Quarantine: unusable files of the state directory are renamed to `NAME.corrupt-TIME`, where a person can inspect
 //! them.
 
-use std::fs;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder::Folder;
 use argus_core::time::Timestamp;
+use rustix::fs::FileType;
 
 /// Number of quarantined copies that are retained per file.
 const MAX_COPIES: usize = 3;
@@ -33,18 +35,19 @@ pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let to = path.with_file_name(format!("{name}.corrupt-{stamp}"));
-    let moved = fs::rename(path, &to);
+    let moved = Folder::of(path).and_then(|(folder, own)| {
+        folder.rename(&own, to.file_name().unwrap_or_default())?;
+        Ok(folder)
+    });
     let quarantined = Quarantined {
         path: path.to_path_buf(),
         why: why.to_owned(),
         to: moved.is_ok().then(|| to.clone()),
     };
     match moved {
-        Ok(()) => {
+        Ok(folder) => {
             tracing::error!(path = %path.display(), to = %to.display(), why, "state file is unusable and was quarantined");
-            if let Some(folder) = path.parent() {
-                prune(folder, &format!("{name}.corrupt-"));
-            }
+            prune(&folder, &format!("{name}.corrupt-"));
         }
         Err(error) => {
             tracing::error!(path = %path.display(), why, %error, "state file is unusable and cannot be quarantined");
@@ -55,9 +58,9 @@ pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
 
 /// Quarantines a path that exists and is not a regular file. A read of it may never end.
 pub fn move_unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
-    let what = match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_file() => return None,
-        Ok(meta) if meta.is_symlink() => "it is a link".to_owned(),
+    let what = match kind_of(path) {
+        Ok(FileType::RegularFile) => return None,
+        Ok(FileType::Symlink) => "it is a link".to_owned(),
         Ok(_) => "it is not a file".to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => error.to_string(),
@@ -65,30 +68,35 @@ pub fn move_unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
     Some(move_file(path, &what, now))
 }
 
-/// Quarantines a path that exists and is not a folder.
+/// Quarantines a path that exists and is not a folder. A link to a folder could lead anywhere, so it is moved as well.
 pub fn move_unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
-    if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) || fs::symlink_metadata(path).is_err() {
-        return None;
+    match kind_of(path) {
+        Ok(FileType::Directory) | Err(_) => None,
+        Ok(_) => Some(move_file(path, "it is not a folder", now)),
     }
-    Some(move_file(path, "it is not a folder", now))
 }
 
-fn prune(folder: &Path, prefix: &str) {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut old: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
-        .map(|entry| entry.path())
-        .collect();
+fn kind_of(path: &Path) -> io::Result<FileType> {
+    let (folder, name) = Folder::of(path)?;
+    Ok(FileType::from_raw_mode(folder.stat(&name)?.st_mode))
+}
+
+fn prune(folder: &Folder, prefix: &str) {
+    let entries = folder.list().into_iter().flatten().flatten();
+    let is_copy = |name: &OsString| name.to_string_lossy().starts_with(prefix);
+    let mut old: Vec<OsString> = entries.filter(is_copy).collect();
     old.sort();
     let surplus = old.len().saturating_sub(MAX_COPIES);
-    for path in &old[..surplus] {
+    for name in &old[..surplus] {
         // A folder may belong to a person, so it stays.
-        drop(fs::remove_file(path));
+        drop(folder.remove(name));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -134,7 +142,26 @@ mod tests {
         assert!(move_unless_file(&path, Timestamp(9_000)).unwrap().to.is_some());
         fs::write(&path, "").unwrap();
         assert!(move_unless_folder(&path, Timestamp(10_000)).unwrap().to.is_some());
+        let elsewhere = dir.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(move_unless_folder(&path, Timestamp(11_000)).unwrap().to.is_some());
         fs::create_dir(&path).unwrap();
-        assert_eq!(move_unless_folder(&path, Timestamp(11_000)), None);
+        assert_eq!(move_unless_folder(&path, Timestamp(12_000)), None);
+    }
+
+    #[test]
+    fn nothing_is_moved_or_removed_behind_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (theirs, state) = (dir.path().join("theirs"), dir.path().join("state"));
+        fs::create_dir(&theirs).unwrap();
+        for number in 0..5 {
+            fs::write(theirs.join(format!("shop.json.corrupt-{number}")), "").unwrap();
+        }
+        std::os::unix::fs::symlink("/nowhere", theirs.join("shop.json")).unwrap();
+        std::os::unix::fs::symlink(&theirs, &state).unwrap();
+        assert_eq!(move_file(&state.join("shop.json"), "any", Timestamp(1)).to, None);
+        assert_eq!(move_unless_folder(&state.join("shop.json"), Timestamp(1)), None);
+        assert_eq!(fs::read_dir(&theirs).unwrap().count(), 6);
     }
 }

@@ -1,7 +1,7 @@
 //! Composition of a controller: creates all channels and starts all tasks.
 //!
-//! [`Controller::open`] locks and reads the state directory. [`Controller::start`] starts the tasks and returns a
-//! [`Handle`] for clients and a [`Running`] for the owner of the process.
+//! [`Controller::open`] locks and reads the state directory. [`Controller::start`] starts the tasks and returns a [`Handle`] for clients
+//! and a [`Running`] for the owner of the process.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,15 +11,12 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::action::Deadlines;
-use argus_core::desired::BreakerSettings;
-use argus_core::desired::namespace::NamespaceFrom;
+use argus_core::desired::{BreakerSettings, ceiling::Ceiling, namespace::NamespaceFrom};
 use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
-use argus_core::reconcile::Planner;
-use argus_core::retry::RetrySettings;
-use argus_core::state::PlannerState;
-use argus_core::state::breaker_registry::BreakerRegistry;
+use argus_core::state::{PlannerState, breaker_registry::BreakerRegistry};
 use argus_core::waits::Waits;
+use argus_core::{reconcile::Planner, retry::RetrySettings};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -33,10 +30,9 @@ use crate::overrides::DesiredState;
 use crate::prober::{Addresses, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
-use crate::specs::SpecRegistry;
 use crate::specs::build_context::OwnImageContext;
 use crate::specs::parsed_file::Translate;
-use crate::specs::sync_barrier;
+use crate::specs::{SpecRegistry, sync_barrier};
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::RECONCILE_LOOP;
@@ -73,6 +69,12 @@ pub struct Options {
     pub allow_mounts: Vec<String>,
     /// Folder that a person allowed: containers of its files may write above the bind sources of others.
     pub allowed: Option<PathBuf>,
+    /// True if containers may write git directories.
+    pub git_writable: bool,
+    /// Folders that no container may have besides those of `state`: private state of other controllers, and settings of the user.
+    pub private_folders: Vec<PathBuf>,
+    /// Limits of the operator for all files.
+    pub ceiling: Ceiling,
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
@@ -83,8 +85,7 @@ pub struct Options {
     pub translate: Option<Translate>,
     /// Host of the engine as reachable from here; `None` if it is this host.
     pub engine_host: Option<IpAddr>,
-    /// True if helper containers of Argus' own image may run on the engine, for checks that are impossible from
-    /// here.
+    /// True if helper containers of Argus' own image may run on the engine, for checks that are impossible from here.
     pub helpers: bool,
     /// Deadlines of engine calls.
     pub deadlines: Deadlines,
@@ -232,7 +233,6 @@ impl Controller {
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             retries: options.retries,
             waits: options.waits,
-            allowed: options.allowed.is_some(),
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);

@@ -19,7 +19,6 @@ use crate::clock::Clock;
 pub mod admission;
 pub mod build_context;
 mod build_delay;
-mod conflict;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
@@ -27,6 +26,7 @@ pub mod evaluation;
 pub mod file_writes;
 mod filesystem;
 pub mod folder_watcher;
+mod git_paths;
 mod grace;
 mod incomplete;
 pub mod loader;
@@ -48,7 +48,7 @@ use sync_barrier::SyncResponder;
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 /// A scan after a completely written file waits this many times as long as the last scan took.
 const PAUSE_PER_SCAN: u32 = 10;
-/// Bytes of the build contexts of one file that a scan reads, so that a large context delays no other file.
+/// Bytes of all build contexts that a scan reads, so that large contexts delay no other file.
 const PART_BYTES: u64 = 64 << 20;
 /// Quiet time after any other notification before the folder is scanned.
 const QUIET_TIME: Duration = Duration::from_millis(150);

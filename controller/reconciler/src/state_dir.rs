@@ -1,19 +1,22 @@
 //! State directory: paths of its files, and their permissions.
 //!
-//! Its public part contains status files. Its private part is a folder `private` in it, or a folder outside of the project: who
-//! can write to the project then controls nothing that the controller trusts.
+//! Its public part contains status files, for its user and for a group that the operator names. Its private part is a folder
+//! `private` in it, or a folder outside of the project: who can write to the project then controls nothing that the controller trusts.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
+use argus_backend::host_path::folder::{self, Folder};
 use argus_core::time::Timestamp;
-use atomic_write_file::AtomicWriteFile;
 
-use crate::private_folder;
+use crate::private_folder::{FolderError, create_with_mode};
 use crate::quarantine::{self, Quarantined};
 use crate::specs::location::DEFAULT_STATE_DIR;
 use crate::specs::source::SpecSource;
+
+mod private_state;
+mod status_files;
 
 /// Name of the private folder in a state directory with all its state.
 const PRIVATE: &str = "private";
@@ -37,6 +40,26 @@ pub enum StateError {
         /// Cause of the failure.
         source: io::Error,
     },
+    /// Another user made the folder of the private state, or can exchange it.
+    #[error("cannot use `{}`", .path.display())]
+    Untrusted {
+        /// State directory that a user named, else the folder of the private state.
+        path: PathBuf,
+        /// True if a user named the state directory.
+        is_given: bool,
+        /// Refused folder.
+        source: FolderError,
+    },
+    /// The status files cannot belong to the group that may read them.
+    #[error("cannot give `{}` to the group {group}", .path.display())]
+    Group {
+        /// Folder of the status files.
+        path: PathBuf,
+        /// Number of the group.
+        group: u32,
+        /// Cause of the failure.
+        source: io::Error,
+    },
     /// Another controller holds the directory.
     #[error(transparent)]
     Held(#[from] crate::lock::LockError),
@@ -47,6 +70,8 @@ pub enum StateError {
 pub struct StateDir {
     root: PathBuf,
     private: PathBuf,
+    /// Number of the group that may read the status files.
+    status_group: Option<u32>,
 }
 
 impl StateDir {
@@ -56,7 +81,7 @@ impl StateDir {
     }
 
     /// Creates the folders with their modes, and a `.gitignore` in a new `.argus`. Refuses a path that contains the specs
-    /// directory, and a private folder outside of it that another user could have made.
+    /// directory, and private state that another user could have made. An existing state directory keeps its mode.
     pub fn create(&self, specs: &Path) -> Result<Self, StateError> {
         let state = self.root.as_path();
         let at = |path: &Path| {
@@ -64,39 +89,39 @@ impl StateDir {
             move |source| StateError::Io { path, source }
         };
         let (root, specs) = (
-            resolve(state).map_err(at(state))?,
+            self.resolve_root().map_err(at(state))?,
             resolve(&SpecSource::new(specs, state).folder).map_err(at(specs))?,
         );
         if specs.starts_with(&root) {
             return Err(StateError::ContainsSpecs { state: root, specs });
         }
+        self.check_private()?;
         let dir = if self.has_outer_private() {
             self.create_private()?;
             Self::with_private(root, &self.private)
         } else {
             Self::at(root)
         };
-        let is_new_default = dir.root.ends_with(DEFAULT_STATE_DIR) && !dir.root.exists();
+        let dir = dir.with_status_group(self.status_group);
+        let is_new = !dir.root.exists();
+        if is_new {
+            create_with_mode(&dir.root, 0o755).map_err(at(&dir.root))?;
+        }
+        // Another user can have made it since the first check.
+        dir.check_private()?;
+        dir.check_no_link()?;
         for (path, mode) in [
-            (dir.root.clone(), 0o755),
             (dir.environments(), 0o755),
             (dir.incidents(), 0o755),
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
             (dir.evidence(), 0o700),
         ] {
-            let created = std::fs::DirBuilder::new()
-                .recursive(true)
-                .mode(mode)
-                .create(&path);
-            // The umask may have cleared bits, and an earlier run may have set others.
-            created
-                .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
-                .map_err(at(&path))?;
+            create_with_mode(&path, mode).map_err(at(&path))?;
         }
-        if is_new_default {
-            let path = dir.root.join(".gitignore");
-            create_gitignore(&path).map_err(at(&path))?;
+        dir.check_status_group()?;
+        if is_new && dir.root.ends_with(DEFAULT_STATE_DIR) {
+            create_gitignore(&dir.root).map_err(at(&dir.root.join(".gitignore")))?;
         }
         Ok(dir)
     }
@@ -117,11 +142,10 @@ impl StateDir {
             .filter_map(|path| quarantine::move_unless_folder(path, now));
         // Folders first: the content of a quarantined folder is not checked.
         let mut all: Vec<_> = folders.collect();
-        let written = std::fs::read_dir(dir.environments())
-            .into_iter()
-            .flatten()
-            .flatten();
-        let written = written.map(|entry| entry.path()).filter(|path| is_status(path));
+        let written = folder::list(&dir.environments()).unwrap_or_default().into_iter();
+        let written = written
+            .map(|name| dir.environments().join(name))
+            .filter(|path| is_status(path));
         all.extend(
             files
                 .into_iter()
@@ -135,7 +159,11 @@ impl StateDir {
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let private = root.join(PRIVATE);
-        Self { root, private }
+        Self {
+            root,
+            private,
+            status_group: None,
+        }
     }
 
     /// Paths of public state in `root` and of private state in `private`, which is outside of the project. Touches nothing.
@@ -143,37 +171,13 @@ impl StateDir {
         Self {
             root: root.into(),
             private: private.into(),
+            status_group: None,
         }
     }
 
     /// Returns true if the private state is not in the folder `private` of the state directory.
     pub fn has_outer_private(&self) -> bool {
         self.private != self.root.join(PRIVATE)
-    }
-
-    /// Checks that only this user can have made a private folder outside of the state directory. A missing one is fine.
-    ///
-    /// # Errors
-    /// Another user owns it, or it is a link or no folder.
-    pub fn check_private(&self) -> Result<(), StateError> {
-        if !self.has_outer_private() {
-            return Ok(());
-        }
-        private_folder::check(&self.private).map_err(|source| StateError::Io {
-            path: self.private.clone(),
-            source,
-        })
-    }
-
-    /// Creates a private folder outside of the state directory, as [`Self::create`] does.
-    ///
-    /// # Errors
-    /// Those of [`Self::check_private`], or it cannot be created.
-    pub fn create_private(&self) -> Result<(), StateError> {
-        private_folder::create(&self.private).map_err(|source| StateError::Io {
-            path: self.private.clone(),
-            source,
-        })
     }
 
     /// Logs that a private folder in the state directory is not used, because a repository can contain it.
@@ -204,17 +208,17 @@ impl StateDir {
         self.root.join("controller.json")
     }
 
-    /// Folder of `ENV.json`, `ENV.env` and `ENV.debug`; world-readable.
+    /// Folder of the status files `ENV.json`, `ENV.env` and `ENV.debug`.
     pub fn environments(&self) -> PathBuf {
         self.root.join("environments")
     }
 
-    /// Call traces of an environment's errors, if there are any; world-readable.
+    /// Call traces of an environment's errors, if there are any.
     pub fn debug(&self, env: &str) -> PathBuf {
         self.environments().join(format!("{env}.debug"))
     }
 
-    /// Folder of the incidents, world-readable.
+    /// Folder of the incidents.
     pub fn incidents(&self) -> PathBuf {
         self.root.join("incidents")
     }
@@ -293,10 +297,17 @@ impl StateDir {
 
     /// Removes the marker of the last clean stop. Returns whether it existed.
     pub fn remove_clean_shutdown(&self) -> io::Result<bool> {
-        match std::fs::remove_file(self.clean_shutdown()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+        folder::remove(&self.clean_shutdown())
+    }
+
+    /// Returns the state directory without links. The operator names it, but not the one in a project, which is never a link.
+    fn resolve_root(&self) -> io::Result<PathBuf> {
+        let parts = (self.root.parent(), self.root.file_name());
+        match parts {
+            (Some(project), Some(name)) if self.has_outer_private() => {
+                Ok(resolve(&Path::new(".").join(project))?.join(name))
+            }
+            _ => resolve(&self.root),
         }
     }
 }
@@ -310,25 +321,12 @@ pub(crate) fn is_status(path: &Path) -> bool {
 
 /// Writes a file atomically that only the owner may read.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_with_mode(path, bytes, 0o600)
-}
-
-/// Writes a world-readable file atomically.
-pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_with_mode(path, bytes, 0o644)
-}
-
-fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = AtomicWriteFile::options().open(path)?;
-    file.as_file()
-        .set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.write_all(bytes)?;
-    file.commit()
+    folder::write(path, bytes, 0o600)
 }
 
 /// Creates the file that hides its directory from git, unless it exists.
-fn create_gitignore(path: &Path) -> io::Result<()> {
-    match std::fs::File::create_new(path) {
+fn create_gitignore(root: &Path) -> io::Result<()> {
+    match Folder::open(root)?.create_file(OsStr::new(".gitignore"), 0o644) {
         Ok(mut file) => file.write_all(b"*\n"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),

@@ -1,23 +1,29 @@
 //! State directory: modes of its folders, and paths that are refused.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
+use crate::private_folder::resolve_fixed;
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 #[test]
-fn status_is_public_and_the_rest_is_private() {
+fn only_the_user_reads_status_and_private_files() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("a/state"), &dir.path().join("specs")).unwrap();
     assert_eq!(mode(state.root()), 0o755);
     assert_eq!(mode(&state.environments()), 0o755);
     assert_eq!(mode(&state.private()), 0o700);
     write_private(&state.state_json(), b"{}").unwrap();
-    write_public(&state.controller_json(), b"{}").unwrap();
-    write_public(&state.controller_json(), b"{\"a\":1}").unwrap();
+    std::fs::write(state.controller_json(), "{}").unwrap();
+    std::fs::set_permissions(state.controller_json(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    state
+        .write_status(&state.controller_json(), b"{\"a\":1}")
+        .unwrap();
     assert_eq!(mode(&state.state_json()), 0o600);
-    assert_eq!(mode(&state.controller_json()), 0o644);
+    assert_eq!(mode(&state.controller_json()), 0o600);
     assert_eq!(std::fs::read(state.controller_json()).unwrap(), b"{\"a\":1}");
 }
 
@@ -90,6 +96,127 @@ fn outer_private_state_is_refused_if_linked_or_foreign() {
         std::os::unix::fs::chown(&own, Some(0), None).unwrap();
         std::os::unix::fs::chown(dir.path().join("home/argus"), Some(1234), None).unwrap();
         refused(&own);
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn private_state_below_a_shared_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shared, specs) = (dir.path().join("shared"), dir.path().join("specs"));
+    std::fs::create_dir(&shared).unwrap();
+    let outer = StateDir::with_private(dir.path().join(".argus"), shared.join("home/argus/shop"));
+    let given = StateDir::at(shared.join("team/state"));
+    let check = |accepted: bool, why: &str| {
+        for state in [&outer, &given] {
+            assert_eq!(state.check_private().is_ok(), accepted, "{why}: {state:?}");
+        }
+    };
+    for (mode, accepted) in [(0o777, false), (0o1777, true), (0o755, true), (0o700, true)] {
+        set_mode(&shared, mode);
+        check(accepted, &format!("{mode:o}"));
+    }
+    set_mode(&shared, 0o777);
+    for state in [&outer, &given] {
+        let refused = state.create(&specs);
+        assert!(
+            matches!(refused, Err(StateError::Untrusted { .. })),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 0);
+    // Others can exchange a link in the shared directory, but not one outside of it.
+    std::os::unix::fs::symlink(dir.path(), shared.join("link")).unwrap();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
+    assert!(StateDir::at(shared.join("link/state")).check_private().is_err());
+    StateDir::at(dir.path().join("link/state"))
+        .check_private()
+        .unwrap();
+    // A path that is resolved for later accesses keeps the link that a check refuses.
+    let unchanged = shared.join("link/state");
+    assert_eq!(resolve_fixed(&unchanged), unchanged);
+    let real = dir.path().canonicalize().unwrap();
+    assert_eq!(resolve_fixed(&dir.path().join("link/state")), real.join("state"));
+    // Only root can give a folder to another user or group.
+    if rustix::process::geteuid().is_root() {
+        for (user, group, mode, accepted) in [
+            (1234, 0, 0o755, false),
+            (0, 1234, 0o775, false),
+            (0, 1234, 0o755, true),
+            (0, 0, 0o775, true),
+        ] {
+            std::os::unix::fs::chown(&shared, Some(user), Some(group)).unwrap();
+            set_mode(&shared, mode);
+            check(accepted, &format!("{user} {group} {mode:o}"));
+        }
+    }
+}
+
+#[test]
+fn given_state_of_another_user_is_refused_untouched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, specs) = (dir.path().join("state"), dir.path().join("specs"));
+    let private = root.join("private");
+    std::fs::create_dir_all(&private).unwrap();
+    set_mode(&root, 0o700);
+    let state = StateDir::at(&root);
+    state.create(&specs).unwrap();
+    assert_eq!(mode(&root), 0o700, "the folder of a user keeps its mode");
+    let refused = || {
+        assert!(matches!(
+            state.create(&specs),
+            Err(StateError::Untrusted { is_given: true, .. })
+        ));
+        assert!(state.check_private().is_err());
+    };
+    set_mode(&root, 0o777);
+    refused();
+    set_mode(&root, 0o755);
+    if rustix::process::geteuid().is_root() {
+        for foreign in [&root, &private] {
+            set_mode(foreign, 0o750);
+            std::os::unix::fs::chown(foreign, Some(1234), None).unwrap();
+            refused();
+            assert_eq!(mode(foreign), 0o750);
+            std::os::unix::fs::chown(foreign, Some(0), None).unwrap();
+        }
+    }
+    std::fs::remove_dir_all(&private).unwrap();
+    std::fs::write(&private, "").unwrap();
+    state.check_private().unwrap();
+    std::fs::remove_file(&private).unwrap();
+    std::os::unix::fs::symlink(dir.path(), &private).unwrap();
+    state.check_private().unwrap();
+    let created = state.create(&specs);
+    assert!(matches!(
+        created,
+        Err(StateError::Untrusted { is_given: true, .. })
+    ));
+    // A start moves only a link to nowhere away.
+    std::fs::remove_file(&private).unwrap();
+    std::os::unix::fs::symlink("/nowhere/at/all", &private).unwrap();
+    assert_eq!(state.quarantine_misplaced(Timestamp(0)).len(), 1);
+    state.create(&specs).unwrap();
+    assert!(private.symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn group_of_others_is_refused_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str, group: u32| {
+        let state = StateDir::at(dir.path().join(name)).with_status_group(Some(group));
+        state.create(&dir.path().join("specs"))
+    };
+    let own = rustix::process::getegid().as_raw();
+    let state = at("own", own).unwrap();
+    assert_eq!((state.status_group(), state.status_mode()), (Some(own), 0o640));
+    // Root can give a file to any group.
+    if !rustix::process::geteuid().is_root() {
+        let refused = at("other", 0).unwrap_err();
+        assert!(matches!(refused, StateError::Group { group: 0, .. }), "{refused}");
     }
 }
 

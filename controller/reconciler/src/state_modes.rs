@@ -1,8 +1,10 @@
 //! Correction of the modes of state files.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use argus_backend::host_path::folder::{self, Folder};
+use rustix::fs::FileType;
 
 use crate::state_dir::StateDir;
 
@@ -17,31 +19,26 @@ pub(crate) struct CorrectedMode {
     pub(crate) to: u32,
 }
 
-/// Corrects and logs the modes of all state files. Readers of the private ones could otherwise see secrets, and writers
-/// of the public ones could deceive agents.
+/// Corrects and logs the modes of all state files. Their readers could otherwise see secrets and output of containers, and writers
+/// could deceive agents.
 pub(crate) fn correct_modes(state: &StateDir) -> Vec<CorrectedMode> {
     let folders = [
         (state.private(), 0o600),
         (state.builds(), 0o600),
-        (state.environments(), 0o644),
-        (state.incidents(), 0o644),
+        (state.environments(), state.status_mode()),
+        (state.incidents(), 0o600),
     ];
-    let mut files = vec![(state.controller_json(), 0o644)];
+    let mut files = vec![(state.controller_json(), state.status_mode())];
     for (folder, mode) in folders {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        files.extend(entries.map(|entry| (entry.path(), mode)));
+        let names = folder::list(&folder).unwrap_or_default();
+        files.extend(names.into_iter().map(|name| (folder.join(name), mode)));
     }
     let mut corrected = Vec::new();
     for (path, to) in files {
-        let Ok(meta) = fs::symlink_metadata(&path) else {
-            continue;
-        };
-        let from = meta.permissions().mode() & 0o7777;
-        if !meta.is_file() || from == to {
-            continue;
-        }
-        match fs::set_permissions(&path, Permissions::from_mode(to)) {
-            Ok(()) => {
+        let group = state.status_group().filter(|_| to != 0o600);
+        match correct_mode(&path, to, group) {
+            Ok(None) => {}
+            Ok(Some((from, to))) => {
                 let (was, now) = (format!("{from:04o}"), format!("{to:04o}"));
                 tracing::warn!(path = %path.display(), was, now, "corrected the mode of a state file");
                 corrected.push(CorrectedMode { path, from, to });
@@ -54,8 +51,33 @@ pub(crate) fn correct_modes(state: &StateDir) -> Vec<CorrectedMode> {
     corrected
 }
 
+/// Sets the mode and the group of a regular file. Returns the modes before and after a change.
+fn correct_mode(path: &Path, to: u32, group: Option<u32>) -> io::Result<Option<(u32, u32)>> {
+    let found = Folder::of(path).and_then(|(folder, name)| Ok((folder.stat(&name)?, folder, name)));
+    let Ok((stat, folder, name)) = found else {
+        return Ok(None);
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    let from = stat.st_mode & 0o7777;
+    // Without the change, another group could read the file.
+    let to = match group.filter(|group| *group != stat.st_gid) {
+        Some(group) if folder.set_group(&name, group).is_err() => 0o600,
+        Some(_) | None => to,
+    };
+    if from == to {
+        return Ok(None);
+    }
+    folder.set_mode(&name, to)?;
+    Ok(Some((from, to)))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use super::*;
 
     #[test]
@@ -67,7 +89,8 @@ mod tests {
             (state.state_json(), 0o644),
             (state.identity(), 0o600),
             (state.builds().join("x.log"), 0o666),
-            (state.environments().join("shop.json"), 0o666),
+            (state.environments().join("shop.json"), 0o644),
+            (state.incidents().join("x.json"), 0o644),
             (outside.clone(), 0o644),
         ] {
             fs::write(&path, "").unwrap();
@@ -82,12 +105,47 @@ mod tests {
         let mut expected = vec![
             (state.state_json(), 0o644, 0o600),
             (state.builds().join("x.log"), 0o666, 0o600),
-            (state.environments().join("shop.json"), 0o666, 0o644),
+            (state.environments().join("shop.json"), 0o644, 0o600),
+            (state.incidents().join("x.json"), 0o644, 0o600),
         ];
         expected.sort();
         assert_eq!(corrected, expected);
         assert_eq!(correct_modes(&state), []);
         let mode = fs::metadata(&outside).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o644, "the target of a link keeps its mode");
+        // Neither does a link on the way lead to a file whose mode changes.
+        let keys = dir.path().join("keys");
+        fs::create_dir(&keys).unwrap();
+        fs::write(keys.join("id_rsa"), "").unwrap();
+        fs::set_permissions(keys.join("id_rsa"), Permissions::from_mode(0o600)).unwrap();
+        for folder in [state.environments(), state.incidents()] {
+            fs::remove_dir_all(&folder).unwrap();
+            std::os::unix::fs::symlink(&keys, &folder).unwrap();
+        }
+        assert_eq!(correct_modes(&state), []);
+        let mode = fs::metadata(keys.join("id_rsa")).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+    }
+
+    #[test]
+    fn status_files_are_given_to_the_group_that_may_read_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = rustix::process::getegid().as_raw();
+        let state = StateDir::at(dir.path().join("state")).with_status_group(Some(group));
+        let state = state.create(&dir.path().join("specs")).unwrap();
+        let status = state.environments().join("shop.json");
+        for path in [&status, &state.state_json()] {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+        }
+        correct_modes(&state);
+        let facts = |path: &std::path::Path| {
+            let meta = fs::metadata(path).unwrap();
+            (meta.mode() & 0o777, meta.gid())
+        };
+        assert_eq!(facts(&status), (0o640, group));
+        assert_eq!(facts(&state.state_json()).0, 0o600);
+        state.write_status(&state.controller_json(), b"{}").unwrap();
+        assert_eq!(facts(&state.controller_json()), (0o640, group));
     }
 }

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_backend::host_path::folder;
 use argus_core::desired::env_file::format_env_file;
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::snapshot::Snapshot;
-use crate::state_dir::{StateDir, is_status, write_public};
+use crate::state_dir::{StateDir, is_status};
 use crate::state_file;
 
 mod env_file;
@@ -26,6 +27,11 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Renderer of the status files. Pure, and called on a thread that may block.
 pub trait StatusView: Send + Sync + 'static {
+    /// Notified when the files change without a new snapshot.
+    fn changed(&self) -> Arc<Notify> {
+        Arc::default()
+    }
+
     /// Environments that have files.
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
         snapshot.environments()
@@ -77,8 +83,12 @@ pub async fn run(
     let mut status_files = StatusFiles::default();
     let mut first = true;
     snapshots.mark_changed();
+    let view_changed = view.changed();
     loop {
-        let ended = snapshots.changed().await.is_err();
+        let ended = tokio::select! {
+            changed = snapshots.changed() => changed.is_err(),
+            () = view_changed.notified() => false,
+        };
         if !ended && !first {
             tokio::time::sleep(BATCH_DELAY).await;
         }
@@ -132,14 +142,14 @@ pub(crate) fn write_stop_time(dir: &StateDir, at: Timestamp) -> io::Result<()> {
         stopped_at: Some(at.to_string()),
         ..status
     };
-    write_public(&path, (serde_json::to_string_pretty(&status)? + "\n").as_bytes())
+    dir.write_status(&path, (serde_json::to_string_pretty(&status)? + "\n").as_bytes())
 }
 
 impl StatusFiles {
     /// Reads the files of an earlier process.
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
-        for entry in std::fs::read_dir(dir.environments())? {
-            let path = entry?.path();
+        for name in folder::list(&dir.environments())? {
+            let path = dir.environments().join(name);
             if is_status(&path)
                 && let Ok(bytes) = state_file::read(&path, state_file::MAX_BYTES)
             {
@@ -174,7 +184,7 @@ impl StatusFiles {
             // A failed write of a call trace does not block the status.
             if let Some(debug) = files.debug {
                 let path = dir.debug(env.as_str());
-                if let Err(error) = self.write_changed(&path, debug.clone()) {
+                if let Err(error) = self.write_changed(dir, &path, debug.clone()) {
                     tracing::warn!(%error, path = %path.display(), "cannot write the call trace");
                     // No retry before the content changes.
                     self.files.insert(path.clone(), debug);
@@ -190,7 +200,7 @@ impl StatusFiles {
         texts.push((dir.controller_json(), controller));
         // All texts are rendered before the first write, so that clients of the API receive them even if the disk is full.
         for (path, text) in texts {
-            self.write_changed(&path, text)?;
+            self.write_changed(dir, &path, text)?;
         }
         // Before the first list and the first scan, removed environments are unknown.
         if snapshot.is_complete() {
@@ -202,9 +212,8 @@ impl StatusFiles {
                 .collect();
             for path in gone {
                 self.remove_project_file(&path);
-                match std::fs::remove_file(&path) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                match folder::remove(&path) {
+                    Ok(_) => {}
                     Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
                         tracing::warn!(%error, path = %path.display(), "cannot remove the call trace");
                     }
@@ -263,7 +272,7 @@ impl StatusFiles {
         }
     }
 
-    fn write_changed(&mut self, path: &Path, text: String) -> io::Result<()> {
+    fn write_changed(&mut self, dir: &StateDir, path: &Path, text: String) -> io::Result<()> {
         if self
             .files
             .get(path)
@@ -271,7 +280,7 @@ impl StatusFiles {
         {
             return Ok(());
         }
-        write_public(path, text.as_bytes())?;
+        dir.write_status(path, text.as_bytes())?;
         self.files.insert(path.to_path_buf(), text);
         Ok(())
     }

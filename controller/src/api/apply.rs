@@ -1,6 +1,7 @@
 //! Writes a spec file to the specs folder.
 
 use std::fmt::Write as _;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use argus_reconciler::specs::source::SpecSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::validate::format_diagnostic;
 use super::validate::report as validate;
@@ -73,6 +75,8 @@ pub(crate) struct Applied {
 
 impl Operation for Apply {
     const EFFECT: Effect = Effect::Destructive;
+    // The file names images of any registry, and their programs reach any host.
+    const IS_OPEN_WORLD: bool = true;
     // Programs write the file themselves.
     const ROUTES: &'static [Route] = &[];
     type Output = Applied;
@@ -80,7 +84,8 @@ impl Operation for Apply {
     async fn run(&self, context: &Context) -> Result<Applied, Failure> {
         let client = &context.client;
         let request = self.clone();
-        let written = client.run_blocking(move |client| request.write(client)).await?;
+        let written = client.run_blocking_until(move |client, stop| request.write(client, stop));
+        let written = written.await?;
         // The file is written, even if the status cannot be read.
         let revision = wait_until_read(client, &written).await.unwrap_or_default();
         let names = [written.env.clone()];
@@ -146,8 +151,8 @@ struct WrittenSpec {
 }
 
 impl Apply {
-    /// Validates the text, and writes it if it is valid.
-    fn write(&self, client: &ControllerClient) -> Result<WrittenSpec, Failure> {
+    /// Validates the text, and writes it if it is valid, unless `stop` is cancelled before.
+    fn write(&self, client: &ControllerClient, stop: &CancellationToken) -> Result<WrittenSpec, Failure> {
         if self.content.len() as u64 > MAX_FILE_BYTES {
             let message = format!("the file exceeds the limit of {MAX_FILE_BYTES} bytes");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE_BYTES });
@@ -164,7 +169,7 @@ impl Apply {
             );
         }
         let (specs, guess) = (&source.folder, source.path_of("e2e.yaml"));
-        let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes());
+        let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes(), stop);
         let Some(desired) = parsed
             .desired
             .as_ref()
@@ -182,7 +187,7 @@ impl Apply {
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = conflict_failure(client, specs, &env, &path, current_file.as_deref()) {
+        if let Some(why) = conflict_failure(client, specs, &env, &path, current_file.as_deref(), stop) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "currentFile": current_file }))
@@ -191,12 +196,25 @@ impl Apply {
             ));
         }
         // The paths of mounts and build contexts depend on the folder of the file.
-        let parsed = spec_files::parse_text(client.settings(), &path, self.content.as_bytes());
+        let parsed = spec_files::parse_text(client.settings(), &path, self.content.as_bytes(), stop);
         if validate::is_rejected(&parsed) {
             return Err(rejection_failure(&path, &parsed.diagnostics));
         }
+        // Nothing would report the change.
+        if stop.is_cancelled() {
+            let error = io::Error::new(io::ErrorKind::Interrupted, "the caller no longer waits for it");
+            return Err(Failure::operation_failed(
+                &format!("cannot write `{}`", path.display()),
+                &error,
+            ));
+        }
         let changed = write_file(specs, &path, self.content.as_bytes()).map_err(|error| {
-            Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error)
+            let doing = format!("cannot write `{}`", path.display());
+            if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::Other) {
+                return Failure::with_reason(Reason::NotPossible, format!("{doing}: {error}"))
+                    .with_hint("choose another `name`, or remove the link");
+            }
+            Failure::operation_failed(&doing, &error)
         })?;
         let expected_revision = parsed.desired.as_ref();
         Ok(WrittenSpec {
@@ -252,4 +270,42 @@ fn rejection_failure(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
         .spec(path.display().to_string(), line);
     // The mistakes are in the given text, not in the folder.
     Failure::new(error.suggest(&[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Options, Settings, SpecOptions};
+
+    #[test]
+    fn apply_without_a_caller_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs");
+        std::fs::create_dir(&specs).unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let folder = SpecOptions {
+            specs: Some(specs.clone()),
+            ..SpecOptions::default()
+        };
+        let client = ControllerClient::remote(Settings::resolve(&options, &folder).unwrap());
+        let apply = Apply {
+            content: SMALL.to_owned(),
+            name: None,
+        };
+        let (stop, count) = (CancellationToken::new(), || {
+            std::fs::read_dir(&specs).unwrap().count()
+        });
+        stop.cancel();
+        assert!(apply.write(&client, &stop).is_err());
+        assert_eq!(count(), 0);
+        assert!(
+            apply
+                .write(&client, &CancellationToken::new())
+                .is_ok_and(|it| it.changed)
+        );
+        assert_eq!(count(), 1);
+    }
 }

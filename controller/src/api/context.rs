@@ -9,17 +9,14 @@ use crate::client::ControllerClient;
 pub(crate) struct Context {
     /// Client of the controller.
     pub(crate) client: ControllerClient,
-    /// False for callers without the token, which can only read.
-    pub(crate) is_trusted: bool,
     progress: Option<mpsc::UnboundedSender<String>>,
 }
 
 impl Context {
-    /// Creates the context of a trusted caller without progress.
+    /// Creates the context of a caller without progress.
     pub(crate) fn new(client: ControllerClient) -> Self {
         Self {
             client,
-            is_trusted: true,
             progress: None,
         }
     }

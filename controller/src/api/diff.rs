@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
+use argus_core::desired::key_lines::KeyLines;
 use argus_core::ident::EnvName;
+use argus_core::secrets::Secrets;
 use argus_core::spec_diff::{image_changes, key_changes};
-use argus_crds::compose::is_compose_name;
 use argus_crds::diff::{EnvironmentDiff, GoodRevision, ImageChange, KeyChange};
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::reconciler::PersistedState;
@@ -13,6 +15,7 @@ use argus_reconciler::specs::FileEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::plan::forecasts;
 use super::target;
@@ -47,8 +50,9 @@ impl Operation for Diff {
         let remedy = |env: &str| format!("compare the environment with `argus diff {env}`");
         let env = target::parse_whole_environment(&self.environment, why, remedy)?;
         let status = context.client.find_environment(env.as_str()).await?;
-        let compare = move |client: &ControllerClient| compare(client, &env, &status);
-        context.client.run_blocking(compare).await
+        let compare =
+            move |client: &ControllerClient, stop: &CancellationToken| compare(client, &env, &status, stop);
+        context.client.run_blocking_until(compare).await
     }
 }
 
@@ -56,8 +60,9 @@ fn compare(
     client: &ControllerClient,
     env: &EnvName,
     status: &EnvironmentStatus,
+    stop: &CancellationToken,
 ) -> Result<EnvironmentDiff, Failure> {
-    let (registry, _) = forecasts::read_folder(&client.query_settings())?;
+    let (registry, _) = forecasts::read_folder(&client.query_settings(), stop)?;
     let persisted: PersistedState = status::read_or_default(&client.state().state_json());
     let overrides = &persisted.overrides;
     let file = registry.file_of(env);
@@ -86,23 +91,29 @@ fn compare(
         diff.images = image_changes(images, &current.desired, &running_images(status), &secrets);
     }
     if let Some((path, entry)) = file {
-        let bytes = entry
-            .text
-            .as_ref()
-            .map(|text| text.bytes.clone())
-            .unwrap_or_default();
-        let source = argus_crds::read(&path.display().to_string(), &bytes).source;
-        // The keys of a Compose file are not those of its translation.
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        // Without a tree, every key would look removed; the diagnostics say why it cannot be parsed.
-        if source.locate("").is_some() && !is_compose_name(name) {
-            diff.keys = key_changes(good.lines.values(), &source, &secrets);
-        }
+        diff.keys = changed_keys(path, entry, &good.lines, &secrets);
     }
     Ok(diff)
+}
+
+/// Compares the keys of a file with those of the good revision.
+fn changed_keys(path: &Path, entry: &FileEntry, good: &KeyLines, secrets: &Secrets) -> Vec<KeyChange> {
+    let accepted = entry.accepted.as_ref();
+    // The keys of a Compose file are not those of its translation.
+    if accepted.map_or(good, |accepted| &accepted.lines).is_compose() {
+        return Vec::new();
+    }
+    let bytes = entry
+        .text
+        .as_ref()
+        .map(|text| text.bytes.clone())
+        .unwrap_or_default();
+    let source = argus_crds::read(&path.display().to_string(), &bytes).source;
+    // Without a tree, every key would look removed; the diagnostics say why it cannot be parsed.
+    if source.locate("").is_none() {
+        return Vec::new();
+    }
+    key_changes(good.values(), &source, secrets)
 }
 
 fn is_rejected(entry: &FileEntry) -> bool {
@@ -204,5 +215,52 @@ Ready for 10 s. Call it if an environment worked before and fails now. Secrets a
         } else {
             summary.with_next(NextStep::new("why it is not ready", "argus_why", env))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::apply::SMALL;
+    use crate::settings::{Options, Settings, SpecOptions};
+
+    /// Changed keys of a file after its last replacement.
+    fn changed(name: &str, texts: [&str; 2]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(name);
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let specs = SpecOptions {
+            specs: Some(file.clone()),
+            ..SpecOptions::default()
+        };
+        let settings = Settings::resolve(&options, &specs).unwrap();
+        let [good, current] = texts.map(|text| {
+            std::fs::write(&file, text).unwrap();
+            let (registry, rejected) = forecasts::read_folder(&settings, &CancellationToken::new()).unwrap();
+            assert!(!rejected, "{registry:?}");
+            registry.files.into_iter().next().unwrap()
+        });
+        let good = good.1.accepted.unwrap();
+        let keys = changed_keys(&current.0, &current.1, &good.lines, &Secrets::default());
+        keys.into_iter().map(|change| change.key).collect()
+    }
+
+    #[test]
+    fn keys_are_compared_by_the_content_of_the_file() {
+        let edited = SMALL.replace("postgres:17", "postgres:18");
+        let keys = changed("e2e.yaml", [SMALL, &edited]);
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        assert_eq!(
+            changed("compose.yaml", [SMALL, &edited]),
+            keys,
+            "only its name is that of Compose"
+        );
+        let compose =
+            |tag: &str| format!("name: shop\nservices: {{ db: {{ image: \"postgres:{tag}\" }} }}\n");
+        let texts = [compose("17"), compose("18")];
+        assert!(changed("compose.yaml", [&texts[0], &texts[1]]).is_empty());
     }
 }

@@ -27,6 +27,7 @@ impl Operation for Doctor {
     const EFFECT: Effect = Effect::ReadOnly;
     const ROUTES: &'static [Route] =
         &[Route::get("/api/v1/doctor", "all problems, most severe first").serial()];
+    const IS_PRIVATE: bool = true;
     type Output = DoctorReport;
 
     async fn run(&self, context: &Context) -> Result<DoctorReport, Failure> {

@@ -86,7 +86,7 @@ impl Operation for Events {
             items: page
                 .records
                 .iter()
-                .map(|record| public_record(record, context.is_trusted))
+                .map(|record| public_record(record, context.client.is_trusted()))
                 .collect(),
             last: page.last,
             missed: page.missed,

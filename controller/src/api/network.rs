@@ -25,7 +25,8 @@ pub(crate) struct Network {
 }
 
 impl Operation for Network {
-    const EFFECT: Effect = Effect::ReadOnly;
+    // A check creates and removes helper containers.
+    const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[
         Route::get(
             "/api/v1/environments/{environment}/network",

@@ -14,6 +14,8 @@ pub(crate) trait Operation: DeserializeOwned + JsonSchema + Send + Sync + 'stati
     const EFFECT: Effect;
     /// HTTP routes.
     const ROUTES: &'static [Route];
+    /// True if a call reaches more than the engine and the folders of this controller, such as registries and networks.
+    const IS_OPEN_WORLD: bool = false;
     /// True if the output has text of containers or secrets of a spec, so that reading it over HTTP needs the token.
     const IS_PRIVATE: bool = false;
     /// Output, as `-o json` and HTTP return it.
@@ -53,6 +55,8 @@ pub(crate) enum Effect {
     NonIdempotent,
     /// Ends or replaces something; repeated calls change nothing more.
     Destructive,
+    /// Ends or replaces something each time.
+    DestructiveEachTime,
 }
 
 /// HTTP method of a route.

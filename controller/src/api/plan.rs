@@ -12,6 +12,7 @@ use argus_reconciler::specs::SpecRegistry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::target::Target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
@@ -58,11 +59,11 @@ impl Operation for Plan {
             (target, service) => target.as_deref().map(|env| Target::parse(env, service)),
         };
         let target = target.transpose()?;
-        let read = |client: &ControllerClient| {
+        let read = |client: &ControllerClient, stop: &CancellationToken| {
             let settings = client.query_settings();
-            Ok((forecasts::read_folder(&settings)?, settings))
+            Ok((forecasts::read_folder(&settings, stop)?, settings))
         };
-        let ((registry, rejected), settings) = context.client.run_blocking(read).await?;
+        let ((registry, rejected), settings) = context.client.run_blocking_until(read).await?;
         report_rejected(&registry, context);
         Box::pin(report::create_report(
             &settings,

@@ -20,7 +20,7 @@ pub(crate) struct Restart {
 }
 
 impl Operation for Restart {
-    const EFFECT: Effect = Effect::NonIdempotent;
+    const EFFECT: Effect = Effect::DestructiveEachTime;
     const ROUTES: &'static [Route] = &[Route::command(
         "/api/v1/commands/restart",
         "restarts a service, or all services of an environment",

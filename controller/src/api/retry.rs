@@ -21,6 +21,8 @@ pub(crate) struct Retry {
 
 impl Operation for Retry {
     const EFFECT: Effect = Effect::Additive;
+    // It pulls and builds again.
+    const IS_OPEN_WORLD: bool = true;
     const ROUTES: &'static [Route] = &[Route::command(
         "/api/v1/commands/retry",
         "retries given-up services of an environment, or one service",

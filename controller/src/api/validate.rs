@@ -73,18 +73,13 @@ impl Operation for Validate {
             let mut files = match &given {
                 Some(text) => {
                     let path = settings.spec_source().path_of("e2e.yaml");
-                    vec![spec_files::parse_text_until(
-                        &settings,
-                        &path,
-                        text.as_bytes(),
-                        stop,
-                    )]
+                    vec![spec_files::parse_text(&settings, &path, text.as_bytes(), stop)]
                 }
                 None => report::check_paths(&settings, &paths, &mut notes, stop)?,
             };
             let suites = match given {
                 Some(_) => Vec::new(),
-                None => suites::check_suites(&mut files, settings.strict, stop),
+                None => suites::check_suites(&mut files, &settings, stop),
             };
             Ok((report::create_report(files, suites), notes))
         });

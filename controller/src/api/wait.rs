@@ -187,7 +187,7 @@ impl Wait {
         report: impl FnMut(&[TargetStatus]),
     ) -> Result<WaitOutput, Failure> {
         let targets = self.parse_targets()?;
-        if context.is_trusted {
+        if context.client.is_trusted() {
             // The wait takes effect after all earlier edits. Without a controller, only the files are used.
             drop(context.client.send(Command::Sync).await);
         }

@@ -28,17 +28,22 @@ impl Allow {
             .dir
             .canonicalize()
             .map_err(|error| Failure::operation_failed(&format!("cannot open `{shown}`"), &error))?;
-        let changed = if self.revoke {
-            trust::revoke(&folder)
+        let failed = |error| state_failure(&error);
+        let (keys, parent) = if self.revoke {
+            (Vec::new(), trust::revoke(&folder).map_err(failed)?)
         } else {
-            trust::allow(&folder)
+            (trust::allow(&folder).map_err(failed)?, None)
         };
-        changed.map_err(|error| state_failure(&error))?;
         let folder = folder.display().to_string();
-        let settings = trust::read_settings(&self.dir).ok().flatten();
-        let keys = settings.map_or_else(Vec::new, |text| trust::list_widening(&text));
-        let document = json!({ "folder": folder, "allowed": !self.revoke, "keys": keys });
+        let parent = parent.map(|parent| parent.display().to_string());
+        let is_allowed = !self.revoke || parent.is_some();
+        let document = json!({ "folder": folder, "allowed": is_allowed, "parent": parent, "keys": keys });
         self.output.print(&document, std::slice::from_ref(&folder), || {
+            if let Some(parent) = &parent {
+                return format!(
+                    "`{folder}` is still allowed with its parent; end that with `argus allow --revoke {parent}`\n"
+                );
+            }
             if self.revoke {
                 return format!("`{folder}` is not allowed\n");
             }
@@ -52,12 +57,20 @@ impl Allow {
             format!("`{folder}` is allowed{keys}\n")
         })?;
         if !self.revoke && self.output.is_text() {
-            output::print_note(&format!(
-                "{} a running controller reads this at its next start",
-                output::cyan("note:")
-            ));
+            print_reach();
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Prints what a permission includes.
+fn print_reach() {
+    for note in [
+        "later spec files of the folder count, too, such as those of a pull request or of a container that writes to it: they can mount \
+         below writable mounts",
+        "a running controller reads this at its next start",
+    ] {
+        output::print_note(&format!("{} {note}", output::cyan("note:")));
     }
 }
 

@@ -8,6 +8,7 @@ use argus_crds::error::Reason;
 use argus_reconciler::clock;
 use argus_reconciler::journal::Tail;
 use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::state_file;
 use clap::Args;
 use serde_json::Value;
 
@@ -168,7 +169,7 @@ impl Events {
 
 /// Checks read permission, so that a missing permission is not reported as an empty journal.
 fn check_permission(journal: &Path) -> Result<(), Failure> {
-    match std::fs::File::open(journal) {
+    match state_file::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let message = format!("cannot read `{}`: it belongs to another user", journal.display());
             Err(Failure::with_reason(Reason::Forbidden, message)

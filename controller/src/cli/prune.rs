@@ -4,12 +4,14 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
 use clap::Args;
+use serde::Serialize;
 
 use crate::api::prune::report::{PruneReport, Row, create_report, remove_images};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
+use crate::settings::abandoned::{self, Abandoned};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 use crate::table::Column;
@@ -21,6 +23,16 @@ const IMAGES: &[Column<Row>] = &[
     ("BUILT AS", |row| row.built_as.clone()),
     ("CREATED", |row| row.created_at.clone()),
 ];
+
+/// Removable resources of the engine and of this user.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    #[serde(flatten)]
+    report: PruneReport,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    private_folders: Vec<Abandoned>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
@@ -42,21 +54,41 @@ pub(crate) struct Prune {
 impl Prune {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let mut found = runtime::block_on(create_report(&settings, self.images_only))?;
+        let private_folders = if settings.state.has_outer_private() {
+            abandoned::list()
+        } else {
+            Vec::new()
+        };
+        let mut found = Found {
+            report: runtime::block_on(create_report(&settings, self.images_only))?,
+            private_folders,
+        };
         let is_text = self.output.is_text();
         if is_text {
             output::print(&format_report(&found))?;
         }
-        let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
+        let anything = !found.report.images.is_empty()
+            || found.report.build_cache_bytes > 0
+            || !found.private_folders.is_empty();
         if anything && (self.yes || (is_text && !self.dry_run && confirm_removal()?)) {
-            runtime::block_on(remove_images(&settings, self.images_only, &mut found))?;
+            abandoned::remove(&mut found.private_folders);
+            let report = &mut found.report;
+            runtime::block_on(remove_images(&settings, self.images_only, report))?;
         } else if anything && is_text {
             output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }
-        let failed = found.applied && found.images.iter().any(|row| !row.removed);
-        let ids = found.images.iter().map(|row| &row.id);
+        let Found {
+            report,
+            private_folders,
+        } = &found;
+        let is_left = report.images.iter().any(|row| !row.removed)
+            || private_folders.iter().any(|folder| !folder.removed);
+        let failed = report.applied && is_left;
+        let ids = report.images.iter().map(|row| row.id.clone());
+        let folders = private_folders.iter();
+        let ids = ids.chain(folders.map(|one| one.folder.display().to_string()));
         self.output.print(&found, ids, || {
-            if found.applied {
+            if report.applied {
                 format_result(&found)
             } else {
                 String::new()
@@ -66,30 +98,51 @@ impl Prune {
     }
 }
 
-fn format_report(found: &PruneReport) -> String {
+fn format_report(found: &Found) -> String {
+    let Found {
+        report: found,
+        private_folders,
+    } = found;
+    let folders = private_folders.iter().map(|one| {
+        let (folder, project) = (one.folder.display(), one.project.display());
+        format!("state of `{project}`, which is removed or replaced: {folder}")
+    });
     let images = if found.images.is_empty() {
         String::new()
     } else {
         table::format_columns(IMAGES, &found.images, output::terminal_width()) + "\n"
     };
     format!(
-        "{images}{} replaced by newer builds: {}\nunused build cache: {}\n",
+        "{images}{} replaced by newer builds: {}\nunused build cache: {}\n{}",
         output::format_count(found.images.len(), "image"),
         size(found.images_bytes),
-        size(found.build_cache_bytes)
+        size(found.build_cache_bytes),
+        output::join_lines(folders)
     )
 }
 
-fn format_result(found: &PruneReport) -> String {
+fn format_result(found: &Found) -> String {
+    let Found {
+        report: found,
+        private_folders,
+    } = found;
     let gone = found.images.iter().filter(|row| row.removed).count();
     let failed = found
         .images
         .iter()
         .filter_map(|row| Some((row, row.message.as_ref()?)));
-    let failed = failed.map(|(row, error)| format!("{} {}: {error}", output::red("not removed:"), row.id));
+    let failed = failed.map(|(row, error)| (row.id.clone(), error));
+    let left = private_folders
+        .iter()
+        .filter_map(|one| Some((one.folder.display().to_string(), one.message.as_ref()?)));
+    let failed = failed
+        .chain(left)
+        .map(|(name, error)| format!("{} {name}: {error}", output::red("not removed:")));
+    let removed = private_folders.iter().filter(|one| one.removed);
     format!(
-        "{}removed {} and {} of build cache\n",
+        "{}{}removed {} and {} of build cache\n",
         output::join_lines(failed),
+        output::join_lines(removed.map(|one| format!("removed {}", one.folder.display()))),
         output::format_count(gone, "image"),
         size(found.build_cache_bytes)
     )

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
 use crate::runtime;
 use crate::settings::times::TimeOptions;
-use crate::settings::{Listen, Options, ServeOptions, Settings, SpecOptions};
+use crate::settings::{Listen, Options, ServeOptions, Settings, SpecOptions, StatusGroup};
 use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
@@ -23,6 +23,9 @@ pub(crate) struct Run {
     /// HTTP address, or a port on loopback, or `off` [default: 127.0.0.1:9470]
     #[arg(long, env = "ARGUS_LISTEN", value_name = "ADDRESS")]
     listen: Option<Listen>,
+    /// Group whose members may read the status files [default: none, only this user]
+    #[arg(long, env = "ARGUS_STATUS_GROUP", value_name = "NAME")]
+    status_group: Option<StatusGroup>,
     #[command(flatten)]
     serve: ServeOptions,
 }
@@ -37,6 +40,7 @@ impl Run {
         if let Some(listen) = self.listen {
             settings.listen = listen.address();
         }
+        settings.set_status_group(self.status_group);
         settings.allow_test_commands |= self.serve.allow_test_commands;
         settings.times = settings.times.under(&self.times);
         let screen = LiveBlock::for_terminal();

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
+use super::guard::Trust;
 use super::problem::Problem;
 use crate::call_trace;
 use crate::client::ControllerClient;
@@ -46,6 +47,9 @@ pub(super) async fn add_traces(
     }
     let call = call(request.method(), &uri);
     let response = next.run(request).await;
+    // A response of the guard itself has no trust.
+    let is_trusted = response.extensions().get::<Trust>() == Some(&Trust::User);
+    let client = client.for_caller(is_trusted);
     let size = response.body().size_hint().upper();
     if is_json(&response) && size.is_some_and(|size| size <= MAX_RESPONSE) {
         add_to_response(&client, response, call).await

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::journal::{EventFilter, Record};
+use argus_core::status::public_view;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::journal::Feed;
@@ -177,13 +178,13 @@ impl EventSubscriber {
         let value = json!({
             "mode": statuses.controller.mode,
             "modeReason": statuses.controller.mode_reason,
-            "environments": environments.map(|(_, status)| summarize(status)).collect::<Vec<_>>(),
+            "environments": environments.map(|(_, status)| self.summarize(status)).collect::<Vec<_>>(),
             "lastEventId": self.last.to_string(),
         });
         let event = Event::default().event("snapshot").data(value.to_string());
         // A client that reconnects resumes from this id.
         let event = Some(event.id(self.last.to_string())).filter(|_| self.filter.matches_name("snapshot"));
-        let problems = error_events(&self.filter, &Statuses::default(), &statuses);
+        let problems = self.error_events(&Statuses::default(), &statuses);
         event.into_iter().chain(problems).collect()
     }
 
@@ -202,8 +203,8 @@ impl EventSubscriber {
             let old = before.environments.get(name);
             let is_same = old.is_some_and(|old| Arc::ptr_eq(old, status) || old == status);
             if !is_same && self.filter.matches_environment(Some(name)) {
-                let value = summarize(status);
-                if old.map(|old| summarize(old)).as_ref() != Some(&value) {
+                let value = self.summarize(status);
+                if old.map(|old| self.summarize(old)).as_ref() != Some(&value) {
                     push(&value);
                 }
             }
@@ -216,30 +217,42 @@ impl EventSubscriber {
         if !self.filter.matches_name("environment") {
             events.clear();
         }
-        events.extend(error_events(&self.filter, &before, &now));
+        events.extend(self.error_events(&before, &now));
         events
     }
-}
 
-/// Returns the errors that did not exist before, with all fields, so that a listener needs no further request.
-fn error_events(filter: &EventFilter, before: &Statuses, now: &Statuses) -> Vec<Event> {
-    if !filter.matches_name("problem") {
-        return Vec::new();
+    /// Summarizes a status as the client may see it.
+    fn summarize(&self, status: &EnvironmentStatus) -> Value {
+        match self.trust {
+            Trust::User => summarize(status),
+            Trust::Anyone => summarize(&public_view::environment(status)),
+        }
     }
-    let named = |(name, status): (&String, &Arc<EnvironmentStatus>)| {
-        let known = before.environments.get(name);
-        let known = known.map_or(&[][..], |status| &status.errors);
-        let is_wanted = filter.matches_environment(Some(name));
-        let news: Vec<_> = new_errors(known, &status.errors).cloned().collect();
-        is_wanted.then_some(news)
-    };
-    let of_environments = now.environments.iter().filter_map(named).flatten();
-    let of_controller = new_errors(&before.controller.errors, &now.controller.errors).cloned();
-    let of_controller = of_controller.filter(|_| filter.matches_environment(None));
-    of_controller
-        .chain(of_environments)
-        .map(|error| Event::default().event("problem").data(json!(error).to_string()))
-        .collect()
+
+    /// Returns the errors that did not exist before, with all fields, so that a listener needs no further request.
+    fn error_events(&self, before: &Statuses, now: &Statuses) -> Vec<Event> {
+        if !self.filter.matches_name("problem") {
+            return Vec::new();
+        }
+        let named = |(name, status): (&String, &Arc<EnvironmentStatus>)| {
+            let known = before.environments.get(name);
+            let known = known.map_or(&[][..], |status| &status.errors);
+            let is_wanted = self.filter.matches_environment(Some(name));
+            let news: Vec<_> = new_errors(known, &status.errors).cloned().collect();
+            is_wanted.then_some(news)
+        };
+        let of_environments = now.environments.iter().filter_map(named).flatten();
+        let of_controller = new_errors(&before.controller.errors, &now.controller.errors).cloned();
+        let of_controller = of_controller.filter(|_| self.filter.matches_environment(None));
+        of_controller
+            .chain(of_environments)
+            .map(|error| match self.trust {
+                Trust::User => error,
+                Trust::Anyone => public_view::error(&error),
+            })
+            .map(|error| Event::default().event("problem").data(json!(error).to_string()))
+            .collect()
+    }
 }
 
 /// Returns the errors of `now` that are not in `known`. An occurrence is reported once, even if its message changes.

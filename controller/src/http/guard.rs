@@ -1,10 +1,12 @@
-//! Access control: every process on this machine can read, but only the controller's user can change anything.
+//! Access control: every process on this machine can read the public view. Only the controller's user reads and changes the rest.
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_backend::host_path::folder;
+use argus_reconciler::specs::digest::hex;
 use argus_reconciler::state_dir::{StateDir, write_private};
 use argus_reconciler::state_file;
 use axum::extract::{Request, State};
@@ -39,22 +41,39 @@ pub(super) enum Trust {
     Anyone,
 }
 
+/// Values of `Sec-Fetch-Site` for requests of this server's own pages, and of persons who enter an address. A page on another port
+/// of this machine, such as that of a container, has the value `same-site`.
+const OWN_SITES: [&[u8]; 2] = [b"same-origin", b"none"];
 /// Maximum size of a token file in bytes.
 const MAX_TOKEN_BYTES: u64 = 4 * 1024;
 
 /// Returns the token of a state directory; creates it if it does not exist.
 pub(crate) fn load_token(state: &StateDir) -> io::Result<Arc<str>> {
-    let path = state.private().join("token");
-    if let Some(token) = read_token(&path) {
-        return Ok(token);
+    match read_token(&token_path(state)) {
+        Some(token) => Ok(token),
+        None => create_token(state),
     }
+}
+
+/// Replaces the token of a state directory.
+pub(super) fn create_token(state: &StateDir) -> io::Result<Arc<str>> {
     let mut random = [0_u8; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let fresh = random
-        .iter()
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    write_private(&path, format!("{fresh}\n").as_bytes())?;
+    let fresh = hex(&random);
+    write_private(&token_path(state), format!("{fresh}\n").as_bytes())?;
     Ok(fresh.into())
+}
+
+/// Removes the token of a state directory, because another process receives what clients send to the address.
+pub(super) fn discard_token(state: &StateDir) {
+    let path = token_path(state);
+    if let Err(error) = folder::remove(&path) {
+        tracing::error!(path = %path.display(), %error, "cannot remove the token");
+    }
+}
+
+fn token_path(state: &StateDir) -> PathBuf {
+    state.private().join("token")
 }
 
 fn read_token(path: &Path) -> Option<Arc<str>> {
@@ -74,19 +93,33 @@ pub(super) async fn authorize_request(
     match checked {
         Ok(trust) => {
             request.extensions_mut().insert(trust);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            // Outer layers also need it.
+            response.extensions_mut().insert(trust);
+            response
         }
         Err(problem) => problem.into_response(),
     }
 }
 
-/// Rejects a request that names more than one server or page: two readers could choose different ones.
+/// Rejects a request that names more than one server or page, because two readers could choose different ones, and a request that
+/// a browser sent for a page of another site. No route is a page that another site could link to.
 fn check_authority(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
             let message = format!("the request has more than one header `{name}`");
             return Err(Problem::new(StatusCode::BAD_REQUEST, message));
         }
+    }
+    let from = headers.get_all("sec-fetch-site").iter();
+    if let Some(other) = from
+        .map(HeaderValue::as_bytes)
+        .find(|from| !OWN_SITES.contains(from))
+    {
+        let other = String::from_utf8_lossy(other);
+        let message =
+            format!("requests of browsers from other sites are not allowed (`sec-fetch-site: {other}`)");
+        return Err(Problem::new(StatusCode::FORBIDDEN, message));
     }
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     match uri.authority() {
@@ -280,6 +313,43 @@ mod tests {
         assert_eq!(check("http://evil.test/x", std::slice::from_ref(&host)), Err(400));
         assert_eq!(check("/x", &[host.clone(), host.clone()]), Err(400));
         assert_eq!(check("/x", &[host, origin.clone(), origin]), Err(400));
+    }
+
+    #[test]
+    fn request_from_another_site_is_refused_on_every_route() {
+        let check = |path: &str, sites: &[&'static str]| {
+            let mut map = HeaderMap::new();
+            for site in sites {
+                map.append("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            // A navigation is no exception.
+            map.append("sec-fetch-mode", HeaderValue::from_static("navigate"));
+            let checked = check_authority(&path.parse().unwrap(), &map);
+            checked.map_err(|problem| problem.into_response().status().as_u16())
+        };
+        for path in ["/healthz", "/metrics", "/events", "/mcp", "/api/v1/environments"] {
+            assert_eq!(check(path, &[]), Ok(()), "{path}");
+            assert_eq!(check(path, &["none"]), Ok(()), "{path}");
+            assert_eq!(check(path, &["same-origin"]), Ok(()), "{path}");
+            for other in ["cross-site", "same-site", "", "new-value"] {
+                assert_eq!(check(path, &[other]), Err(403), "{path} {other}");
+            }
+            assert_eq!(check(path, &["none", "cross-site"]), Err(403), "{path}");
+        }
+    }
+
+    #[test]
+    fn discarded_token_never_returns() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let first = load_token(&state).unwrap();
+        assert_eq!(load_token(&state).unwrap(), first);
+        discard_token(&state);
+        assert!(!token_path(&state).exists());
+        discard_token(&state);
+        let second = load_token(&state).unwrap();
+        assert_ne!(second, first);
+        assert_ne!(create_token(&state).unwrap(), second);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Listeners: limits on the number of connections and on slow clients, and a graceful shutdown.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::pin::pin;
@@ -17,7 +16,7 @@ use rustix::net::sockopt::set_tcp_user_timeout;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +39,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Grace period for requests in progress when the controller stops.
 const GRACE: Duration = Duration::from_secs(2);
-/// Delay before the next attempt to bind an address that is in use.
-const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Number of connections of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -65,38 +62,14 @@ pub(crate) async fn listen_on_socket(
     drop(std::fs::remove_file(path));
 }
 
-/// Serves on an address until `stop`; `bound` contains the address during that time.
-pub(crate) async fn listen_on_address(
-    wanted: SocketAddr,
-    app: impl Fn(SocketAddr) -> Router,
-    bound: watch::Sender<Option<SocketAddr>>,
-    stop: CancellationToken,
-) {
-    let mut is_logged = false;
-    let listener = loop {
-        match TcpListener::bind(wanted).await {
-            Ok(listener) => break listener,
-            Err(error) if !is_logged => {
-                tracing::warn!(%wanted, %error, "cannot listen for HTTP; retrying, the unix socket still works");
-                is_logged = true;
-            }
-            Err(_) => {}
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(RETRY_DELAY) => {}
-        }
-    };
-    let at = listener.local_addr().unwrap_or(wanted);
-    bound.send_replace(Some(at));
-    tracing::info!(address = %at, "HTTP");
+/// Serves on a TCP address until `stop`.
+pub(super) async fn serve_address(listener: TcpListener, app: Router, stop: CancellationToken) {
     let listener = listener.tap_io(|stream| {
         // Send small responses without delay.
         drop(stream.set_nodelay(true));
         limit_unread_time(stream, WRITE_TIMEOUT);
     });
-    serve(listener, app(at), stop, CONNECTIONS).await;
-    bound.send_replace(None);
+    serve(listener, app, stop, CONNECTIONS).await;
 }
 
 /// Binds the socket. The controller holds the lock, so an existing socket belongs to a dead controller.
@@ -201,7 +174,7 @@ mod tests {
 
     use super::*;
     use crate::client::ControllerClient;
-    use crate::http::{BODY_TIMEOUT, Guard, routes};
+    use crate::http::{BODY_TIMEOUT, Guard, assert_passed, routes};
     use crate::settings::{Options, Settings, SpecOptions};
 
     /// Sends a request and returns the whole response.
@@ -222,15 +195,6 @@ mod tests {
         };
         let client = ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap());
         routes(client, Guard::Socket, stop)
-    }
-
-    /// Asserts that a virtual clock from zero shows this time.
-    fn assert_passed(clock: Clock, expected: Duration) {
-        let passed = clock.now().since(Timestamp(0));
-        assert!(
-            passed >= expected && passed < expected + Duration::from_millis(10),
-            "{passed:?}"
-        );
     }
 
     #[tokio::test]

@@ -59,8 +59,7 @@ async fn respond(
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let arguments = arguments::of_request(&entry.arguments, route, variables, query, body)
         .map_err(|cause| invalid(&cause))?;
-    let mut context = Context::new(app.client.clone());
-    context.is_trusted = trust == Trust::User;
+    let context = Context::new(app.client.for_caller(trust == Trust::User));
     let permits = &entry.permits[index];
     // The semaphore is never closed.
     let permit = if route.max_calls.is_some() {

@@ -22,12 +22,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::guard::load_token;
 use super::listen::serve_connection;
-use super::{Guard, load_token, routes};
+use super::{Guard, routes};
 use crate::api::Method;
 use crate::client::ControllerClient;
 use crate::controller_start::reconciler_options;
 use crate::engine::find_endpoint;
+use crate::http_address::HttpAddress;
 use crate::operations;
 use crate::settings::{Options as Flags, Settings, SpecOptions};
 use crate::view::{About, StatusBuilder};
@@ -140,7 +142,8 @@ impl Fixture {
             state: settings.state.root().display().to_string(),
             endpoint: "sim".to_owned(),
             engine: watch::channel(None).1,
-            http: watch::channel(None).1,
+            http: watch::channel(HttpAddress::Unbound).1,
+            http_changed: Arc::default(),
             debug: true,
         };
         let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());

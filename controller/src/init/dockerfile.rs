@@ -1,6 +1,6 @@
 //! Translation of a Dockerfile to one service.
 
-use std::fs;
+use std::io;
 
 use serde_json::json;
 
@@ -10,9 +10,9 @@ use crate::spec_draft::{Draft, ProjectInfo};
 
 /// A service that builds the Dockerfile and publishes its exposed ports.
 pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
-    let text = fs::read_to_string(project.dir.join("Dockerfile"))
-        .map_err(|error| Failure::operation_failed("cannot read `Dockerfile`", &error))?;
-    let stage = parse_final_stage(&text);
+    let bytes = (project.read)(&project.dir.join("Dockerfile"))
+        .map_err(|why| Failure::operation_failed("cannot read `Dockerfile`", &io::Error::other(why)))?;
+    let stage = parse_final_stage(&String::from_utf8_lossy(&bytes));
     let mut notes = Vec::new();
     let mut container = json!({ "name": format!("{}-app", project.slug) });
     let ports: Vec<String> = stage.ports.iter().map(|port| port.publish()).collect();

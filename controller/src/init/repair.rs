@@ -4,6 +4,7 @@ use std::path::Path;
 
 use argus_crds::compose::compose_key;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ pub(super) fn repair(
 ) -> Result<String, Failure> {
     for _ in 0..MAX_REPAIRS {
         let text = format_file(name, draft)?;
-        let checked = spec_files::parse_text(settings, target, text.as_bytes());
+        let checked = spec_files::parse_text(settings, target, text.as_bytes(), &CancellationToken::new());
         let mut errors = checked
             .diagnostics
             .iter()

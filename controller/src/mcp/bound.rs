@@ -56,9 +56,9 @@ fn mark_text(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns an object whose JSON has at most `limit` bytes. Long lists and texts lose their middle. `leftOut` has the length of the complete
-/// answer, and the argument that returns it or at least `most` bytes.
-pub(super) fn bounded(content: Value, limit: usize, most: usize) -> Value {
+/// Returns an object whose JSON has at most `limit` bytes, or only its `required` members. Long lists and texts lose their middle. `leftOut`
+/// has the length of the complete answer, and the argument that returns it or at least `most` bytes.
+pub(super) fn bounded(content: Value, limit: usize, most: usize, required: &[&str]) -> Value {
     let bytes = content.to_string().len();
     if bytes <= limit {
         return content;
@@ -75,7 +75,8 @@ pub(super) fn bounded(content: Value, limit: usize, most: usize) -> Value {
         }
         short["leftOut"] = json!(note);
         if entries == 0 {
-            drop_longest_members(&mut short, limit);
+            drop_last_steps(&mut short, limit);
+            drop_longest_members(&mut short, limit, required);
         }
         if entries == 0 || short.to_string().len() <= limit {
             return short;
@@ -111,12 +112,26 @@ fn shorten(value: &Value, entries: usize) -> Value {
     }
 }
 
-/// Drops members until the length is within the limit: no list and no text remains to be shortened.
-fn drop_longest_members(content: &mut Value, limit: usize) {
+/// Drops the last next calls until the length is within the limit. All other lists are empty.
+fn drop_last_steps(content: &mut Value, limit: usize) {
+    let mut drop_last = |name: &str| {
+        let is_long = content.to_string().len() > limit;
+        let steps = content.get_mut(name).filter(|_| is_long);
+        steps.and_then(|steps| steps.as_array_mut()?.pop()).is_some()
+    };
+    for name in STEPS {
+        while drop_last(name) {}
+    }
+}
+
+/// Drops members that are not required until the length is within the limit. A result without a required member has no valid form.
+fn drop_longest_members(content: &mut Value, limit: usize, required: &[&str]) {
+    let is_optional = |name: &str| name != "leftOut" && !required.contains(&name);
     while content.to_string().len() > limit
         && let Some(all) = content.as_object_mut()
         && let Some(longest) = all
             .iter()
+            .filter(|(name, _)| is_optional(name))
             .max_by_key(|(_, value)| value.to_string().len())
             .map(|(name, _)| name.clone())
     {
@@ -132,6 +147,7 @@ mod tests {
 
     const LIMIT: usize = 8_192;
     const MOST: usize = 1 << 20;
+    const REQUIRED: [&str; 2] = ["environment", "nextSteps"];
 
     #[test]
     fn lines_in_values_have_the_mark_of_the_text() {
@@ -163,7 +179,7 @@ mod tests {
         let step = json!([{ "why": "x".repeat(300), "tool": "argus_retry", "arguments": { "environment": "shop" } }]);
         let content = json!({ "stderr": lines, "stdout": [], "hash": "a".repeat(64), "nextSteps": step });
         let bytes = content.to_string().len();
-        let short = bounded(content.clone(), LIMIT, MOST);
+        let short = bounded(content.clone(), LIMIT, MOST, &REQUIRED);
         assert!(short.to_string().len() <= LIMIT, "{short}");
         let kept = short["stderr"].as_array().unwrap();
         assert!(kept.len() > 200, "{}", kept.len());
@@ -172,10 +188,45 @@ mod tests {
         let note = short["leftOut"].as_str().unwrap();
         let expected = format!("of {bytes} bytes, `maxTextBytes: {bytes}` returns more");
         assert!(note.ends_with(&expected), "{note}");
-        assert_eq!(bounded(content.clone(), bytes, MOST), content);
-        let longer = bounded(content, LIMIT, 10_000);
+        assert_eq!(bounded(content.clone(), bytes, MOST, &REQUIRED), content);
+        let longer = bounded(content, LIMIT, 10_000, &REQUIRED);
         let note = longer["leftOut"].as_str().unwrap();
         assert!(note.ends_with("`maxTextBytes: 10000` returns more"), "{note}");
+    }
+
+    /// Next calls, each with an argument of this length.
+    fn steps(lengths: &[usize]) -> Value {
+        let step = |length: &usize| json!({ "why": "w", "tool": "t", "arguments": { "content": "x".repeat(*length) } });
+        lengths.iter().map(step).collect()
+    }
+
+    #[test]
+    fn long_next_calls_drop_no_required_member() {
+        let bound = |steps: Value| {
+            let content = json!({ "environment": "e".repeat(100), "phase": "Ready", "nextSteps": steps });
+            bounded(content, LIMIT, MOST, &REQUIRED)
+        };
+        let short = bound(steps(&[3_000; 4]));
+        assert_eq!(short["nextSteps"], steps(&[3_000; 2]), "the first ones remain");
+        let short = bound(steps(&[9_000]));
+        assert_eq!(
+            (&short["nextSteps"], &short["environment"]),
+            (&json!([]), &json!("e".repeat(100)))
+        );
+        assert_eq!(short["phase"], "Ready", "the rest is short enough");
+    }
+
+    #[test]
+    fn required_members_can_exceed_the_limit() {
+        let fields: Map<_, _> = (0..48)
+            .map(|number| (number.to_string(), json!("x".repeat(128))))
+            .collect();
+        let content = json!({ "environment": [fields, fields], "nextSteps": { "a": fields, "b": fields }, "other": fields });
+        let short = bounded(content.clone(), LIMIT, MOST, &REQUIRED);
+        assert!(short.to_string().len() > LIMIT);
+        assert_eq!(short["nextSteps"], content["nextSteps"]);
+        assert!(short["environment"].is_array() && short["leftOut"].is_string());
+        assert_eq!(short.get("other"), None);
     }
 
     /// A value with texts, lists and maps of any length.
@@ -206,13 +257,25 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn content_is_never_longer_than_its_limit(value in values()) {
-            let content = marked(json!({ "environment": "shop", "items": value, "nextSteps": [] }));
-            let short = bounded(content.clone(), LIMIT, MOST);
+        fn content_is_never_longer_than_its_limit(
+            items in values(), more in values(), name in 1_usize..128, lengths in prop::collection::vec(0_usize..5_000, 0..6),
+            is_required in any::<bool>(),
+        ) {
+            let mut required = REQUIRED.to_vec();
+            if is_required {
+                required.push("items");
+            }
+            let name = "n".repeat(name);
+            let content = json!({ "environment": name, "items": items, "more": more, "nextSteps": steps(&lengths) });
+            let content = marked(content);
+            let short = bounded(content.clone(), LIMIT, MOST, &required);
             let bytes = short.to_string().len();
-            assert!(bytes <= LIMIT, "{bytes}");
+            let is_reduced = short["nextSteps"] == json!([]) && short.get("more").is_none();
+            assert!(bytes <= LIMIT || (is_required && is_reduced), "{bytes}");
             assert!(short == content || short["leftOut"].is_string());
-            assert_eq!(&short["environment"], "shop");
+            assert_eq!(short["environment"], content["environment"]);
+            let kind = |content: &Value, name: &str| content.get(name).map(std::mem::discriminant);
+            assert!(required.iter().all(|name| kind(&short, name) == kind(&content, name)));
         }
     }
 }

@@ -57,10 +57,17 @@ pub(super) fn is_pretender(line: &str) -> bool {
     OWN_LINES.iter().any(|own| line.trim_start().starts_with(own))
 }
 
-/// Marks the foreign text of the structured content, and limits it to `limit` bytes; `most` is the maximum that a client can request.
-pub(super) fn finish(mut result: CallToolResult, limit: usize, most: usize) -> CallToolResult {
+/// Marks the foreign text of the structured content, and limits it to `limit` bytes and its `required` members; `most` is the maximum that a
+/// client can request.
+pub(super) fn finish(
+    mut result: CallToolResult,
+    limit: usize,
+    most: usize,
+    required: &[&str],
+) -> CallToolResult {
     let content = result.structured_content.take();
-    result.structured_content = content.map(|content| bound::bounded(bound::marked(content), limit, most));
+    let bounded = |content| bound::bounded(bound::marked(content), limit, most, required);
+    result.structured_content = content.map(bounded);
     result
 }
 

@@ -12,6 +12,7 @@ use argus_crds::status::{
 };
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::api::apply::SMALL;
@@ -293,7 +294,12 @@ fn every_tool_has_a_description_and_schemas() {
             );
         }
         let hints = &tool["annotations"];
-        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint"] {
+        for hint in [
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        ] {
             assert!(hints[hint].is_boolean(), "{tool}");
         }
     }
@@ -314,6 +320,37 @@ fn every_tool_has_a_description_and_schemas() {
 }
 
 // Requirements: SC-R08
+#[test]
+fn hints_describe_the_effects_of_tools() {
+    let hints = |name: &str| {
+        let entry = tools()
+            .iter()
+            .find(|entry| entry.description.name == name)
+            .unwrap();
+        let hints = json!(entry.description)["annotations"].clone();
+        [
+            "readOnlyHint",
+            "destructiveHint",
+            "idempotentHint",
+            "openWorldHint",
+        ]
+        .map(|hint| hints[hint].as_bool().unwrap())
+    };
+    for (tool, expected) in [
+        ("argus_status", [true, false, true, false]),
+        ("argus_hold", [false, false, true, false]),
+        // A check with `verify` starts helper containers.
+        ("argus_network", [false, false, true, false]),
+        ("argus_apply", [false, true, true, true]),
+        ("argus_retry", [false, false, true, true]),
+        ("argus_restart", [false, true, false, false]),
+        ("argus_down", [false, true, true, false]),
+        ("argus_test_run", [false, true, false, true]),
+    ] {
+        assert_eq!(hints(tool), expected, "{tool}");
+    }
+}
+
 #[test]
 fn every_error_matches_every_output_schema() {
     // The official TypeScript client validates error results as well.
@@ -590,6 +627,7 @@ fn example_of_apply_is_valid() {
         fixture.client().settings(),
         std::path::Path::new("e2e.yaml"),
         SMALL.as_bytes(),
+        &CancellationToken::new(),
     );
     assert!(
         parsed.desired.is_some() && parsed.diagnostics.is_empty(),

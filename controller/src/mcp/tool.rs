@@ -50,7 +50,7 @@ fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> Serv
     let description = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
         .with_raw_output_schema(or_error((tool.schema)()))
-        .with_annotations(annotations(entry.effect));
+        .with_annotations(annotations(entry));
     ServerTool {
         description,
         entry,
@@ -126,7 +126,20 @@ impl ServerTool {
             Some(trace) => reply::add_calls(result, &client, trace).await,
             None => result,
         };
-        reply::finish(result, limit.max(DEFAULT_TEXT), MOST_TEXT)
+        let required = self.required_members(result.is_error == Some(true));
+        reply::finish(result, limit.max(DEFAULT_TEXT), MOST_TEXT, &required)
+    }
+
+    /// Members that the schema requires of an output, or of an error.
+    fn required_members(&self, is_error: bool) -> Vec<&str> {
+        let schema = self.description.output_schema.as_ref();
+        let schema = schema.and_then(|schema| schema.get("anyOf")?.get(usize::from(is_error)));
+        let variants = schema.and_then(|schema| schema.get("oneOf")?.as_array());
+        let all = schema.into_iter().chain(variants.into_iter().flatten());
+        all.filter_map(|schema| schema.get("required")?.as_array())
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
     }
 
     /// Removes the remedies that repeat the call, unless the error can disappear without a change.
@@ -197,14 +210,14 @@ fn or_error(mut schema: JsonObject) -> Arc<JsonObject> {
     Arc::new(schema)
 }
 
-fn annotations(effect: Effect) -> ToolAnnotations {
-    // The tools affect only the engine and the folders of this controller.
-    let hints = ToolAnnotations::new().open_world(false);
-    match effect {
+fn annotations(entry: &OperationEntry) -> ToolAnnotations {
+    let hints = ToolAnnotations::new().open_world(entry.is_open_world);
+    match entry.effect {
         Effect::ReadOnly => hints.read_only(true).destructive(false).idempotent(true),
         Effect::Additive => hints.read_only(false).destructive(false).idempotent(true),
         Effect::NonIdempotent => hints.read_only(false).destructive(false).idempotent(false),
         Effect::Destructive => hints.read_only(false).destructive(true).idempotent(true),
+        Effect::DestructiveEachTime => hints.read_only(false).destructive(true).idempotent(false),
     }
 }
 

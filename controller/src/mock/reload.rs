@@ -1,12 +1,13 @@
 //! Reload of a mock's file after a change.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_mock::{CompiledMock, MockConfig};
+use argus_reconciler::specs::digest::hex;
 use sha2::{Digest, Sha256};
 
 use super::recordings;
@@ -95,18 +96,13 @@ impl ConfigReloader {
         for diagnostic in diagnostics {
             tracing::warn!(path = diagnostic.path, "{}", diagnostic.message);
         }
-        let mut hash = String::with_capacity(64);
-        for byte in Sha256::digest(&bytes) {
-            // Writing to a string cannot fail.
-            let _infallible = write!(hash, "{byte:02x}");
-        }
         let port = config.mock.container_port.unwrap_or(config.mock.port);
         let folder = self.recordings_folder(&config);
         Ok(Loaded {
             served,
             name: config.name,
             port,
-            hash,
+            hash: hex(&Sha256::digest(&bytes)),
             folder,
         })
     }

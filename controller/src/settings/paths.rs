@@ -5,7 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
+use argus_backend::host_path::real;
+use argus_reconciler::private_folder::resolve_fixed;
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
 use rustix::fs::Access;
@@ -28,6 +31,8 @@ const STATUS: &str = "status";
 const BASE_OF_ROOT: &str = "/var/lib/argus-root";
 /// Maximum length of the readable part of a name. A path of a socket has at most 107 bytes.
 const MAX_NAME: usize = 20;
+/// Type of overlay file systems.
+const OVERLAY: u64 = 0x794c_7630;
 
 /// Returns the state without a setting, for the current folder. Controllers and clients that start in the same folder find the
 /// same one.
@@ -52,12 +57,52 @@ pub(super) fn state_of(folder: &Path) -> StateDir {
 
 /// Returns the folder of the private state of a project. It is never in the project: a repository can contain any file.
 fn private_folder(project: &Path) -> PathBuf {
-    let user = rustix::process::geteuid();
-    let home = (env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
-    let base = find_private_base(user.is_root(), home.0, home.1);
-    // Users without a home exist in containers. The owner of the folder is checked before each use.
-    let base = base.unwrap_or_else(|| PathBuf::from(format!("/var/tmp/argus-{}", user.as_raw())));
-    base.join(name_of(project))
+    private_base().join(name_of(project))
+}
+
+/// Returns the parent of the private folders of this user.
+pub(super) fn private_base() -> PathBuf {
+    let base = find_base(env::var_os("XDG_STATE_HOME")).unwrap_or_else(base_without_home);
+    // The private folder and its parent are never links. Those above belong to the operator, and later accesses follow none.
+    let above = base.parent().map(resolve_fixed).unwrap_or_default();
+    above.join(base.file_name().unwrap_or_default())
+}
+
+fn find_base(xdg: Option<OsString>) -> Option<PathBuf> {
+    let is_root = rustix::process::geteuid().is_root();
+    find_private_base(is_root, xdg, env::var_os("HOME"))
+}
+
+/// Returns the parent of the private folders of a user without a home, as in containers. The owner of a folder is checked before
+/// each use.
+fn base_without_home() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    PathBuf::from(format!("/var/tmp/argus-{user}"))
+}
+
+/// Returns the folders that no container may have: the parents of the private folders of all controllers of this user, with and
+/// without the variables of this process, and the folder of the user's settings.
+pub(crate) fn private_folders() -> Vec<PathBuf> {
+    let others = [find_base(None), Some(base_without_home())].into_iter().flatten();
+    let existing = others.filter(|base| base.exists());
+    let settings = user_settings_file().and_then(|file| Some(file.parent()?.to_path_buf()));
+    existing.chain([private_base()]).chain(settings).collect()
+}
+
+/// Returns a settings file that the operator names. Its links are resolved here once, because later accesses follow none.
+pub(super) fn resolve_named(path: PathBuf) -> PathBuf {
+    resolve_by(real, path)
+}
+
+/// Returns a state directory that the operator names, as [`resolve_named`]. No other user can change its links.
+pub(super) fn resolve_state(path: PathBuf) -> PathBuf {
+    resolve_by(resolve_fixed, path)
+}
+
+fn resolve_by(resolve: fn(&Path) -> PathBuf, path: PathBuf) -> PathBuf {
+    let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    let resolved = resolve(&absolute);
+    if resolved == absolute { path } else { resolved }
 }
 
 /// Returns true if this user can create a folder, or write to it.
@@ -94,17 +139,51 @@ fn find_private_base(is_root: bool, xdg: Option<OsString>, home: Option<OsString
     base.filter(|base| is_writable(base))
 }
 
-/// Returns a name that identifies a folder: its own name for people, and a hash of its path, its file system and its inode.
-fn name_of(folder: &Path) -> String {
+/// Facts that differ between two folders, one of which replaced the other at its path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Identity {
+    /// Identifier of the file system. A device number can change with a restart of the host, the identifier does not.
+    file_system: u64,
+    inode: u64,
+    /// Time of creation since 1970: a file system gives the inode of a removed folder to a new one. `None` if it has no such time.
+    created: Option<Duration>,
+}
+
+impl Identity {
+    fn of(folder: &Path) -> Self {
+        let Ok(found) = folder.metadata() else {
+            return Self::default();
+        };
+        let created = found.created().ok().filter(|_| !is_overlay(folder));
+        Self {
+            file_system: rustix::fs::statvfs(folder).map_or(0, |found| found.f_fsid),
+            inode: found.ino(),
+            created: created.and_then(|time| time.duration_since(UNIX_EPOCH).ok()),
+        }
+    }
+}
+
+/// Returns true on an overlay file system. It changes the time of creation of a folder of an image with the first write.
+fn is_overlay(folder: &Path) -> bool {
+    let found = rustix::fs::statfs(folder).ok();
+    found.and_then(|found| u64::try_from(found.f_type).ok()) == Some(OVERLAY)
+}
+
+/// Returns a name that identifies a folder: its own name for people, and a hash of its path and its identity.
+pub(super) fn name_of(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    format_name(&folder, Identity::of(&folder))
+}
+
+fn format_name(folder: &Path, identity: Identity) -> String {
     let mut hasher = Sha256::new();
     hasher.update(folder.as_os_str().as_encoded_bytes());
-    // A device number can change with a restart of the host, the identifier of a file system does not.
-    let file_system = rustix::fs::statvfs(&folder).map_or(0, |found| found.f_fsid);
-    let inode = folder.metadata().map_or(0, |found| found.ino());
     hasher.update([0]);
-    hasher.update(file_system.to_le_bytes());
-    hasher.update(inode.to_le_bytes());
+    hasher.update(identity.file_system.to_le_bytes());
+    hasher.update(identity.inode.to_le_bytes());
+    if let Some(created) = identity.created {
+        hasher.update(created.as_nanos().to_le_bytes());
+    }
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let name = folder.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut text: String = name.chars().filter(is_plain).take(MAX_NAME).collect();
@@ -162,6 +241,30 @@ mod tests {
         std::fs::rename(&shop, root.join("moved")).unwrap();
         std::fs::create_dir(&shop).unwrap();
         assert_ne!(name, name_of(&shop));
+        // Another folder with the same path and the inode of the first one, which is removed.
+        let first = Identity {
+            file_system: 7,
+            inode: 8,
+            created: Some(Duration::from_nanos(1)),
+        };
+        let second = Identity {
+            created: Some(Duration::from_nanos(2)),
+            ..first
+        };
+        let unknown = Identity {
+            created: None,
+            ..first
+        };
+        let names = [first, second, unknown].map(|identity| format_name(&shop, identity));
+        assert!(
+            names[0] != names[1] && names[0] != names[2] && names[1] != names[2],
+            "{names:?}"
+        );
+        let identity = Identity::of(&shop);
+        assert_eq!(
+            identity.created.is_some(),
+            shop.metadata().unwrap().created().is_ok() && !is_overlay(&shop)
+        );
         let long = name_of(&root.join(format!("{}/x y\u{e9}", "p".repeat(60))));
         assert!(long.starts_with("xy-"), "{long}");
     }

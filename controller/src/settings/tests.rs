@@ -68,6 +68,19 @@ fn flag_overrides_file_and_file_overrides_default() {
 }
 
 #[test]
+fn project_cannot_raise_a_ceiling_of_the_user() {
+    let file = |text: &str| toml::from_str::<File>(text).unwrap();
+    let user = "ceiling = { max-pids = 100, min-port = 1024, no-new-privileges = true }";
+    let project = "ceiling = { max-pids = 4000000, min-port = 1, max-log-size = '1GB' }";
+    let both = file(project).over(file(user)).ceiling;
+    assert_eq!((both.max_pids, both.min_port), (Some(100), Some(1_024)));
+    assert!(both.no_new_privileges && both.max_log_size.is_some());
+    assert!(toml::from_str::<File>("ceiling = { pids = 1 }").is_err());
+    // A ceiling widens nothing, so it also counts in a project that is not allowed.
+    assert_eq!(trust::list_widening(project, std::path::Path::new(".")), [""; 0]);
+}
+
+#[test]
 fn page_lists_every_settings_key_with_its_default() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -88,9 +101,11 @@ fn page_lists_every_settings_key_with_its_default() {
     let unset = [
         "state",
         "docker-host",
+        "status-group",
         "env-allow",
         "allow-mount",
         "namespace-from",
+        "ceiling",
         "breaker-cooldown",
     ];
     let set: Vec<_> = example

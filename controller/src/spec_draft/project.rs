@@ -1,13 +1,14 @@
 //! Name of a project.
 
-use std::fs;
 use std::path::Path;
 
 use argus_crds::yaml::document;
 
+use super::ReadFile;
+
 /// Name in the project's own files (package.json, Cargo.toml, go.mod, pyproject.toml), else the name of its folder.
-pub(crate) fn find_name(dir: &Path) -> String {
-    let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
+pub(crate) fn find_name(dir: &Path, read: ReadFile<'_>) -> String {
+    let text = |file: &str| String::from_utf8(read(&dir.join(file)).ok()?).ok();
     let package = || {
         let read = document("package.json", text("package.json")?.as_bytes()).ok()?;
         let name = read.value["name"].as_str()?;
@@ -49,6 +50,8 @@ fn read_toml_name(text: &str, path: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -56,7 +59,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("my-folder");
         fs::create_dir(&home).unwrap();
-        assert_eq!(find_name(&home), "my-folder");
+        let read = |path: &Path| fs::read(path).map_err(|error| error.to_string());
+        assert_eq!(find_name(&home, &read), "my-folder");
         for (file, text, expected) in [
             ("package.json", r#"{ "name": "@acme/shop" }"#, "shop"),
             ("Cargo.toml", "[package]\nname = \"crab\"\n", "crab"),
@@ -71,7 +75,7 @@ mod tests {
             ("pyproject.toml", "not toml", "my-folder"),
         ] {
             fs::write(home.join(file), text).unwrap();
-            assert_eq!(find_name(&home), expected, "{file}: {text}");
+            assert_eq!(find_name(&home, &read), expected, "{file}: {text}");
             fs::remove_file(home.join(file)).unwrap();
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
+use argus_reconciler::specs::digest::hex;
 use argus_suite::Step;
 use sha2::{Digest as _, Sha256};
 
@@ -64,13 +65,7 @@ pub(super) struct LocalCommand {
 
 /// Digest of a suite file or a command.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in &Sha256::digest(bytes)[..8] {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&Sha256::digest(bytes)[..8])
 }
 
 /// Id of a suite on the command line.
@@ -170,6 +165,7 @@ pub(super) mod tests {
                     file: PathBuf::from("e2e.yaml"),
                     secrets: Secrets::default(),
                     is_confined: false,
+                    allowed_hosts: None,
                 }),
             })),
             ..command(name)

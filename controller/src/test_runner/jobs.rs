@@ -24,7 +24,8 @@ use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::output::format_count;
-use crate::spec_files::find_suite_file;
+use crate::settings::Settings;
+use crate::spec_files::read_suite_file;
 use crate::status;
 
 /// Jobs of a run, and their maximum number in parallel.
@@ -54,6 +55,7 @@ pub(super) async fn read_jobs(
         });
     }
     let (there, named) = (client.state().clone(), status.spec_path.clone());
+    let settings = client.settings().clone();
     let (status, selection, output) = (status.clone(), selection.clone(), output.clone());
     blocking_io::read(move || {
         let specs = status::read_controller(&there)?.map(|controller| controller.specs);
@@ -66,9 +68,10 @@ pub(super) async fn read_jobs(
             spec: read_spec(&file)?,
             file,
             secrets: sources::read_secrets(&there, Some(&status.environment)),
-            is_confined: selection.commands_refused,
+            is_confined: selection.refuses_commands(),
+            allowed_hosts: selection.allowed_hosts(),
         };
-        read_suites(&status, &selection, &Arc::new(owner), &output)
+        read_suites(&status, &selection, &Arc::new(owner), &settings, &output)
     })
     .await
 }
@@ -105,6 +108,7 @@ fn read_suites(
     status: &EnvironmentStatus,
     selection: &Selection,
     owner: &Arc<SuiteOwner>,
+    settings: &Settings,
     output: &OutputSettings,
 ) -> Result<Jobs, Failure> {
     let env = &status.environment;
@@ -123,12 +127,12 @@ fn read_suites(
         .iter()
         .filter(|suite| selection.has_suite(suite_id(suite)));
     let read = |suite: &Suite| match (&suite.file, suite.runner) {
-        (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner, output),
+        (Some(path), Runner::Yaml) => read_suite(suite, path, tests, owner, settings, output),
         _ => create_job(suite, tests, folder)
             .map_err(|reason| Box::new(Outcome::skipped(suite_id(suite), reason))),
     };
     let entries = selection.apply(env, &status.test_results, chosen.map(read).collect())?;
-    if selection.commands_refused {
+    if selection.refuses_commands() {
         refuse_commands(env, &entries)?;
     }
     Ok(Jobs {
@@ -188,29 +192,17 @@ fn max_parallel(tests: &Tests) -> usize {
     usize::try_from(concurrency.unwrap_or(CONCURRENCY)).map_or(1, |most| most.max(1))
 }
 
-/// True if a file is in a folder, after links are resolved.
-fn is_below(file: &Path, folder: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize();
-    matches!((real(file), real(folder)), (Ok(file), Ok(folder)) if file.starts_with(&folder))
-}
-
 /// Reads the file of a YAML suite, and notes its errors.
 fn read_suite(
     suite: &Suite,
     path: &str,
     tests: &Tests,
     owner: &Arc<SuiteOwner>,
+    settings: &Settings,
     output: &OutputSettings,
 ) -> Entry {
-    let folder = owner.file.parent().unwrap_or(Path::new("."));
     let rejected = |reason: String| Box::new(Outcome::rejected(suite_id(suite), reason));
-    let place = find_suite_file(folder, path);
-    if owner.is_confined && !is_below(&place, folder) {
-        return Err(rejected(format!(
-            "`{path}` is outside the folder of the spec file"
-        )));
-    }
-    let bytes = match read_bounded(&place, MAX_FILE_BYTES) {
+    let bytes = match read_suite_file(settings, &owner.file, path, owner.is_confined) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
             return Err(rejected(format!(
@@ -264,8 +256,10 @@ fn read_suite(
 
 /// Content of a spec file. Errors that do not prevent parsing are ignored.
 fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
+    let doing = || format!("cannot read `{}`", path.display());
+    let bytes = read_bounded(path, MAX_FILE_BYTES)
+        .map_err(|error| Failure::operation_failed(&doing(), &error))?
+        .unwrap_or_default();
     let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
     read.spec.ok_or_else(|| {
         Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))

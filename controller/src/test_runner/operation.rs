@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::report::{FailedPlace, Report, SuiteResult, describe_origin};
-use super::selection::Selection;
+use super::selection::{Caller, Selection};
 use super::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 use crate::api::{Context, Effect, NextStep, Operation, Route, Summary, Tool, clip};
 use crate::correlation;
@@ -121,14 +121,18 @@ impl RunTests {
                 Failure::with_reason(Reason::BadRequest, message).without_suggestions()
             })?,
             fail_fast: self.fail_fast,
-            commands_refused: !context.client.settings().allow_test_commands,
+            caller: Caller::Client {
+                may_run_commands: context.client.settings().allow_test_commands,
+            },
             ..Selection::default()
         })
     }
 }
 
 impl Operation for RunTests {
-    const EFFECT: Effect = Effect::NonIdempotent;
+    // The suites do to their environment what their file says, and their commands reach any host.
+    const EFFECT: Effect = Effect::DestructiveEachTime;
+    const IS_OPEN_WORLD: bool = true;
     const ROUTES: &'static [Route] = &[Route::post(
         "/api/v1/environments/{environment}/tests",
         "waits until the environment is Ready, runs its test suites, and returns their report",
@@ -188,8 +192,9 @@ impl Tool for RunTests {
     const NAME: &'static str = "argus_test_run";
     const TITLE: &'static str = "Run test suites";
     const ABOUT: &'static str = "Waits until the environment is Ready, runs the test suites of its file under a test lease, and returns the failed \
-cases with their place and their attribution: `test` means the test or the tested code, the others mean a disruption. Reports each case as \
-progress. Suites with commands need a controller with `--allow-test-commands`. For a test that you run yourself, use `argus_test`.";
+cases with place and attribution: `test` means the test or the tested code, the others mean a disruption. Reports each case as \
+progress. Requests reach only its published ports. Suites with commands need a controller with \
+`--allow-test-commands`. For a test that you run yourself, use `argus_test`.";
     type Data = RunSummary;
 
     async fn summarize(&self, report: Report, _context: &Context) -> Summary<RunSummary> {

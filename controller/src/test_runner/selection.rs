@@ -3,6 +3,7 @@
 use argus_core::test_results::TestVerdict;
 use argus_crds::status::SuiteStatus;
 use argus_crds::suggestion::nearest;
+use argus_suite::AllowedHost;
 use clap::Args;
 use regex::Regex;
 
@@ -35,12 +36,33 @@ pub(crate) struct Selection {
     /// Skip all further cases and suites after the first failed case
     #[arg(long, conflicts_with = "command")]
     pub(crate) fail_fast: bool,
-    /// True to refuse suites with commands.
+    /// Hosts outside of the environment that YAML suites may reach [default: none]
+    #[arg(
+        long,
+        env = "ARGUS_ALLOW_TEST_HOSTS",
+        value_name = "HOST[:PORT]",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_test_hosts: Vec<AllowedHost>,
+    /// Caller of the run.
     #[arg(skip)]
-    pub(crate) commands_refused: bool,
+    pub(crate) caller: Caller,
     /// Command to run in the current folder instead of the suites
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// Caller of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The person who runs the command line.
+    #[default]
+    Person,
+    /// A client of HTTP or MCP, which can allow no hosts.
+    Client {
+        /// True if the operator lets clients run suites with commands.
+        may_run_commands: bool,
+    },
 }
 
 /// A suite to run, or the result of a suite that does not run.
@@ -98,6 +120,22 @@ impl Selection {
             let message = format!("`{env}` has no suite `{id}`");
             Err(unknown_name(&message, id, "suites", known.iter().copied()))
         })
+    }
+
+    /// Returns true if suites with commands are refused.
+    pub(super) fn refuses_commands(&self) -> bool {
+        self.caller
+            == Caller::Client {
+                may_run_commands: false,
+            }
+    }
+
+    /// Returns the hosts that the caller allows; `None` if it can allow none.
+    pub(super) fn allowed_hosts(&self) -> Option<Vec<AllowedHost>> {
+        match self.caller {
+            Caller::Person => Some(self.allow_test_hosts.clone()),
+            Caller::Client { .. } => None,
+        }
     }
 
     /// Returns true if the suite is selected.

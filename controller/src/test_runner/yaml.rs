@@ -1,12 +1,16 @@
 //! Runner `yaml`: performs the work of a YAML suite. The crate `argus_suite` decides the verdicts.
 
 mod command;
+mod connect;
 pub(super) mod context;
 pub(super) mod redaction;
 mod request;
+#[cfg(test)]
+mod request_tests;
 pub(super) mod text;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +22,8 @@ use argus_docker::Docker;
 use argus_reconciler::clock;
 use argus_reconciler::specs::env_vars;
 use argus_suite::{
-    Action, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Moment, Reply, Retry, Run,
-    SuiteFile, Work, actual_port,
+    Action, AllowedHost, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Host, Moment, Reach,
+    Reply, Retry, Run, SuiteFile, Work, actual_port, parse_host,
 };
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +71,8 @@ pub(super) struct SuiteOwner {
     /// True if the suites run for a client of the controller. They reach only what their environment may reach: allowed variables,
     /// own containers, and files in the folder of the spec file.
     pub(super) is_confined: bool,
+    /// Hosts that the person who runs the suites allows. `None` for a client of the controller, which can allow none.
+    pub(super) allowed_hosts: Option<Vec<AllowedHost>>,
 }
 
 /// Everything that the attempts of a suite need.
@@ -88,6 +94,11 @@ impl SuiteEnvironment<'_> {
                 .await
                 .map_err(|failure| failure.message().to_owned()),
             context,
+            reach: Reach {
+                ports: context::running_ports(&self.status),
+                engine: connect::find_engine(self.client.settings()).await,
+                allowed: suite.owner.allowed_hosts.clone(),
+            },
             is_confined: suite.owner.is_confined,
         };
         let mut run = Run::new(
@@ -209,6 +220,8 @@ struct Driver<'a> {
     environment: &'a SuiteEnvironment<'a>,
     docker: Result<Docker, String>,
     context: Context,
+    /// Addresses that the suite may reach at its start.
+    reach: Reach,
     is_confined: bool,
 }
 
@@ -243,7 +256,8 @@ impl Driver<'_> {
         match action {
             Action::Request(request) => {
                 let limit = request.timeout.unwrap_or(REQUEST_LIMIT);
-                request::send(*request, &self.context.ports, limit).await
+                let find = async |host: &Host, port: u16| self.find_addresses(host, port).await;
+                request::send(*request, &self.context.ports, &find, limit).await
             }
             Action::Container(check) => match self.run_check(&check).await {
                 Ok(reply) => reply,
@@ -257,20 +271,15 @@ impl Driver<'_> {
         let Some(name) = name.or(self.context.default_service.as_deref()) else {
             let connect = check.connect.as_ref();
             let connect = connect.ok_or("the step names no `container`, and the file has no service")?;
-            return Ok(Reply::Port(self.can_connect(connect, connect.limit).await));
+            let connected = self.can_connect(connect, connect.limit).await;
+            return Ok(connected.map_or_else(Reply::Failed, Reply::Port));
         };
         let docker = self.docker.as_ref().map_err(Clone::clone)?;
         let mut outputs = Vec::new();
         for command in &check.commands {
             let find = || async {
-                let status = self
-                    .environment
-                    .client
-                    .find_environment(&self.context.environment);
-                // Without a readable status, the last one applies.
-                let status = status.await.ok();
-                let status = status.as_ref().unwrap_or(&self.environment.status);
-                self.context.container_id(name, status, self.is_confined)
+                let status = self.read_status().await;
+                self.context.container_id(name, &status, self.is_confined)
             };
             outputs.push(match command::run(docker, find, name, command).await {
                 Err(reason) if check.is_exec() => CommandOutput::failed(reason),
@@ -292,23 +301,88 @@ impl Driver<'_> {
 
     async fn wait_for_port(&self, connect: &Connect) -> Reply {
         let tries = async {
-            while !self.can_connect(connect, CONNECT_LIMIT).await {
-                tokio::time::sleep(CONNECT_PAUSE).await;
+            loop {
+                match self.can_connect(connect, CONNECT_LIMIT).await {
+                    Ok(true) => return Reply::Done,
+                    Err(failure) if !self.is_declared(connect) => return Reply::Failed(failure),
+                    Ok(false) | Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
+                }
             }
         };
         let ended = tokio::time::timeout(connect.limit, tries).await;
-        if ended.is_ok() {
-            return Reply::Done;
-        }
-        let Connect { host, port, limit } = connect;
-        let limit = humantime::format_duration(*limit);
-        let message = format!("`{host}:{port}` accepted no connection within {limit}");
-        Reply::Failed(CaseFailure::new("waitForPort", message))
+        ended.unwrap_or_else(|_| {
+            let Connect { host, port, limit } = connect;
+            let limit = humantime::format_duration(*limit);
+            let message = format!("`{host}:{port}` accepted no connection within {limit}");
+            Reply::Failed(CaseFailure::new("waitForPort", message))
+        })
     }
 
-    async fn can_connect(&self, connect: &Connect, limit: Duration) -> bool {
+    /// Returns true if the file publishes the port, perhaps by a service that does not run yet.
+    fn is_declared(&self, connect: &Connect) -> bool {
+        let port = self.actual_port(connect);
+        self.context
+            .ports
+            .iter()
+            .any(|published| published.actual == port)
+    }
+
+    fn actual_port(&self, connect: &Connect) -> u16 {
         let port = actual_port(&connect.host, connect.port, &self.context.ports);
-        let stream = TcpStream::connect((connect.host.as_str(), port.unwrap_or(connect.port)));
-        matches!(tokio::time::timeout(limit, stream).await, Ok(Ok(_)))
+        port.unwrap_or(connect.port)
+    }
+
+    /// Returns true if the port accepts connections.
+    ///
+    /// # Errors
+    /// The suite may not reach the host.
+    async fn can_connect(&self, connect: &Connect, limit: Duration) -> Result<bool, CaseFailure> {
+        let port = self.actual_port(connect);
+        let host = parse_host(&connect.host).ok_or_else(|| {
+            let message = format!("`{}` is not a valid host", connect.host);
+            CaseFailure::new("host", message)
+        })?;
+        let connected = async {
+            match self.find_addresses(&host, port).await {
+                Err(failure) if failure.code.is_some() => Err(failure),
+                Err(_) => Ok(false),
+                Ok(addresses) => Ok(TcpStream::connect(addresses.as_slice()).await.is_ok()),
+            }
+        };
+        tokio::time::timeout(limit, connected).await.unwrap_or(Ok(false))
+    }
+
+    /// Returns the addresses of a host that the suite may connect to.
+    ///
+    /// # Errors
+    /// The host has no address, or the suite may not reach it. Only the latter has a code.
+    async fn find_addresses(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, CaseFailure> {
+        let found = connect::find_addresses(host, port).await.map_err(|error| {
+            CaseFailure::new("request", format!("cannot connect to `{host}:{port}`: {error}"))
+        })?;
+        let choose = |reach: &Reach| reach.choose(host, port, &found, connect::is_own);
+        let chosen = choose(&self.reach);
+        if !chosen.is_empty() {
+            return Ok(chosen);
+        }
+        // A service can have started after the suite.
+        let reach = Reach {
+            ports: context::running_ports(&self.read_status().await),
+            ..self.reach.clone()
+        };
+        let chosen = choose(&reach);
+        if chosen.is_empty() {
+            return Err(reach.refuse(host, port));
+        }
+        Ok(chosen)
+    }
+
+    /// Returns the status of the environment. Without a readable one, the last one applies.
+    async fn read_status(&self) -> EnvironmentStatus {
+        let status = self
+            .environment
+            .client
+            .find_environment(&self.context.environment);
+        status.await.unwrap_or_else(|_| self.environment.status.clone())
     }
 }

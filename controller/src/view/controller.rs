@@ -1,7 +1,6 @@
 //! Status of the controller: `controller.json`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -21,7 +20,9 @@ use argus_crds::status::{
     STATUS_VERSION, Truth,
 };
 use argus_reconciler::Snapshot;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+
+use crate::http_address::HttpAddress;
 
 /// Facts of this run that do not change, and the current data of the engine and the listener.
 #[derive(Debug, Clone)]
@@ -36,8 +37,10 @@ pub(crate) struct About {
     pub(crate) endpoint: String,
     /// Engine data of the last query; `None` before the first one.
     pub(crate) engine: watch::Receiver<Option<EngineInfo>>,
-    /// Address of the HTTP listener; `None` without one.
-    pub(crate) http: watch::Receiver<Option<SocketAddr>>,
+    /// Address of the HTTP listener.
+    pub(crate) http: watch::Receiver<HttpAddress>,
+    /// Notified after each change of the address.
+    pub(crate) http_changed: Arc<Notify>,
     /// Source of the namespace of files without one.
     pub(crate) namespace_from: NamespaceFrom,
     /// True if errors always contain their call traces.
@@ -94,7 +97,7 @@ pub(super) fn create_status(
         rejected: list_rejected(snapshot),
         errors: list_errors(snapshot, environments, about, &orphans, previous),
         orphans,
-        http: about.http.borrow().map(|at| format!("http://{at}")),
+        http: about.http.borrow().bound().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
     };
     let same = previous.is_some_and(|previous| {
@@ -213,6 +216,11 @@ fn list_errors(
         let error = unwritable(&about.state, cause);
         let id = argus_core::status::error_id("", None, error.code, &error.message, snapshot.as_of);
         errors.push(error.error_id(id).timestamp(snapshot.as_of.to_string()));
+    }
+    if let Some(lost) = about.http.borrow().lost() {
+        let error = lost.to_error();
+        let id = argus_core::status::error_id("", None, error.code, &error.message, lost.since);
+        errors.push(error.error_id(id).timestamp(lost.since.to_string()));
     }
     for (path, entry) in &snapshot.specs.files {
         let path = path.display().to_string();

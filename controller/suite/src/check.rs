@@ -1,5 +1,6 @@
 //! Checks, and the failures that a case reports.
 
+use argus_crds::error::Code;
 use serde::Serialize;
 
 /// A condition of a case that does not hold.
@@ -9,6 +10,12 @@ pub struct Failure {
     pub at: String,
     /// Description of the expected and the actual value.
     pub message: String,
+    /// Code of an error that the tested service does not cause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Address `HOST:PORT` that the suite may not reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 impl Failure {
@@ -17,6 +24,8 @@ impl Failure {
         Self {
             at: at.into(),
             message: message.into(),
+            code: None,
+            address: None,
         }
     }
 }

@@ -144,6 +144,11 @@ impl Reader {
             self.error("", "a suite is a map", "begin with `name:`");
             return None;
         };
+        if let Some(key) = lint::spec_key(file) {
+            let message = format!("a spec file, which has `{key}`, is not a suite");
+            self.error(key, message, "name a file with `cases:` in `tests.suites[].file`");
+            return None;
+        }
         lint::file(file, &mut self.notes);
         let name = match file.get("name") {
             Some(Value::String(name)) if !name.is_empty() => Some(name.clone()),

@@ -259,3 +259,31 @@ cases:
     assert_eq!(select(false, "create").as_deref(), Some("create"));
     assert_eq!(select(false, "update"), None);
 }
+
+#[test]
+fn spec_file_is_rejected_as_a_suite() {
+    let cases = "name: Checks\ncases: [{ name: a, request: { path: / } }]\n";
+    for (key, text) in [
+        ("project", "project: { name: shop }\n"),
+        ("services", "services: [{ name: web, image: a }]\n"),
+        ("services", "services: { web: { image: a } }\n"),
+        ("service", "service: { image: a }\n"),
+        ("mocks", "mocks: { pay: { port: 9 } }\n"),
+    ] {
+        for text in [text.to_owned(), format!("{cases}{text}")] {
+            let parsed = parse("e2e.yaml", text.as_bytes());
+            assert_eq!(parsed.suite, None, "{text}");
+            let [error] = parsed.diagnostics.as_slice() else {
+                panic!("{:?}", parsed.diagnostics);
+            };
+            assert!(error.is_error());
+            assert_eq!(
+                error.message,
+                format!("a spec file, which has `{key}`, is not a suite")
+            );
+        }
+    }
+    // Real suites name a service, which has no effect.
+    let named = parse("a.yaml", format!("{cases}service: web\n").as_bytes());
+    assert!(named.suite.is_some(), "{:?}", named.diagnostics);
+}

@@ -25,6 +25,7 @@ mod file;
 mod lint;
 mod pattern;
 mod problem;
+mod reach;
 mod report;
 mod request;
 mod response;
@@ -39,6 +40,8 @@ mod evaluate_tests;
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]
+mod reach_tests;
+#[cfg(test)]
 mod run_tests;
 #[cfg(test)]
 mod vector_tests;
@@ -47,10 +50,12 @@ pub use check::Failure;
 pub use container::{CommandOutput, Connect, ContainerCheck, ContainerCommand};
 pub use exchange::Exchange;
 pub use file::{ParsedSuite, SetupItem, SuiteFile, parse};
+pub use reach::{AllowedHost, PublishedPort, Reach, parse_host};
 pub use report::{CaseResult, Note, RunReport, Verdict};
-pub use request::{PublishedPort, Request, actual_port};
+pub use request::{Request, actual_port};
 pub use response::{Assessment, Response};
 pub use retry::{Growth, Retry};
 pub use run::{Reply, Run, Work};
 pub use scope::{Moment, Scope};
 pub use step::{Action, Step, StepKind};
+pub use url::Host;

@@ -74,6 +74,13 @@ fn unknown_keys(map: &Map<String, Value>, known: &[&str], path: &str, notes: &mu
     }
 }
 
+/// Returns the key that only a spec file has, if there is one. A suite can have a `service` by name, which has no effect.
+pub(crate) fn spec_key(file: &Map<String, Value>) -> Option<&'static str> {
+    let is_nested = |value: &Value| value.is_array() || value.is_object();
+    let mut keys = ["project", "services", "service", "mocks"].into_iter();
+    keys.find(|key| file.get(*key).is_some_and(is_nested))
+}
+
 /// Checks the keys of a file.
 pub(crate) fn file(file: &Map<String, Value>, notes: &mut Notes) {
     if file.contains_key("service") {

@@ -7,6 +7,7 @@ use url::{Host, Url};
 
 use crate::check::Failure;
 use crate::problem::{Problem, text_field, time_field};
+use crate::reach::{PublishedPort, parse_host};
 use crate::response::Response;
 use crate::run::Reply;
 use crate::value::{is_truthy, shortened, shown, to_text};
@@ -26,15 +27,6 @@ pub struct Request {
     pub timeout: Option<Duration>,
     pub(crate) expect: Option<Map<String, Value>>,
     pub(crate) save: Vec<(String, String)>,
-}
-
-/// Host port that the file requests, and the one that the service has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublishedPort {
-    /// Requested host port.
-    pub requested: u16,
-    /// Actual host port.
-    pub actual: u16,
 }
 
 /// Returns the actual host port for a local address with a requested one. `None` without a change.
@@ -122,11 +114,11 @@ impl Request {
         }
     }
 
-    /// Returns the host of the address without brackets, and its port.
+    /// Returns the host and the port of the address.
     ///
     /// # Errors
     /// Argus does not support the scheme of the address, or the address has no host.
-    pub fn address(&self) -> Result<(String, u16), Reply> {
+    pub fn address(&self) -> Result<(Host, u16), Reply> {
         let fail = |message: String| Reply::Failed(Failure::new("request.url", message));
         match self.url.scheme() {
             "http" => {}
@@ -137,12 +129,8 @@ impl Request {
             }
             other => return Err(fail(format!("`{other}` is not a valid scheme; write `http`"))),
         }
-        let host = match self.url.host() {
-            Some(Host::Domain(name)) => name.to_owned(),
-            Some(Host::Ipv4(address)) => address.to_string(),
-            Some(Host::Ipv6(address)) => address.to_string(),
-            None => return Err(fail(format!("`{}` has no host", self.url))),
-        };
+        let host = self.url.host_str().and_then(parse_host);
+        let host = host.ok_or_else(|| fail(format!("`{}` has no host", self.url)))?;
         Ok((host, self.url.port_or_known_default().unwrap_or(80)))
     }
 

@@ -18,7 +18,7 @@ fn engine_breaker(home: &Home, target: &[&str]) -> Value {
 }
 
 /// Calls a tool over MCP. Returns the text of its result.
-fn call_tool(home: &Home, tool: &str, arguments: &Value) -> String {
+pub(crate) fn call_tool(home: &Home, tool: &str, arguments: &Value) -> String {
     let mut server = home
         .command(&["mcp"])
         .stdin(Stdio::piped())

@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod format;
 mod init;
+mod links;
 mod targets;
 mod trust;
 mod why;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -100,7 +100,12 @@ fn linked_or_foreign_private_folder_is_refused() {
         for words in [&["run"][..], &["get"], &["down", "shop"], &["allow"]] {
             let output = run(&home, words);
             assert_ne!(code(&output), 0, "{words:?}");
-            assert!(err(&output).contains(why), "{words:?}: {}", err(&output));
+            let shown = err(&output);
+            let remedy = format!("hint: remove `{}`, or set `XDG_STATE_HOME`", private.display());
+            assert!(
+                shown.contains(why) && shown.contains(&remedy),
+                "{words:?}: {shown}"
+            );
         }
     };
     std::fs::create_dir_all(private.parent().unwrap()).unwrap();
@@ -118,6 +123,98 @@ fn linked_or_foreign_private_folder_is_refused() {
         std::os::unix::fs::chown(&private, Some(0), None).unwrap();
     }
     assert_eq!(code(&run(&home, &["get"])), 0);
+}
+
+#[test]
+fn given_state_that_others_can_exchange_is_refused() {
+    let home = Home::new();
+    std::fs::write(home.path("e2e.yaml"), GOOD).unwrap();
+    let shared = home.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = run(&home, &["run", "--state", "shared/state"]);
+    assert_ne!(code(&refused), 0);
+    let shown = err(&refused);
+    for part in ["shared` is writable for other users", "hint: ", "`--state`"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 0);
+}
+
+#[test]
+fn mounts_of_private_folders_are_refused() {
+    let home = Home::new();
+    let accepts = |args: &[&str], source: &str| {
+        let volumes = format!("volumes: ['{source}:/x:ro']");
+        let file = GOOD.replace("ports: ['8080:80']", &volumes);
+        std::fs::write(home.path("e2e.yaml"), file).unwrap();
+        let output = run(&home, &[&["validate", "e2e.yaml"], args].concat());
+        (code(&output) == 0, err(&output) + &out(&output))
+    };
+    for folder in [
+        "xdg/argus/shop-2",
+        "xdg/other",
+        "xdg-config/argus",
+        "data",
+        "run/state",
+    ] {
+        std::fs::create_dir_all(home.path(folder)).unwrap();
+    }
+    let private = [
+        ".",
+        "./xdg",
+        "./xdg/argus",
+        "./xdg/argus/shop-2",
+        "./xdg-config",
+        "./xdg-config/argus",
+    ];
+    for args in [&[][..], &["--state", "run/state"]] {
+        for source in private {
+            let (accepted, shown) = accepts(args, source);
+            assert!(
+                !accepted && shown.contains("a private folder of Argus"),
+                "{source}: {shown}"
+            );
+        }
+        for source in ["./xdg/other", "./data"] {
+            let (accepted, shown) = accepts(args, source);
+            assert!(accepted, "{source}: {shown}");
+        }
+    }
+    // With `--state`, the state is private wherever it is.
+    for source in ["./run", "./run/state", "./run/state/private"] {
+        let (accepted, shown) = accepts(&["--state", "run/state"], source);
+        assert!(
+            !accepted && shown.contains("the state directory"),
+            "{source}: {shown}"
+        );
+    }
+    assert!(accepts(&[], "./run").0);
+    let (_, shown) = accepts(&[], ".");
+    assert!(
+        shown.contains("`XDG_STATE_HOME` and `XDG_CONFIG_HOME`"),
+        "{shown}"
+    );
+    let (_, shown) = accepts(&["--state", "run/state"], "./run");
+    assert!(
+        shown.contains("a state directory outside of it with `--state`"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn build_of_a_folder_with_private_state_is_accepted() {
+    let home = Home::new();
+    std::fs::write(home.path("Dockerfile"), "FROM scratch\n").unwrap();
+    std::fs::write(
+        home.path("e2e.yaml"),
+        GOOD.replace("image: web:1", "build: {context: .}"),
+    )
+    .unwrap();
+    for args in [&[][..], &["--state", "run/state"]] {
+        let output = run(&home, &[&["validate", "e2e.yaml"], args].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+    }
 }
 
 #[test]
@@ -156,6 +253,7 @@ fn keys_of_a_project_count_only_after_an_allow() {
         ("state = \"planted\"", "state", "planted"),
         ("publish-address = \"0.0.0.0\"", "publishAddress", "0.0.0.0"),
         ("allow-test-commands = true", "allowTestCommands", "true"),
+        ("git-writable = true", "gitWritable", "true"),
     ];
     for (line, field, value) in keys {
         let key = line.split(' ').next().unwrap();
@@ -190,6 +288,26 @@ fn keys_of_a_project_count_only_after_an_allow() {
 }
 
 #[test]
+fn git_directory_is_writable_only_with_a_permission() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path(".git/hooks")).unwrap();
+    let file = GOOD.replace("ports: ['8080:80']", "volumes: ['./.git/hooks:/hooks']");
+    std::fs::write(home.path("e2e.yaml"), file).unwrap();
+    std::fs::write(home.path("argus.toml"), "git-writable = true\n").unwrap();
+    let refused = run(&home, &["validate"]);
+    let shown = out(&refused) + &err(&refused);
+    assert_eq!(code(&refused), 3, "{shown}");
+    for named in ["./.git/hooks", "--git-writable", "argus allow"] {
+        assert!(shown.contains(named), "{named} in {shown}");
+    }
+    assert_eq!(code(&run(&home, &["validate", "--git-writable"])), 0);
+    assert!(run(&home, &["allow"]).status.success());
+    assert_eq!(code(&run(&home, &["validate"])), 0);
+    assert!(run(&home, &["allow", "--revoke"]).status.success());
+    assert_eq!(code(&run(&home, &["validate"])), 3);
+}
+
+#[test]
 fn settings_of_the_user_count_below_those_of_the_project() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("xdg-config/argus")).unwrap();
@@ -209,18 +327,145 @@ fn settings_of_the_user_count_below_those_of_the_project() {
 }
 
 #[test]
-fn init_allows_only_a_project_without_settings() {
+fn settings_of_the_user_in_a_checkout_do_not_count() {
     let home = Home::new();
-    let is_allowed = |home: &Home| private(home).join("allowed").exists();
+    std::fs::create_dir_all(home.path("xdg-config/argus")).unwrap();
+    std::fs::write(
+        home.path("xdg-config/argus/argus.toml"),
+        "allow-mount = [\"/mine\"]\n",
+    )
+    .unwrap();
+    let mounts = || settings(&home, &[])["allowMount"].clone();
+    assert_eq!(mounts(), serde_json::json!(["/mine"]));
+    // As a job of a CI system that sets `HOME` to its checkout.
+    std::fs::create_dir(home.path(".git")).unwrap();
+    assert_eq!(mounts(), serde_json::json!([]));
+}
+
+#[test]
+fn error_in_a_settings_file_names_that_file() {
+    let home = Home::new();
+    let user = home.path("xdg-config/argus/argus.toml");
+    std::fs::create_dir_all(user.parent().unwrap()).unwrap();
+    std::fs::write(home.path("argus.toml"), "strict = true\n").unwrap();
+    let values = ["timeout-short = \"2h\"", "namespace-from = \"x\"", "spec = 1"];
+    for value in values {
+        std::fs::write(&user, value).unwrap();
+        let shown = err(&run(&home, &["get"]));
+        let named = format!("cannot use settings `{}`", user.display());
+        assert!(shown.contains(&named), "{value}: {shown}");
+    }
+    std::fs::write(&user, "").unwrap();
+    for value in values {
+        std::fs::write(home.path("argus.toml"), value).unwrap();
+        let shown = err(&run(&home, &["get"]));
+        assert!(
+            shown.contains("cannot use settings `argus.toml`"),
+            "{value}: {shown}"
+        );
+    }
+}
+
+#[test]
+fn variables_and_other_folders_count_only_after_an_allow() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path("mine/environments")).unwrap();
+    std::fs::create_dir_all(home.path("other")).unwrap();
+    std::fs::write(home.path("mine/environments/e2e.yaml"), GOOD).unwrap();
+    std::fs::write(
+        home.path("other/e2e.yaml"),
+        GOOD.replace("name: shop\n", "name: planted\n"),
+    )
+    .unwrap();
+    let at = |args: &[&str]| {
+        let mut command = command(&home, args);
+        command.current_dir(home.path("mine")).env_remove("ARGUS_SPECS");
+        let output = command.env("SECRET", "planted").output().unwrap();
+        (code(&output), out(&output) + &err(&output))
+    };
+    for (key, value) in [("namespace-from", "env:SECRET"), ("specs", "../other")] {
+        let text = format!("{key} = \"{value}\"\n");
+        std::fs::write(home.path("mine/argus.toml"), text).unwrap();
+        let (status, shown) = at(&["validate"]);
+        assert!(status == 0 && !shown.contains("planted"), "{key}: {shown}");
+        assert!(
+            shown.contains(&format!("`{key}`, which a repository cannot set")),
+            "{shown}"
+        );
+        let (status, allowed) = at(&["allow"]);
+        assert!(status == 0 && allowed.contains(key), "{allowed}");
+        let (_, shown) = at(&["validate"]);
+        assert!(shown.contains("planted"), "{key}: {shown}");
+    }
+}
+
+#[test]
+fn init_allows_only_a_project_without_files_of_argus() {
+    let home = Home::new();
+    let is_allowed = || private(&home).join("allowed").exists();
+    let init = |args: &[&str]| {
+        let output = run(&home, &[&["init"], args].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        let is_announced = err(&output).contains("`argus allow --revoke` ends that");
+        assert_eq!(err(&output).contains("this folder is allowed"), is_announced);
+        is_announced
+    };
     std::fs::write(home.path("argus.toml"), "allow-mount = [\"/etc\"]\n").unwrap();
-    assert_eq!(code(&run(&home, &["init"])), 0);
-    assert!(!is_allowed(&home), "no person has read these settings");
+    assert!(!init(&[]) && !is_allowed(), "no person has read these settings");
     std::fs::remove_file(home.path("argus.toml")).unwrap();
-    assert_eq!(code(&run(&home, &["init", "--force"])), 0);
-    assert!(is_allowed(&home));
+    assert!(!init(&["--force"]) && !is_allowed(), "the file was there before");
+    std::fs::remove_file(home.path("e2e.yaml")).unwrap();
+    std::fs::write(home.path("specs/other.e2e.yaml"), GOOD).unwrap();
+    assert!(!init(&[]) && !is_allowed(), "another file was there before");
+    std::fs::remove_file(home.path("e2e.yaml")).unwrap();
+    std::fs::remove_file(home.path("specs/other.e2e.yaml")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().display().to_string();
+    assert!(!init(&["--specs", &outside]) && !is_allowed());
+    assert!(init(&[]) && is_allowed());
+    // The record of before stays.
+    assert!(!init(&["--force"]) && is_allowed());
     // Settings that appear later do not count.
     std::fs::write(home.path("argus.toml"), "allow-mount = [\"/etc\"]\n").unwrap();
     assert_eq!(settings(&home, &[])["allowMount"], serde_json::json!([]));
+}
+
+#[test]
+fn revoke_names_the_parent_that_still_allows() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path("mine/sub")).unwrap();
+    let at = |folder: &str, args: &[&str]| {
+        let output = command(&home, args)
+            .current_dir(home.path(folder))
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        out(&output) + &err(&output)
+    };
+    let shown = at("mine", &["allow"]);
+    assert!(shown.contains("pull request"), "{shown}");
+    let shown = at("mine/sub", &["allow", "--revoke"]);
+    let parent = home.path("mine").canonicalize().unwrap();
+    let command = format!("`argus allow --revoke {}`", parent.display());
+    assert!(
+        shown.contains("still allowed") && shown.contains(&command),
+        "{shown}"
+    );
+    let shown = at("mine/sub", &["allow", "--revoke", ".."]);
+    assert!(shown.contains("is not allowed"), "{shown}");
+}
+
+#[test]
+fn doctor_lists_the_state_of_a_removed_project() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("mine")).unwrap();
+    let mut allow = command(&home, &["allow"]);
+    let allowed = allow.current_dir(home.path("mine")).output().unwrap();
+    assert_eq!(code(&allowed), 0, "{}", err(&allowed));
+    let lists = || out(&run(&home, &["doctor", "-o", "json"])).contains("which is removed or replaced");
+    assert!(!lists());
+    std::fs::remove_dir(home.path("mine")).unwrap();
+    assert!(lists());
 }
 
 #[test]

@@ -121,8 +121,8 @@ impl Remedy {
         }
     }
 
-    /// Completes the remedy with the registry of a login, with the group that has access to the engine, or with the Dockerfile
-    /// of a build.
+    /// Completes the remedy with the registry of a login, with the group that has access to the engine, with the Dockerfile
+    /// of a build, or with the way to allow a setting.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
         let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
@@ -144,6 +144,11 @@ impl Remedy {
             ActionId::FixBuild => {
                 if let Some(dockerfile) = details.get("dockerfile").and_then(Value::as_str) {
                     self.summary = format!("fix `{dockerfile}`, its context or its target");
+                }
+            }
+            ActionId::AllowInPolicy => {
+                if let Some(fix) = details.get("fix").and_then(Value::as_str) {
+                    fix.clone_into(&mut self.summary);
                 }
             }
             _ => {}

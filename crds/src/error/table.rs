@@ -52,7 +52,7 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Human,
                 summary: "a host port is taken",
-                explanation: "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known.",
+                explanation: "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known. An error without an environment is about the HTTP address of the controller: Argus has removed the token, and tries to bind the address again every 5 s.",
                 actions: &[Act::UseAutoPorts, Act::FreePort, Act::Retry],
             },
             Self::PortExhaustion => Explanation {

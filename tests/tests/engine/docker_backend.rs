@@ -1101,6 +1101,35 @@ fn response(status: &str, body: &serde_json::Value) -> &'static str {
     Box::leak((head + &body).into_boxed_str())
 }
 
+/// Removes a network whose removal the engine refuses once, while it lists these containers: their endpoint is freed by force.
+async fn removes_by_force(
+    engine: &PrivateEngine,
+    proxy: &Proxy,
+    executor: &NoExecutor,
+    (id, name): (NetworkId, &str),
+    listed: serde_json::Value,
+) {
+    let text = engine.docker_ok(&["network", "inspect", name]);
+    let networks: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut network = networks[0].clone();
+    network["Containers"] = listed;
+    proxy.inject("GET /networks/*", Fault::Answer(response("200 OK", &network)), 2);
+    let refusal = serde_json::json!({ "message": format!("network {name} has active endpoints") });
+    let refused = Fault::Answer(response("403 Forbidden", &refusal));
+    proxy.inject("DELETE /networks/*", refused, 1);
+    proxy.reset_counts();
+    let name = name.to_owned();
+    let removed = executor.act(Action::RemoveNetwork { id, name }).await;
+    assert_eq!(removed, Ok(Done::Applied));
+    let counts = proxy.counts();
+    assert_eq!(
+        counts.get("POST /networks/*/disconnect"),
+        Some(&1),
+        "by force: {counts:?}"
+    );
+    assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
+}
+
 #[test]
 fn endpoint_of_a_removed_container_is_freed_by_its_name() {
     let engine = PrivateEngine::start();
@@ -1110,29 +1139,8 @@ fn endpoint_of_a_removed_container_is_freed_by_its_name() {
         let executor = NoExecutor(Docker::new(endpoint, Arc::new(now)));
         let id = executor.network("zombie").await;
         // An engine that was killed during a removal keeps the endpoint without its container.
-        let text = engine.docker_ok(&["network", "inspect", "argus-zombie"]);
-        let listed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let mut network = listed[0].clone();
-        network["Containers"] = serde_json::json!({ "0".repeat(64): { "Name": "ghost" } });
-        proxy.inject("GET /networks/*", Fault::Answer(response("200 OK", &network)), 2);
-        let refusal = serde_json::json!({ "message": "network argus-zombie has active endpoints" });
-        proxy.inject(
-            "DELETE /networks/*",
-            Fault::Answer(response("403 Forbidden", &refusal)),
-            1,
-        );
-        let remove = Action::RemoveNetwork {
-            id,
-            name: "argus-zombie".to_owned(),
-        };
-        assert_eq!(executor.act(remove).await, Ok(Done::Applied));
-        let counts = proxy.counts();
-        assert_eq!(
-            counts.get("POST /networks/*/disconnect"),
-            Some(&1),
-            "by force: {counts:?}"
-        );
-        assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
+        let listed = serde_json::json!({ "0".repeat(64): { "Name": "ghost" } });
+        removes_by_force(&engine, &proxy, &executor, (id, "argus-zombie"), listed).await;
     });
     let left = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argus-zombie"]);
     assert_eq!(left.trim(), "");
@@ -1160,30 +1168,7 @@ fn endpoint_of_a_detached_container_is_freed_by_its_name() {
             serde_json::json!({ container.as_str(): { "Name": "argus-kept-a" } }),
         ] {
             let id = executor.network("kept").await;
-            let text = engine.docker_ok(&["network", "inspect", "argus-kept"]);
-            let networks: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-            let mut network = networks[0].clone();
-            network["Containers"] = listed;
-            proxy.inject("GET /networks/*", Fault::Answer(response("200 OK", &network)), 2);
-            let refusal = serde_json::json!({ "message": "network argus-kept has active endpoints" });
-            proxy.inject(
-                "DELETE /networks/*",
-                Fault::Answer(response("403 Forbidden", &refusal)),
-                1,
-            );
-            proxy.reset_counts();
-            let remove = Action::RemoveNetwork {
-                id,
-                name: "argus-kept".to_owned(),
-            };
-            assert_eq!(executor.act(remove).await, Ok(Done::Applied));
-            let counts = proxy.counts();
-            assert_eq!(
-                counts.get("POST /networks/*/disconnect"),
-                Some(&1),
-                "by force: {counts:?}"
-            );
-            assert_eq!(counts.get("DELETE /networks/*"), Some(&2), "{counts:?}");
+            removes_by_force(&engine, &proxy, &executor, (id, "argus-kept"), listed).await;
         }
     });
     let left = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argus-kept"]);

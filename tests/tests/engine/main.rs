@@ -4,6 +4,7 @@ mod build_context;
 mod buildkit;
 mod contract;
 mod docker_backend;
+mod git_directories;
 mod harness;
 mod mounts;
 mod networks;

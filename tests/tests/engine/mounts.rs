@@ -88,6 +88,50 @@ fn symlinked_and_socket_mounts_are_refused() {
 }
 
 #[test]
+fn private_state_of_any_controller_is_never_mounted() {
+    let engine = engine();
+    let specs = engine.scratch("private-specs");
+    let home = engine.scratch("private-home");
+    let other = home.join("xdg/argus/other-0123456789abcdef");
+    // The spec folder is the project of all its files.
+    for folder in [&other, &home.join("data"), &specs.join(".git")] {
+        fs::create_dir_all(folder).expect("a directory");
+    }
+    let shown = |path: &Path| path.display().to_string();
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            state: Some(specs.join("run/state")),
+            specs: Some(specs.clone()),
+            args: vec!["--allow-mount".to_owned(), shown(&home)],
+            env: vec![("XDG_STATE_HOME".to_owned(), shown(&home.join("xdg")))],
+            ..RunOptions::default()
+        },
+    );
+    let data = one_service("plain-data", &format!("{}:/x", shown(&home.join("data"))));
+    argus.write_spec("plain-data/e2e.yaml", &data);
+    let refused = [
+        ("state-around", "..".to_owned()),
+        ("state-near", "../run".to_owned()),
+        ("state-inside", "../run/state/private".to_owned()),
+        ("private-around", shown(&home)),
+        ("private-near", shown(&home.join("xdg"))),
+        ("private-other", shown(&other)),
+    ];
+    for (name, source) in &refused {
+        let text = one_service(name, &format!("{source}:/x:ro"));
+        argus.write_spec(&format!("{name}/e2e.yaml"), &text);
+    }
+    argus.wait_ready("plain-data", LIMIT);
+    for (name, _) in &refused {
+        argus.wait_status(name, LIMIT, "is rejected", is_refused);
+        let made = engine.containers_with(&format!("argusai.project={name}"));
+        assert!(made.is_empty(), "{name}: {made:?}");
+    }
+    assert!(argus.cli(&["down", "plain-data"]).status.success());
+}
+
+#[test]
 fn link_swapped_in_after_acceptance_is_refused() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());

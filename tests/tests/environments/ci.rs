@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -319,6 +320,41 @@ fn blocked_environment_ends_early_with_its_reason() {
         "{}",
         rejected.log
     );
+}
+
+#[test]
+fn suite_reaches_other_hosts_only_with_a_flag() {
+    let stranger = engine().listen("127.0.0.1:0".parse().unwrap());
+    stranger.set_nonblocking(true).unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    let suite = GREEN.replace("path: /", &format!("url: 'http://localhost:{port}/'"));
+    let job = Job::new("cihosts", &spec("cihosts", 19485, ""), &suite);
+    let refused = job
+        .script("argus ci e2e.yaml")
+        .env("HTTP_PROXY", format!("http://127.0.0.1:{port}"))
+        .env("http_proxy", format!("http://127.0.0.1:{port}"))
+        .output()
+        .expect("bash runs");
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    let flag = format!("--allow-test-hosts localhost:{port}");
+    assert!(text(&refused).contains(&flag), "{}", text(&refused));
+    let published = "`web` at `127.0.0.1:19485`";
+    assert!(text(&refused).contains(published), "{}", text(&refused));
+    let connected = stranger.accept().map(drop);
+    assert!(connected.is_err(), "the listener received a connection");
+
+    stranger.set_nonblocking(false).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = stranger.accept().unwrap();
+        let _head = stream.read(&mut [0; 4096]).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .unwrap();
+    });
+    let allowed = job.script(&format!("argus ci e2e.yaml {flag}")).output();
+    let allowed = allowed.expect("bash runs");
+    assert_eq!(allowed.status.code(), Some(0), "{}", text(&allowed));
+    assert!(job.is_gone());
 }
 
 /// The only job of the template.

@@ -32,7 +32,7 @@ fn many(name: &str, services: usize) -> String {
 fn small_disk(at: &Path) {
     std::fs::create_dir_all(at).expect("a directory");
     let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=2m", "argus-test"])
+        .args(["-t", "tmpfs", "-o", "size=2m,mode=755", "argus-test"])
         .arg(at)
         .status();
     assert!(mounted.expect("mount runs").success(), "a small disk");

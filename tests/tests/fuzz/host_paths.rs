@@ -3,13 +3,16 @@
 //! The law is checked with `canonicalize` and directory listings, not with the functions of the product.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use argus_backend::host_path::folder::{self, Folder};
 use argus_backend::host_path::resolve_without_links;
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::sim::Rng;
@@ -23,7 +26,7 @@ use argus_reconciler::specs::registry::{FileEntry, SpecRegistry};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
 use argus_tests::fuzz::{Seeds, below, one_of};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
 /// Number of seeds of a run without a time.
 const SEEDS: u64 = 150;
@@ -66,6 +69,8 @@ struct Site {
     engine: PathBuf,
     allow: Option<PathBuf>,
     state: PathBuf,
+    /// Folder in the project that no container may have.
+    private: PathBuf,
     /// Directory that the spec files may use.
     project: PathBuf,
     folders: Vec<PathBuf>,
@@ -74,7 +79,15 @@ struct Site {
 
 impl Site {
     fn create(random: &mut Rng, root: &Path) -> Self {
-        let folders = ["project", "project/specs", "outside", "allowed", "run"].map(|name| root.join(name));
+        let folders = [
+            "project",
+            "project/specs",
+            "outside",
+            "allowed",
+            "run",
+            "project/home/private",
+        ];
+        let folders = folders.map(|name| root.join(name));
         for folder in &folders {
             fs::create_dir_all(folder).unwrap();
         }
@@ -95,6 +108,7 @@ impl Site {
             engine,
             allow: random.percent(30).then(|| root.join("allowed")),
             state: root.join(one_of(random, &["project/.argus", "state"])),
+            private: folders[5].clone(),
             project: root.join("project"),
             folders: folders.to_vec(),
             _listener: listener,
@@ -269,7 +283,8 @@ impl Site {
                 access: HostAccess {
                     allow_mounts,
                     allowed: None,
-                    private: state.join("private"),
+                    git_writable: false,
+                    private: vec![self.private.clone()],
                     state,
                     engine: Some(self.engine.clone()),
                 },
@@ -303,6 +318,7 @@ impl Site {
         );
         assert!(self.is_allowed(source), "{shown} is outside");
         assert!(!source.starts_with(&self.state), "{shown} is state");
+        assert!(!source.starts_with(&self.private), "{shown} is private");
         self.check_no_socket(source);
     }
 
@@ -322,9 +338,13 @@ impl Site {
 
     fn check_desired(&self, desired: &Desired) {
         for service in desired.services.values() {
-            for mount in &service.mounts {
+            for mount in service.mounts.iter().chain(&service.covers) {
                 if let Mount::Bind { source, .. } = mount {
                     self.check_source(Path::new(source));
+                    assert!(
+                        !self.private.starts_with(source),
+                        "{source} is around a private folder"
+                    );
                 }
             }
             if let Image::Built(build) = &service.image
@@ -336,6 +356,49 @@ impl Site {
                 assert!(dockerfile.is_ok_and(|path| self.is_allowed(&path)), "{build:?}");
             }
         }
+    }
+
+    /// Accesses files below the project at random paths, while entries are exchanged. Nothing outside is read or changed. Returns
+    /// the number of accesses that succeeded.
+    fn check_files(&self, random: &mut Rng) -> usize {
+        let project = &self.project;
+        let outside = ["outside", "allowed", "run"].map(|name| self.root.join(name));
+        let before = outside.each_ref().map(|folder| tree(folder));
+        let mut done = 0;
+        for _ in 0..4 + below(random, 12) {
+            self.exchange(random);
+            let path = relative_path(random);
+            let opened = Folder::open(project).and_then(|root| root.open_below(Path::new(&path)));
+            if let Ok(mut file) = opened {
+                let mut text = String::new();
+                assert!(file.metadata().unwrap().is_file(), "{path}");
+                drop(file.read_to_string(&mut text));
+                assert!(!text.contains(OUTSIDE), "{path} leads out");
+                done += 1;
+            }
+            let path = project.join(&path);
+            let is_plain = path.starts_with(project)
+                && path != *project
+                && path.components().all(|part| part != Component::ParentDir);
+            done += usize::from(is_plain && access(random, &path));
+        }
+        let after = outside.each_ref().map(|folder| tree(folder));
+        assert_eq!(after, before, "an access changed something outside");
+        done
+    }
+
+    /// Exchanges two entries of the project, as a container with a writable mount can. Returns false if that is impossible.
+    fn exchange(&self, random: &mut Rng) -> bool {
+        let project = &self.project;
+        let mut entry = || one_of(random, &self.folders).join(one_of(random, &NAMES));
+        let entries = [entry(), entry()];
+        let is_inside = |path: &PathBuf| {
+            let folder = path.parent().unwrap();
+            folder.starts_with(project) && folder.canonicalize().is_ok_and(|real| real == folder)
+        };
+        // A folder cannot take the place of one that contains it.
+        entries.iter().all(is_inside)
+            && renameat_with(CWD, &entries[0], CWD, &entries[1], RenameFlags::EXCHANGE).is_ok()
     }
 
     /// Compares the last check before a create with the tree, which may be another one than at the admission.
@@ -361,6 +424,61 @@ fn relative_path(random: &mut Rng) -> String {
         });
     }
     parts.join("/")
+}
+
+/// Accesses a file in one random way. A success means that no link was passed.
+fn access(random: &mut Rng, path: &Path) -> bool {
+    let Some(name) = path.file_name() else {
+        return false;
+    };
+    let parent = path.parent().unwrap();
+    let is_real = parent.canonicalize().is_ok_and(|real| real == parent);
+    let in_folder =
+        |act: &dyn Fn(&Folder) -> std::io::Result<()>| Folder::open(parent).and_then(|found| act(&found));
+    let done = match below(random, 7) {
+        0 => folder::read(path, 1 << 20).map(|bytes| {
+            assert!(
+                !String::from_utf8_lossy(&bytes).contains(OUTSIDE),
+                "{}",
+                path.display()
+            );
+        }),
+        1 => folder::write(path, b"written", 0o600),
+        2 => folder::open_or_create(path, 0o600).and_then(|file| file.set_len(1)),
+        3 => in_folder(&|found| found.set_mode(name, 0o640)),
+        4 => in_folder(&|found| found.rename(name, OsStr::new("renamed"))),
+        5 => in_folder(&|found| found.remove(name)),
+        _ => Folder::create(&path.join("made"), 0o755).and_then(|made| {
+            let path = path.join("made");
+            assert_eq!(path.canonicalize().unwrap(), path);
+            made.set_own_mode(0o700)
+        }),
+    };
+    assert!(
+        done.is_err() || is_real || path.join("made").exists(),
+        "{} passes a link",
+        path.display()
+    );
+    done.is_ok()
+}
+
+/// Everything in a directory, with modes, contents and targets.
+fn tree(directory: &Path) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = path.symlink_metadata().unwrap();
+        let content = if meta.is_dir() {
+            all.extend(tree(&path));
+            String::new()
+        } else if meta.is_file() {
+            fs::read_to_string(&path).unwrap()
+        } else {
+            format!("{:?}", fs::read_link(&path).ok())
+        };
+        all.insert(path, format!("{:o} {content}", meta.mode()));
+    }
+    all
 }
 
 /// Checks that no container can replace a source: no directory above it is mounted writable.
@@ -397,7 +515,7 @@ fn is_explained(entry: &FileEntry) -> bool {
 fn random_paths_stay_inside_the_project() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
-    let (mut accepted, mut mounted, mut checked) = (0, 0, 0);
+    let (mut accepted, mut mounted, mut checked, mut accessed) = (0, 0, 0, 0);
     for seed in Seeds::new("paths", SEEDS) {
         let random = &mut Rng::new(seed);
         let root = base.join("t");
@@ -442,10 +560,12 @@ fn random_paths_stay_inside_the_project() {
             .iter()
             .filter(|source| site.check_before_create(source))
             .count();
+        accessed += site.check_files(random);
         fs::remove_dir_all(&root).unwrap();
     }
     println!(
-        "paths: {accepted} environments and {mounted} mounts accepted, {checked} sources passed the check before a create"
+        "paths: {accepted} environments and {mounted} mounts accepted, {checked} sources passed the check before a create, {accessed} \
+         accesses to files below the project"
     );
-    assert!(accepted > 0 && mounted > 0 && checked > 0);
+    assert!(accepted > 0 && mounted > 0 && checked > 0 && accessed > 0);
 }

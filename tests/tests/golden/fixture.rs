@@ -146,6 +146,8 @@ impl GoldenFixture {
                 lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: moment(BEGIN, "-60s"),
                 has_pending_edit: false,
+                allowed: false,
+                is_ending: false,
                 desired,
             };
             accepted.insert(file.desired.env.clone(), Arc::new(file));

@@ -345,11 +345,21 @@ impl SimFixture {
             } else {
                 ProbeStatus::Healthy
             };
+            // A dead container answers no probe, also before its end is observed.
+            let answers = || {
+                let mut running = self
+                    .engine
+                    .model
+                    .containers()
+                    .filter(|it| it.state == ContainerState::Running);
+                running.any(|it| it.id == container.id)
+            };
             if due.1 <= now
                 && self
                     .health
                     .get(&container.id)
                     .is_none_or(|seen| seen.started_at != started_at || seen.status != verdict)
+                && answers()
             {
                 let seen = ProbedHealth {
                     status: verdict,

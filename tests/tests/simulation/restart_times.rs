@@ -24,6 +24,8 @@ use crate::specs::{desired, env, plain, probe, service_name, site};
 const MINUTE: Duration = Duration::from_secs(60);
 /// The fixture runs at most one pass within this time.
 const PASS: Duration = Duration::from_millis(10);
+/// Restart delay of an unhealthy service.
+const RESTART_DELAY: Duration = Duration::from_secs(20);
 
 /// The environment `one` with the service `a`.
 fn crashing(fixture: &mut SimFixture, after: Duration) -> Desired {
@@ -46,6 +48,15 @@ fn healthy(fixture: &mut SimFixture, change: impl FnOnce(&mut Desired)) {
     change(&mut desired);
     fixture.wants(desired);
     assert!(fixture.run_to_rest(MINUTE), "{:?}", fixture.stuck());
+}
+
+/// Runs an unhealthy service until its restart delay begins.
+fn in_delay(seed: u64) -> SimFixture {
+    let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
+    healthy(&mut fixture, |desired| desired.restart.delay = RESTART_DELAY);
+    fixture.sick.insert("one/a".to_owned());
+    fixture.run_until_seen(|fixture| delay_end(fixture).is_some());
+    fixture
 }
 
 fn with_retries(retries: RetrySettings) -> SimFixture {
@@ -231,11 +242,7 @@ fn restart_beyond_the_limit_waits_for_a_minute() {
 fn exit_within_the_delay_is_one_failure() {
     each_seed("exit_within_the_delay_is_one_failure", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
-        let delay = Duration::from_secs(20);
-        healthy(&mut fixture, |desired| desired.restart.delay = delay);
-        fixture.sick.insert("one/a".to_owned());
-        fixture.run_until_seen(|fixture| delay_end(fixture).is_some());
+        let mut fixture = in_delay(seed);
         let moment = fixture.now + chance.millis((0, 15_000));
         fixture.run_until(moment);
         let all: Vec<_> = fixture.engine.model.containers().map(|c| c.id.clone()).collect();
@@ -244,7 +251,7 @@ fn exit_within_the_delay_is_one_failure() {
         let rests = fixture.run_to_rest(2 * MINUTE);
         let (history, attempts) = (history(&fixture), attempts(&fixture));
         let failed = &history.failures[0];
-        let due = failed.seen() + delay;
+        let due = failed.seen() + RESTART_DELAY;
         let counts = (history.failure_count, history.restarts, stops(&fixture).len());
         let expected = rests
             && counts == (1, 1, 0)
@@ -258,12 +265,8 @@ fn exit_within_the_delay_is_one_failure() {
 fn killed_controller_counts_an_unhealthy_service_once() {
     each_seed("killed_controller_counts_an_unhealthy_service_once", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
-        let delay = Duration::from_secs(20);
-        healthy(&mut fixture, |desired| desired.restart.delay = delay);
-        fixture.sick.insert("one/a".to_owned());
-        fixture.run_until_seen(|fixture| delay_end(fixture).is_some());
-        let due = history(&fixture).failures[0].seen() + delay;
+        let mut fixture = in_delay(seed);
+        let due = history(&fixture).failures[0].seen() + RESTART_DELAY;
         let moment = fixture.now + chance.millis((0, 10_000));
         fixture.run_until(moment);
         fixture.kill_controller(chance.millis((0, 5_000)), true);

@@ -72,6 +72,7 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
         env_vars: BTreeMap::new(),
         ports: vec![],
         mounts: vec![],
+        covers: vec![],
         tmpfs: vec![],
         extra_hosts: vec![],
         user: None,

@@ -20,9 +20,11 @@ use serde_json::json;
 mod evaluations;
 mod event_names;
 mod limits;
+mod output;
 mod parity;
 mod resume;
 mod shutdown;
+mod taken_address;
 
 fn listening(args: &[&str]) -> RunOptions {
     let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];

@@ -320,6 +320,58 @@ fn only_the_clock_reads_the_time() {
 }
 
 #[test]
+fn only_host_path_opens_files_that_others_can_make() {
+    let words = [
+        "OpenOptions",
+        "File::options(",
+        "File::create",
+        "File::open(",
+        "fs::write(",
+        "fs::read(",
+        "fs::read_to_string(",
+        "set_permissions(",
+        "custom_flags(",
+    ];
+    let allowed = [
+        "controller/backend/src/host_path",
+        // Files of the system and of the user.
+        "controller/docker/src/bridges.rs",
+        "controller/docker/src/connect/",
+        "controller/docker/src/image/credentials.rs",
+        "controller/docker/src/memory_peaks.rs",
+        "controller/docker/src/service_sockets.rs",
+        "controller/reconciler/src/identity.rs",
+        "controller/reconciler/src/lease/process.rs",
+        "controller/reconciler/src/lock.rs",
+        "controller/reconciler/src/prober/pressure.rs",
+        "controller/src/api/doctor/machine.rs",
+        "controller/src/http/guard.rs",
+        "controller/src/settings/status_group.rs",
+        // Private state, whose folder only the user of the controller can have made.
+        "controller/reconciler/src/executor/evidence_store.rs",
+        "controller/reconciler/src/journal/log_file.rs",
+        "controller/reconciler/src/private_folder.rs",
+        "controller/src/ci_files.rs",
+        "controller/src/http/listen.rs",
+        "controller/src/own_image.rs",
+        "controller/src/session/background.rs",
+        // Files that the operator or the CI system names for this output.
+        "controller/src/api/doctor/bundle.rs",
+        "controller/src/cli/ci/console.rs",
+        "controller/src/cli/man.rs",
+        "controller/src/selftest/environment.rs",
+        // Mocks run in their own container.
+        "controller/src/mock/",
+        // Fixtures of tests.
+        "controller/src/error_fixtures.rs",
+    ];
+    none(
+        "open files of projects and of the state with `host_path::folder`",
+        &named_outside(&words, &allowed),
+    );
+}
+
+#[test]
 fn no_script_uses_a_fixed_path_in_tmp() {
     let is_script = |path: &String| path.starts_with("scripts/") || path == "justfile";
     let mut offences = Vec::new();

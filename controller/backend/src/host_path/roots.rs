@@ -1,5 +1,7 @@
 //! Directories that host paths may lead into.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{PathError, Resolved, real, resolve};
@@ -34,5 +36,13 @@ impl Roots {
             path: path.to_owned(),
             real: resolved.path,
         })
+    }
+
+    /// Opens a regular file that an absolute path leads to, as [`Self::resolve`] and [`Resolved::open`] do.
+    ///
+    /// # Errors
+    /// The path leads out, or the file cannot be opened.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        self.resolve(path).map_err(io::Error::other)?.open()
     }
 }

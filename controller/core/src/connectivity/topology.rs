@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{CheckKey, targets};
+use super::{CheckKey, ConnectivityCheck, targets};
 use crate::desired::{Desired, Service};
 use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ServiceName};
 use crate::observed::{Container, ContainerState, Network, Observed, Outage};
@@ -83,6 +83,17 @@ impl<'a> ConnectivityInput<'a> {
             sources,
             unverifiable,
         })
+    }
+
+    /// Returns whether a check is one of this state: of the same runs on the same network, after the last outage. The task of the
+    /// checks compares them later.
+    pub fn is_current(&self, check: &ConnectivityCheck) -> bool {
+        let returned_at = self.outages.iter().filter_map(|outage| outage.until).max();
+        let state = Self {
+            engine_returned_at: check.key.engine_returned_at.max(returned_at),
+            ..*self
+        };
+        check.is_current && state.request().is_some_and(|request| request.key == check.key)
     }
 
     /// Returns the check of all links, whatever the state of their services.

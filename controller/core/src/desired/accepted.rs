@@ -21,4 +21,11 @@ pub struct Accepted {
     /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.
     #[serde(default)]
     pub has_pending_edit: bool,
+    /// True if a person allowed the project of the file: its containers may write above bind sources of allowed projects. Not
+    /// stored, so it is false until the file is read.
+    #[serde(skip)]
+    pub allowed: bool,
+    /// True if the file defines another environment now: Argus is about to remove this one.
+    #[serde(skip)]
+    pub is_ending: bool,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 
+use crate::desired::ceiling::{self, Ceiling};
 use crate::desired::effective::{effective, ignored_settings};
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
@@ -12,10 +13,11 @@ use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::image::build_digest;
 use crate::desired::namespace::NamespaceFrom;
+use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, env_file, hosts, mock,
-    needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
+    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, covers, env_file, hosts,
+    mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -50,6 +52,8 @@ pub struct SpecContext {
     pub host: HostPaths,
     /// Source of the namespace of a file without one.
     pub namespace_from: NamespaceFrom,
+    /// Limits of the operator.
+    pub ceiling: Ceiling,
 }
 
 /// Result of an admission.
@@ -61,6 +65,8 @@ pub struct Admission {
     pub env: Option<EnvName>,
     /// All errors and warnings, in the order of the format.
     pub diagnostics: Vec<Diagnostic>,
+    /// Places of the mounts in the file.
+    pub mounts: MountPlaces,
 }
 
 /// Admits a spec file: checks it, fills in all defaults and resolves all templates that do not depend on ports.
@@ -101,6 +107,7 @@ pub fn admit_with_digests(
             desired: None,
             env,
             diagnostics,
+            mounts: MountPlaces::default(),
         };
     };
     let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
@@ -110,13 +117,22 @@ pub fn admit_with_digests(
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
     exclude(&mut services, context, env_file.as_deref());
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
+    let mounts = MountPlaces::of(spec);
     if !context.host.allowed {
-        nested_mounts::check(spec, &services, &mut diagnostics);
+        nested_mounts::check(&services, &mounts, &mut diagnostics);
     }
+    covers::add(services.iter_mut().map(|(_, service)| service), context);
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
-    let container_limits = container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);
+    let mut container_limits =
+        container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);
+    ceiling::apply(
+        &context.ceiling,
+        &mut container_limits,
+        &services,
+        &mut diagnostics,
+    );
     let ttl = ttl(spec, &mut diagnostics);
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
@@ -167,6 +183,7 @@ pub fn admit_with_digests(
             .into_iter()
             .map(|diagnostic| secrets.redacted_diagnostic(diagnostic))
             .collect(),
+        mounts,
     }
 }
 
@@ -270,16 +287,22 @@ fn services(
     services
 }
 
-/// Excludes the state directory, writable mounts and the file with the addresses from every build context. Runs after all
-/// mounts are resolved.
+/// Excludes the state directory, private folders, writable mounts and the file with the addresses from every build context. Runs
+/// after all mounts are resolved.
 fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: Option<&str>) {
     let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
     let writable = mounts.filter_map(Mount::writable_source).map(str::to_owned);
     let writable: BTreeSet<String> = writable.collect();
     for (_, service) in services {
         if let Image::Built(build) = &mut service.image {
-            let writable = writable.iter().map(String::as_str).chain(env_file);
-            build.excluded = Excluded::of(&build.context, &context.host.state_dir, writable);
+            let HostPaths {
+                state_dir,
+                private_dirs,
+                ..
+            } = &context.host;
+            let private = private_dirs.iter().filter(|dir| *dir != state_dir);
+            let left_out = writable.iter().chain(private).map(String::as_str).chain(env_file);
+            build.excluded = Excluded::of(&build.context, state_dir, left_out);
         }
     }
 }

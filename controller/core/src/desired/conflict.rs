@@ -1,85 +1,98 @@
-//! Conflicts between spec files: names that another accepted file already uses.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Conflicts between spec files: names that another accepted file already uses, and mounts that it can replace.
 
 use argus_crds::Diagnostic;
 
+use crate::desired::nested_mounts::{self, MountPlaces, WritableMounts};
 use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, ResourceName};
 
-/// Returns a diagnostic for every environment, container, network or volume name that another accepted file uses.
+/// Admitted environment that is compared with accepted ones.
+pub struct Candidate<'a> {
+    pub(super) desired: &'a Desired,
+    path: &'a str,
+    pub(super) mounts: &'a MountPlaces,
+    pub(super) allowed: bool,
+    pub(super) writable: WritableMounts<'a>,
+}
+
+impl<'a> Candidate<'a> {
+    /// Creates a candidate of the file at `path`, of an `allowed` project if a person trusts it.
+    pub fn new(desired: &'a Desired, path: &'a str, mounts: &'a MountPlaces, allowed: bool) -> Self {
+        Self {
+            writable: WritableMounts::of(desired.services.values()),
+            desired,
+            path,
+            mounts,
+            allowed,
+        }
+    }
+}
+
+/// Returns a diagnostic for every environment, container, network or volume name that an accepted file uses, and for each mount
+/// that a container of one of the two files can replace.
 ///
 /// The file that was accepted first keeps its names, and the candidate is rejected (`SPEC_CONFLICT`). An earlier
 /// revision of the same file does not conflict. Equal host ports conflict only if neither file allows another port,
-/// which the planner detects later.
-pub fn conflicts(
-    accepted: &BTreeMap<EnvName, Accepted>,
-    candidate: &Desired,
-    candidate_path: &str,
-) -> Vec<Diagnostic> {
+/// which the planner detects later. Without a conflict, the cost is small, because a folder can contain thousands of files.
+pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    for (env, accepted_file) in accepted
-        .iter()
-        .filter(|(_, accepted)| accepted.spec_path != candidate_path)
-    {
-        let file = &accepted_file.spec_path;
-        let mut reject = |path: &str, message: String, fix: &str| {
-            let hint = format!("SPEC_CONFLICT: {fix}, or remove `{file}`");
-            diagnostics.push(Diagnostic::error(path, message).hint(hint));
-        };
-        if *env == candidate.env {
-            let message = format!("environment `{env}` is already defined by `{file}`");
-            reject(
-                identity_path(candidate),
-                message,
-                "set a different `isolation.namespace`",
-            );
-            // All other names would conflict as well, and the same fix resolves that.
-            continue;
-        }
-        let other = &accepted_file.desired;
-        let containers: BTreeSet<&ResourceName> = other
-            .services
-            .values()
-            .map(|service| &service.container_name)
-            .collect();
-        for service in candidate
-            .services
-            .values()
-            .filter(|service| containers.contains(&service.container_name))
-        {
-            let message = format!(
-                "the container name `{}` of service `{}` is in use by environment `{env}` in `{file}`",
-                service.container_name, service.name
-            );
-            reject(
-                &format!("services.{}.container.name", service.name),
-                message,
-                "rename the container",
-            );
-        }
-        if other.network == candidate.network {
-            let message = format!(
-                "the network `{}` is in use by environment `{env}` in `{file}`",
-                other.network
-            );
-            reject("network.name", message, "choose another `network.name`");
-        }
-        if let Some(path) = &candidate.env_file
-            && other.env_file.as_ref() == Some(path)
-        {
-            let message = format!("the file `{path}` is in use by environment `{env}` in `{file}`");
-            reject("argus.envFile", message, "choose another `argus.envFile`");
-        }
-        for volume in candidate
-            .volumes
-            .iter()
-            .filter(|volume| other.volumes.contains(volume))
-        {
-            let message = format!("the volume `{volume}` is in use by environment `{env}` in `{file}`");
-            reject("", message, "rename the volume");
-        }
+    let (file, other, desired) = (&existing.spec_path, &existing.desired, candidate.desired);
+    if file == candidate.path {
+        return diagnostics;
     }
+    let env = &other.env;
+    let mut reject = |path: &str, message: String, fix: &str| {
+        let hint = format!("SPEC_CONFLICT: {fix}, or remove `{file}`");
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    };
+    if *env == desired.env {
+        let message = format!("environment `{env}` is already defined by `{file}`");
+        reject(
+            identity_path(desired),
+            message,
+            "set a different `isolation.namespace`",
+        );
+        // All other names would conflict as well, and the same fix resolves that.
+        return diagnostics;
+    }
+    let is_taken = |name: &ResourceName| other.services.values().any(|it| it.container_name == *name);
+    for service in desired
+        .services
+        .values()
+        .filter(|service| is_taken(&service.container_name))
+    {
+        let message = format!(
+            "the container name `{}` of service `{}` is in use by environment `{env}` in `{file}`",
+            service.container_name, service.name
+        );
+        reject(
+            &format!("services.{}.container.name", service.name),
+            message,
+            "rename the container",
+        );
+    }
+    if other.network == desired.network {
+        let message = format!(
+            "the network `{}` is in use by environment `{env}` in `{file}`",
+            other.network
+        );
+        reject("network.name", message, "choose another `network.name`");
+    }
+    if let Some(path) = &desired.env_file
+        && other.env_file.as_ref() == Some(path)
+    {
+        let message = format!("the file `{path}` is in use by environment `{env}` in `{file}`");
+        reject("argus.envFile", message, "choose another `argus.envFile`");
+    }
+    for volume in desired
+        .volumes
+        .iter()
+        .filter(|volume| other.volumes.contains(volume))
+    {
+        let message = format!("the volume `{volume}` is in use by environment `{env}` in `{file}`");
+        reject("", message, "rename the volume");
+    }
+    diagnostics.extend(nested_mounts::conflicts(existing, candidate));
     diagnostics
 }
 

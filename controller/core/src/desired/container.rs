@@ -52,9 +52,7 @@ pub(super) fn admit_service(
     referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
-    let DeclaredService {
-        path, service: spec, ..
-    } = declared;
+    let (path, spec) = (&declared.path, &declared.service);
     let container = spec.container.as_ref();
     policy::check(spec, path, diagnostics);
     let name = service_name(declared, diagnostics);
@@ -138,6 +136,7 @@ pub(super) fn admit_service(
         labels,
         ports,
         mounts,
+        covers: Vec::new(),
         tmpfs,
         extra_hosts,
         user: spec.user.clone(),

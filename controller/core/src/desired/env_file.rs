@@ -86,8 +86,9 @@ pub(super) fn resolve(
 mod tests {
     use super::*;
     use crate::desired::admit::admit;
-    use crate::desired::conflict::conflicts;
+    use crate::desired::conflict::{Candidate, conflicts};
     use crate::desired::key_lines::KeyLines;
+    use crate::desired::nested_mounts::MountPlaces;
     use crate::desired::{Accepted, Image};
     use crate::time::Timestamp;
 
@@ -165,9 +166,12 @@ mod tests {
             lines: KeyLines::default(),
             accepted_at: Timestamp::default(),
             has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
         };
-        let accepted = [(accepted.desired.env.clone(), accepted)].into();
-        let found = conflicts(&accepted, &other, "other.e2e.yaml");
+        let mounts = MountPlaces::default();
+        let candidate = Candidate::new(&other, "other.e2e.yaml", &mounts, false);
+        let found = conflicts(&accepted, &candidate);
         let paths: Vec<_> = found.iter().map(|conflict| conflict.path.as_str()).collect();
         assert_eq!(paths, ["argus.envFile"]);
     }

@@ -1,6 +1,7 @@
 //! Exclusions from every build context, with or without a `.dockerignore`.
 //!
-//! A context never contains the state directory, spec files, `.git`, or paths that containers of the environment can write.
+//! A context never contains the state directory, private folders, spec files, `.git`, or paths that containers of the environment can
+//! write.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +22,7 @@ pub struct Excluded {
     /// State directory of the controller, if the context contains it.
     #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
-    /// Paths that containers of the environment can write. They are mounted at run time and are not part of an image.
+    /// Paths that containers of the environment can write, which are mounted at run time, and private folders of the user.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub writable: BTreeSet<String>,
 }
@@ -38,7 +39,8 @@ pub enum ContextEntry {
 }
 
 impl Excluded {
-    /// Returns the exclusions of `context` for the state directory and the paths that are mounted writable. All paths are absolute.
+    /// Returns the exclusions of `context` for the state directory and for other paths, such as those that are mounted writable. All
+    /// paths are absolute.
     pub fn of<'a>(context: &str, state_dir: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
         let inside = |path: &str| {
             let below = paths::relative_to(path, context).filter(|below| !below.is_empty());

@@ -14,6 +14,9 @@ use crate::desired::suggest;
 use crate::desired::worktree::Worktree;
 
 const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
+const OUTSIDE_STATE: &str =
+    "POLICY_VIOLATION: name a folder in it, or choose a state directory outside of it with `--state`";
+const OUTSIDE_PRIVATE: &str = "POLICY_VIOLATION: name a folder in it, or set `XDG_STATE_HOME` and `XDG_CONFIG_HOME` to folders outside of it";
 
 /// Facts about the host paths of a spec file. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,16 +27,28 @@ pub struct HostPaths {
     pub worktree: Option<Worktree>,
     /// True if a person allowed the project of the file: its containers may write above the bind sources of others.
     pub allowed: bool,
+    /// Paths of git in the project. `None` if containers may write them.
+    pub git: Option<GitPaths>,
     /// State directory of the controller, without links. Empty: unknown.
     pub state_dir: String,
-    /// Folder of the private state if it is not in the state directory, without links. Empty otherwise.
-    pub private_dir: String,
+    /// Folders that no container may have, without links: private state of all controllers of the user, and settings of the user.
+    /// They contain the state directory if it contains private state.
+    pub private_dirs: Vec<String>,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
     /// Paths of [`host_paths_in`] at which nothing exists, each with the path of a similar name if there is one.
     pub missing: BTreeMap<String, Option<String>>,
     /// True if something exists at the path of `argus.envFile` that Argus did not write.
     pub has_foreign_env_file: bool,
+}
+
+/// Paths of git that no container may change, without links. Only git and its user write the files that name them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GitPaths {
+    /// `.git` of the worktree and of its submodules, and git directories of other names. Each exists, and none contains another one.
+    pub paths: BTreeSet<String>,
+    /// Link `.git` in a directory of the spec file, or above it in the project.
+    pub link: Option<String>,
 }
 
 impl HostPaths {
@@ -133,12 +148,16 @@ pub(super) fn resolve_host_path(
     context: &SpecContext,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
+    if let Some(Ok(real)) = context.host.resolved.get(&absolute)
+        && let Some((message, hint)) = refuse_private(real, path_use, text, context)
+    {
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+        return None;
+    }
     match context.host.resolved.get(&absolute) {
         None => Some(absolute),
         Some(Ok(real)) if is_in_state_directory(real, context) => {
-            let contains = contains_private_state(real, context);
-            let relation = if contains { "contains" } else { "is part of" };
-            let message = format!("`{}` {relation} the state directory", shown(text));
+            let message = format!("`{}` is part of the state directory", shown(text));
             diagnostics.push(Diagnostic::error(path, message).hint(OTHER_PATH));
             None
         }
@@ -161,20 +180,36 @@ pub(super) fn resolve_host_path(
     }
 }
 
-/// Returns true if a path is in the state directory of the controller, or in an `.argus` directory, or if it is, contains or is
-/// in the folder of the private state outside of the state directory.
+/// Returns true if a path is in the state directory of the controller, or in an `.argus` directory.
 fn is_in_state_directory(real: &str, context: &SpecContext) -> bool {
-    let (state_dir, private_dir) = (&context.host.state_dir, &context.host.private_dir);
-    let is_inside = |path: &str, root: &str| !root.is_empty() && paths::is_inside(path, root);
-    is_inside(real, state_dir)
-        || is_inside(real, private_dir)
-        || contains_private_state(real, context)
-        || has_part(real, excluded::STATE)
+    let state_dir = &context.host.state_dir;
+    !state_dir.is_empty() && paths::is_inside(real, state_dir) || has_part(real, excluded::STATE)
 }
 
-fn contains_private_state(real: &str, context: &SpecContext) -> bool {
-    let private_dir = &context.host.private_dir;
-    !private_dir.is_empty() && private_dir != real && paths::is_inside(private_dir, real)
+/// Returns the message and the hint for a path that is or is in a private folder. A mount also must not contain one; a build
+/// context is sent without it.
+fn refuse_private(
+    real: &str,
+    path_use: PathUse,
+    text: &str,
+    context: &SpecContext,
+) -> Option<(String, &'static str)> {
+    let is_refused = |dir: &&String| {
+        paths::is_inside(real, dir) || path_use == PathUse::Mount && paths::is_inside(dir, real)
+    };
+    let private = context.host.private_dirs.iter().find(is_refused)?;
+    let is_part = paths::is_inside(real, private);
+    let (what, outside) = if *private == context.host.state_dir {
+        ("the state directory", OUTSIDE_STATE)
+    } else {
+        ("a private folder of Argus", OUTSIDE_PRIVATE)
+    };
+    let (relation, hint) = if is_part {
+        ("is part of", OTHER_PATH)
+    } else {
+        ("contains", outside)
+    };
+    Some((format!("`{}` {relation} {what}", shown(text)), hint))
 }
 
 fn has_part(path: &str, name: &str) -> bool {
@@ -207,7 +242,9 @@ mod tests {
         let refusal = |path_use: PathUse, real: &str| {
             let mut context = SpecContext::default();
             context.host.state_dir = "/p/run/state".to_owned();
-            context.host.private_dir = "/home/me/.local/state/argus/shop".to_owned();
+            context.host.private_dirs = ["/home/me/.local/state/argus", "/p/run/state"]
+                .map(str::to_owned)
+                .into();
             context.host.resolved = [("/p/x".to_owned(), Ok(real.to_owned()))].into();
             let mut diagnostics = Vec::new();
             let resolved = resolve_host_path(
@@ -223,18 +260,24 @@ mod tests {
         };
         let git = Some("`./x` is part of a git directory".to_owned());
         let state = Some("`./x` is part of the state directory".to_owned());
-        let around = Some("`./x` contains the state directory".to_owned());
+        let private = Some("`./x` is part of a private folder of Argus".to_owned());
+        let around_state = Some("`./x` contains the state directory".to_owned());
+        let around = Some("`./x` contains a private folder of Argus".to_owned());
         for (real, as_mount, as_content) in [
             ("/p/.git", &None, &git),
             ("/p/lib/.git/hooks", &None, &git),
             ("/p/.argus/tokens", &state, &state),
             ("/p/run/state/specs.json", &state, &state),
+            ("/p/run", &around_state, &None),
             ("/p/.gitignore", &None, &None),
-            ("/home/me/.local/state/argus/shop", &state, &state),
-            ("/home/me/.local/state/argus/shop/token", &state, &state),
-            ("/home/me", &around, &around),
-            ("/", &around, &around),
-            ("/home/me/.local/state/argus/shop-2", &None, &None),
+            ("/home/me/.local/state/argus", &private, &private),
+            ("/home/me/.local/state/argus/shop/token", &private, &private),
+            ("/home/me/.local/state", &around, &None),
+            ("/home/me", &around, &None),
+            ("/", &around, &None),
+            ("/p", &around_state, &None),
+            ("/home/me/.local/state/argus-2", &None, &None),
+            ("/home/me/.local/share", &None, &None),
         ] {
             assert_eq!(refusal(PathUse::Mount, real), *as_mount, "{real}");
             assert_eq!(refusal(PathUse::Content, real), *as_content, "{real}");

@@ -125,6 +125,11 @@ impl KeyLines {
         }
     }
 
+    /// Reports whether the file is a Compose file, whose keys have other names.
+    pub fn is_compose(&self) -> bool {
+        self.is_compose
+    }
+
     /// Returns a value of a key of a service as the file writes it.
     pub fn write_value(&self, key: &str, value: &str) -> String {
         if self.is_compose {

@@ -7,6 +7,7 @@ use argus_crds::mock::config::{MockConfig, RESERVED_PATH};
 use argus_crds::{Command, Diagnostic, Mock, MockMode, PullPolicy};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::covers;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::host;
@@ -23,7 +24,7 @@ use crate::ident::Protocol;
 /// Path of the mock configuration in the container.
 const CONFIG: &str = "/argus-mock.json";
 /// Path of the recordings in the container.
-const RECORDINGS: &str = "/recordings";
+pub(super) const RECORDINGS: &str = "/recordings";
 
 /// Returns the published port of a mock.
 pub(super) fn port(mock: &Mock) -> Port {
@@ -81,6 +82,7 @@ pub(super) fn admit_mock(
         labels: BTreeMap::new(),
         ports: vec![port(mock)],
         mounts: parts.mounts,
+        covers: Vec::new(),
         tmpfs: Vec::new(),
         extra_hosts: parts.extra_hosts,
         user: None,
@@ -196,6 +198,9 @@ fn from_own_image(
     if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
         let path = format!("{path}.recordingsDir");
         let source = mounts::bind_source(&mock.recordings_dir, &path, context, diagnostics)?;
+        if mock.mode == MockMode::Record {
+            covers::check_writable(&source, &mock.recordings_dir, &path, context, diagnostics);
+        }
         RECORDINGS.clone_into(&mut served.recordings_dir);
         mounts.push(Mount::Bind {
             source,

@@ -6,6 +6,7 @@ use argus_crds::Diagnostic;
 
 use crate::desired::Mount;
 use crate::desired::admit::SpecContext;
+use crate::desired::covers;
 use crate::desired::host;
 use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
 use crate::desired::paths;
@@ -128,7 +129,11 @@ fn resolve_mount(
     }
     let read_only = options.contains(&"ro");
     if host::is_bind(source) {
-        let source = bind_source(source, path, context, diagnostics)?;
+        let text = source;
+        let source = bind_source(text, path, context, diagnostics)?;
+        if !read_only {
+            covers::check_writable(&source, text, path, context, diagnostics);
+        }
         Some(Mount::Bind {
             source,
             target,

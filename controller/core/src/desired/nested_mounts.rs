@@ -7,12 +7,21 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::{DeclaredService, Diagnostic, E2eSpec};
+use argus_crds::{Diagnostic, E2eSpec};
 
+use crate::desired::conflict::Candidate;
 use crate::desired::identity::shown;
-use crate::desired::{Accepted, Desired, Mount, Role, Service, paths};
+use crate::desired::{Accepted, Mount, Service, covers, mock, paths};
 
 impl Mount {
+    /// Path on the host. None for a volume.
+    pub(crate) fn source(&self) -> Option<&str> {
+        match self {
+            Self::Bind { source, .. } => Some(source),
+            Self::Volume { .. } => None,
+        }
+    }
+
     /// Path on the host that the container can write.
     pub(crate) fn writable_source(&self) -> Option<&str> {
         match self {
@@ -27,166 +36,188 @@ impl Mount {
 
     /// Directories above the path on the host, the nearest first. None for a volume.
     pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
-        let source = match self {
-            Self::Bind { source, .. } => source.as_str(),
-            Self::Volume { .. } => "",
-        };
+        let source = self.source().unwrap_or_default();
         let parents = std::iter::successors(Some(source), |path| Some(path.rsplit_once('/')?.0));
         parents.skip(1)
     }
 }
 
-/// Mount of a service, with the index of the service.
+/// Places of the mounts in a spec file, by service and target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountPlaces(BTreeMap<(String, String), MountPlace>);
+
+/// Place of one mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct MountPlace {
+    /// Path of the setting.
+    path: String,
+    /// Its text.
+    text: String,
+}
+
+impl MountPlaces {
+    pub(super) fn of(spec: &E2eSpec) -> Self {
+        let mut places = BTreeMap::new();
+        let mut add = |service: &str, key: &str, texts: &[String]| {
+            for (index, text) in texts.iter().enumerate() {
+                let target = text.trim().split(':').nth(1).unwrap_or_default();
+                let place = MountPlace {
+                    path: format!("{key}[{index}]"),
+                    text: shown(text),
+                };
+                let target = paths::to_absolute("/", target);
+                places.entry((service.to_owned(), target)).or_insert(place);
+            }
+        };
+        for declared in spec.declared_services() {
+            if let Some(container) = &declared.service.container {
+                let key = format!("{}.container.volumes", declared.path);
+                add(declared.name, &key, &container.volumes);
+            }
+        }
+        for (name, mock) in spec.mocks.iter().filter(|(_, mock)| mock.image.is_some()) {
+            add(name, &format!("mocks.{name}.volumes"), &mock.volumes);
+        }
+        for (name, mock) in spec.mocks.iter().filter(|(_, mock)| mock.image.is_none()) {
+            let place = MountPlace {
+                path: format!("mocks.{name}.recordingsDir"),
+                text: shown(&mock.recordings_dir),
+            };
+            places.insert((name.clone(), mock::RECORDINGS.to_owned()), place);
+        }
+        Self(places)
+    }
+
+    fn find(&self, placed: PlacedMount<'_>) -> MountPlace {
+        let service = placed.service.name.as_str();
+        let target = Some(placed.mount.target());
+        // A cover is below a mount of the file.
+        let mut targets = std::iter::successors(target, |path| Some(path.rsplit_once('/')?.0));
+        let place = targets.find_map(|target| self.0.get(&(service.to_owned(), target.to_owned())));
+        place.cloned().unwrap_or_default()
+    }
+}
+
+/// Mount of a service.
 #[derive(Clone, Copy)]
 struct PlacedMount<'a> {
-    index: usize,
     service: &'a Service,
     mount: &'a Mount,
+    is_cover: bool,
+}
+
+impl PlacedMount<'_> {
+    /// Change that makes the mount read-only, as an imperative clause.
+    fn fix(self, written: &str) -> String {
+        match self.service.injected_file {
+            Some(_) => "choose another `recordingsDir`".to_owned(),
+            None => format!("add `:ro` to `{written}`"),
+        }
+    }
+
+    /// Returns whether the container can exchange the source of a cover through the mount.
+    fn can_exchange(self, cover: &Mount) -> bool {
+        let (service, source) = (self.service, cover.source().unwrap_or_default());
+        covers::can_exchange(self.mount, source, service.all_mounts(), &service.tmpfs)
+    }
 }
 
 /// Writable bind mounts by source.
-struct WritableMounts<'a>(BTreeMap<&'a str, PlacedMount<'a>>);
+pub(super) struct WritableMounts<'a>(BTreeMap<&'a str, Vec<PlacedMount<'a>>>);
 
 impl<'a> WritableMounts<'a> {
-    fn of(services: impl Iterator<Item = &'a Service>) -> Self {
-        let mounts = placed(services);
-        Self(
-            mounts
-                .filter_map(|placed| Some((placed.mount.writable_source()?, placed)))
-                .collect(),
-        )
+    pub(super) fn of(services: impl Iterator<Item = &'a Service>) -> Self {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for placed in placed(services).filter(|placed| !placed.is_cover) {
+            if let Some(source) = placed.mount.writable_source() {
+                found.entry(source).or_default().push(placed);
+            }
+        }
+        Self(found)
     }
 
-    /// Returns each mount of these services that is below a writable one, with the nearest one.
+    /// Returns each mount of these services that is below a writable one, with the nearest one. Optionally also each cover that a
+    /// container can exchange.
     fn pairs<'b>(
         &self,
         services: impl Iterator<Item = &'b Service>,
+        with_covers: bool,
     ) -> impl Iterator<Item = (PlacedMount<'b>, PlacedMount<'a>)> {
         let services = services.filter(|_| !self.0.is_empty());
-        placed(services).filter_map(|below| {
-            let above = below.mount.parents().find_map(|parent| self.0.get(parent));
+        let all = placed(services).filter(move |below| with_covers || !below.is_cover);
+        all.filter_map(|below| {
+            let parents = below.mount.parents().filter_map(|parent| self.0.get(parent));
+            let mut above = parents.flat_map(|placed| placed.iter().rev());
+            let above = above.find(|above| !below.is_cover || above.can_exchange(below.mount));
             Some((below, *above?))
         })
     }
 }
 
 fn placed<'a>(services: impl Iterator<Item = &'a Service>) -> impl Iterator<Item = PlacedMount<'a>> {
-    services.enumerate().flat_map(|(index, service)| {
-        let mounts = service.mounts.iter();
-        mounts.map(move |mount| PlacedMount {
-            index,
+    services.flat_map(|service| {
+        let mounts = service.mounts_and_covers();
+        mounts.map(move |(mount, is_cover)| PlacedMount {
             service,
             mount,
+            is_cover,
         })
     })
 }
 
-/// Returns whether a container of one environment can replace a bind source of the other one.
-pub fn can_replace_a_source(one: &Desired, other: &Desired) -> bool {
-    let has_pair = |below: &Desired, above: &Desired| {
-        let writable = WritableMounts::of(above.services.values());
-        writable.pairs(below.services.values()).next().is_some()
-    };
-    has_pair(one, other) || has_pair(other, one)
-}
-
 /// Returns a diagnostic for each mount of the candidate that is below a writable mount of an accepted file, or above a mount of it.
-pub fn conflicts(accepted: &Accepted, candidate: &Desired) -> Vec<Diagnostic> {
-    let Accepted {
-        desired: other,
-        spec_path,
-        ..
-    } = accepted;
-    let report = |at: PlacedMount<'_>, message: String, writable: &str| {
-        let hint = format!(
-            "SPEC_CONFLICT: add `:ro` to `{writable}`, trust the project with `argus allow`, or remove `{spec_path}`"
-        );
-        Diagnostic::error(setting_path(at), message).hint(hint)
-    };
+/// None if a person allowed the projects of both files.
+pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
-    let of_other = WritableMounts::of(other.services.values());
-    for (below, above) in of_other.pairs(candidate.services.values()) {
-        let (nested, writable) = (format_mount(below.mount), format_mount(above.mount));
-        let message = format!(
-            "`{nested}` is below `{writable}`, which the container of `{}` of environment `{}` in `{spec_path}` can write",
-            above.service.name, other.env
-        );
-        diagnostics.push(report(below, message, &writable));
+    if existing.allowed && candidate.allowed {
+        return diagnostics;
     }
-    let of_candidate = WritableMounts::of(candidate.services.values());
-    for (below, above) in of_candidate.pairs(other.services.values()) {
+    let (other, file) = (&existing.desired, &existing.spec_path);
+    let mut report = |at: PlacedMount<'_>, message: String, fix: &str| {
+        let hint = format!("SPEC_CONFLICT: {fix}, trust the project with `argus allow`, or remove `{file}`");
+        let path = candidate.mounts.find(at).path;
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    };
+    // Without a permission, both files get the same covers once both are read again, so neither may wait for the other one.
+    let with_covers = existing.allowed || candidate.allowed;
+    let of_other = WritableMounts::of(other.services.values());
+    for (below, above) in of_other.pairs(candidate.desired.services.values(), with_covers) {
         let (nested, writable) = (format_mount(below.mount), format_mount(above.mount));
         let message = format!(
-            "the container of `{}` can write `{writable}`, which contains `{nested}` of environment `{}` in `{spec_path}`",
+            "`{nested}` is below `{writable}`, which the container of `{}` of environment `{}` in `{file}` can write",
             above.service.name, other.env
         );
-        diagnostics.push(report(above, message, &writable));
+        report(below, message, &above.fix(&writable));
+    }
+    for (below, above) in candidate.writable.pairs(other.services.values(), with_covers) {
+        let (nested, writable) = (format_mount(below.mount), format_mount(above.mount));
+        let message = format!(
+            "the container of `{}` can write `{writable}`, which contains `{nested}` of environment `{}` in `{file}`",
+            above.service.name, other.env
+        );
+        report(above, message, &above.fix(&writable));
     }
     diagnostics
 }
 
-/// Reports each bind source below a writable mount of the same file. Each service comes with its path in the file.
-pub(super) fn check(spec: &E2eSpec, services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
+/// Reports each bind source below a writable mount of the same file.
+pub(super) fn check(services: &[(String, Service)], places: &MountPlaces, diagnostics: &mut Vec<Diagnostic>) {
     let all = || services.iter().map(|(_, service)| service);
-    let declared = spec.declared_services();
-    let written = |placed: PlacedMount<'_>| {
-        let path = services.get(placed.index).map_or("", |(path, _)| path);
-        find_text(&declared, spec, path, placed.mount)
-    };
-    for (below, above) in WritableMounts::of(all()).pairs(all()) {
-        let ((at, text), (writer_at, writable)) = (written(below), written(above));
+    for (below, above) in WritableMounts::of(all()).pairs(all(), false) {
+        let (nested, writable) = (places.find(below), places.find(above));
         let message = format!(
-            "`{text}` is below `{writable}`, which the container of `{}` can write",
-            above.service.name
+            "`{}` is below `{}`, which the container of `{}` can write",
+            nested.text, writable.text, above.service.name
         );
-        let hint =
-            format!("POLICY_VIOLATION: add `:ro` to `{writable}`, or trust the project with `argus allow`");
-        let diagnostic = Diagnostic::error(at, message).hint(hint);
-        diagnostics.push(diagnostic.relate(writer_at, format!("`{writable}` is")));
-    }
-}
-
-/// Returns the path of a mount in the file, and its text there.
-fn find_text(
-    declared: &[DeclaredService<'_>],
-    spec: &E2eSpec,
-    path: &str,
-    mount: &Mount,
-) -> (String, String) {
-    let declared = declared.iter().find(|declared| declared.path == path);
-    let container = declared.and_then(|declared| declared.service.container.as_ref());
-    let mock = path.strip_prefix("mocks.").and_then(|name| spec.mocks.get(name));
-    let (key, volumes) = match (container, mock) {
-        (Some(container), _) => (format!("{path}.container.volumes"), &container.volumes[..]),
-        (None, Some(mock)) if mock.image.is_none() => {
-            return (format!("{path}.recordingsDir"), shown(&mock.recordings_dir));
-        }
-        (None, Some(mock)) => (format!("{path}.volumes"), &mock.volumes[..]),
-        (None, None) => (path.to_owned(), &[][..]),
-    };
-    let has_target = |text: &String| {
-        let target = text.trim().split(':').nth(1);
-        target.is_some_and(|target| paths::to_absolute("/", target) == mount.target())
-    };
-    match volumes.iter().position(has_target) {
-        Some(index) => (format!("{key}[{index}]"), shown(&volumes[index])),
-        None => (key, format_mount(mount)),
-    }
-}
-
-/// Path of a mount of an admitted service: each text of the file became one mount.
-fn setting_path(placed: PlacedMount<'_>) -> String {
-    let PlacedMount { service, mount, .. } = placed;
-    let index = service.mounts.iter().position(|other| other == mount);
-    let index = index.unwrap_or_default();
-    match service.role {
-        Role::Service => format!("services.{}.container.volumes[{index}]", service.name),
-        Role::Mock => format!("mocks.{}.volumes[{index}]", service.name),
+        let fix = above.fix(&writable.text);
+        let hint = format!("POLICY_VIOLATION: {fix}, or trust the project with `argus allow`");
+        let diagnostic = Diagnostic::error(nested.path, message).hint(hint);
+        diagnostics.push(diagnostic.relate(writable.path, format!("`{}` is", writable.text)));
     }
 }
 
 /// A mount in the form of a file, with the resolved source.
-fn format_mount(mount: &Mount) -> String {
+pub(crate) fn format_mount(mount: &Mount) -> String {
     let (source, is_read_only) = match mount {
         Mount::Bind {
             source, read_only, ..
@@ -200,7 +231,7 @@ fn format_mount(mount: &Mount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::admit::{SpecContext, admit};
+    use crate::desired::admit::{Admission, SpecContext, admit};
     use crate::desired::key_lines::KeyLines;
     use crate::time::Timestamp;
 
@@ -213,7 +244,7 @@ mod tests {
     }
 
     /// Admits a file of which `./link` leads to `data/sub`.
-    fn admitted(text: &str, allowed: bool) -> Result<Desired, Vec<Diagnostic>> {
+    fn admission(text: &str, allowed: bool) -> Admission {
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let mut context = SpecContext {
             directory: "/p".to_owned(),
@@ -221,8 +252,26 @@ mod tests {
         };
         context.host.allowed = allowed;
         context.host.resolved = [("/p/link".to_owned(), Ok("/p/data/sub".to_owned()))].into();
-        let admission = admit(&spec, &context);
-        admission.desired.ok_or(admission.diagnostics)
+        admit(&spec, &context)
+    }
+
+    /// Conflicts of the second file with the first one, by whether a person allowed their projects.
+    fn between(held: &str, new: &str, [held_allowed, allowed]: [bool; 2]) -> Vec<Diagnostic> {
+        let (held, new) = (admission(held, true), admission(new, true));
+        let held = Accepted {
+            desired: held.desired.unwrap(),
+            spec_path: "held.e2e.yaml".to_owned(),
+            lines: KeyLines::default(),
+            accepted_at: Timestamp::default(),
+            has_pending_edit: false,
+            allowed: held_allowed,
+            is_ending: false,
+        };
+        let desired = new.desired.unwrap();
+        conflicts(
+            &held,
+            &Candidate::new(&desired, "new.e2e.yaml", &new.mounts, allowed),
+        )
     }
 
     const CASES: [([&str; 2], bool); 11] = [
@@ -243,43 +292,31 @@ mod tests {
     fn source_below_a_writable_mount_is_refused() {
         for (volumes, accepted) in CASES {
             let text = file("shop", volumes);
-            assert_eq!(admitted(&text, false).is_ok(), accepted, "{volumes:?}");
-            assert!(admitted(&text, true).is_ok(), "{volumes:?} in an allowed project");
+            let is_accepted = |allowed| admission(&text, allowed).desired.is_some();
+            assert_eq!(is_accepted(false), accepted, "{volumes:?}");
+            assert!(is_accepted(true), "{volumes:?} in an allowed project");
         }
     }
 
     #[test]
     fn mounts_of_two_files_follow_the_same_rule() {
-        for (volumes, accepted) in CASES {
-            let [one, two] = volumes;
-            let held = admitted(&file("held", [one, ""]), false).unwrap();
-            let candidate = admitted(&file("new", ["", two]), false).unwrap();
-            assert_eq!(can_replace_a_source(&held, &candidate), !accepted, "{volumes:?}");
-            assert_eq!(can_replace_a_source(&candidate, &held), !accepted, "{volumes:?}");
-            let held = Accepted {
-                desired: held,
-                spec_path: "held.e2e.yaml".to_owned(),
-                lines: KeyLines::default(),
-                accepted_at: Timestamp::default(),
-                has_pending_edit: false,
-            };
-            assert_eq!(conflicts(&held, &candidate).is_empty(), accepted, "{volumes:?}");
+        for ([one, two], accepted) in CASES {
+            let (one, two) = (file("one", [one, ""]), file("two", ["", two]));
+            for (first, second) in [(&one, &two), (&two, &one)] {
+                for allowed in [[false, false], [false, true], [true, false]] {
+                    let found = between(first, second, allowed);
+                    assert_eq!(found.is_empty(), accepted, "{first}{second}{allowed:?}");
+                }
+                assert_eq!(between(first, second, [true, true]), []);
+            }
         }
     }
 
     #[test]
     fn message_of_a_conflict_names_both_mounts_and_the_file() {
-        let desired = |env, volumes| admitted(&file(env, volumes), false).unwrap();
-        let held = |desired| Accepted {
-            desired,
-            spec_path: "held.e2e.yaml".to_owned(),
-            lines: KeyLines::default(),
-            accepted_at: Timestamp::default(),
-            has_pending_edit: false,
-        };
         let (project, config) = (["", ".:/app"], ["", "./nginx.conf:/c:ro"]);
-        let below = conflicts(&held(desired("held", project)), &desired("new", config));
-        let above = conflicts(&held(desired("held", config)), &desired("new", project));
+        let found = |held, new| between(&file("held", held), &file("new", new), [false, false]);
+        let (below, above) = (found(project, config), found(config, project));
         let messages: Vec<_> = below.iter().chain(&above).map(|it| it.message.as_str()).collect();
         assert_eq!(
             messages,
@@ -288,7 +325,37 @@ mod tests {
                 "the container of `two` can write `/p:/app`, which contains `/p/nginx.conf:/c:ro` of environment `held` in `held.e2e.yaml`",
             ]
         );
-        assert_eq!(below[0].path, "services.two.container.volumes[0]");
-        assert_eq!(above[0].path, "services.two.container.volumes[0]");
+        assert_eq!(below[0].path, "services[1].container.volumes[0]");
+        assert_eq!(above[0].path, "services[1].container.volumes[0]");
+    }
+
+    #[test]
+    fn conflict_names_the_setting_of_every_kind_of_mount() {
+        let service =
+            "service: { image: a:1, container: { name: n, volumes: [\"named:/v\", \"./a:/c\"] } }\n";
+        let list = "services: [{ name: web, image: a:1, container: { name: n, volumes: [\"./a:/c\"] } }]\n";
+        let image = "mocks: { pay: { port: 90, image: m:1, volumes: [\"named:/v\", \"./a:/c\"] } }\n";
+        let record = "mocks: { pay: { port: 90, mode: record, target: \"http://x\", recordingsDir: ./a } }\n";
+        let (read_only, other) = ("add `:ro` to `/p/a:/c`", "choose another `recordingsDir`");
+        for (parts, path, fix) in [
+            (service, "service.container.volumes[1]", read_only),
+            (list, "services[0].container.volumes[0]", read_only),
+            (image, "mocks.pay.volumes[1]", read_only),
+            (record, "mocks.pay.recordingsDir", other),
+        ] {
+            let app = if parts.starts_with("mocks") {
+                "service: { image: a:1, container: { name: m } }\n"
+            } else {
+                ""
+            };
+            let new = format!("project: {{ name: new }}\n{app}{parts}");
+            let below = between(&file("held", [".:/app", ""]), &new, [false, false]);
+            assert_eq!(below.len(), 1, "{parts}");
+            assert_eq!(below[0].path, path, "{parts}");
+            let above = between(&file("held", ["./a/b:/b", ""]), &new, [false, false]);
+            assert_eq!(above[0].path, path, "{parts}");
+            let hint = above[0].hint.clone().unwrap();
+            assert!(hint.contains(fix), "{hint}");
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::time::Timestamp;
-use crate::waits::Waits;
 
 /// Failures up to this long before an outage count as caused by it: the engine still reports them before its stream ends.
 const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
@@ -17,8 +16,8 @@ pub struct Outage {
     pub until: Option<Timestamp>,
     /// True if the engine ran throughout: only the connection to it was lost.
     pub engine_ran: bool,
-    /// [`outage_margin`](Waits::outage_margin) of the controller.
-    pub margin: Duration,
+    /// Last time of a failure that counts as caused by it; `None` while the outage lasts.
+    near_until: Option<Timestamp>,
 }
 
 impl Outage {
@@ -28,7 +27,17 @@ impl Outage {
             from,
             until: None,
             engine_ran: false,
-            margin: Waits::default().outage_margin,
+            near_until: None,
+        }
+    }
+
+    /// Ends the outage, unless it has ended. Failures up to `margin` later count as caused by it.
+    #[must_use]
+    pub fn ended(self, at: Timestamp, margin: Duration) -> Self {
+        Self {
+            until: self.until.or(Some(at)),
+            near_until: self.near_until.or(Some(at + margin)),
+            ..self
         }
     }
 
@@ -44,8 +53,7 @@ impl Outage {
 
     /// Returns true for a time during the outage or close to it.
     pub fn is_near(&self, at: Timestamp) -> bool {
-        let ended = self.until.is_some_and(|until| at > until + self.margin);
-        at >= self.from - BEFORE_OUTAGE && !ended
+        at >= self.from - BEFORE_OUTAGE && self.near_until.is_none_or(|last| at <= last)
     }
 
     /// Returns true for a time during the outage, or shortly before it while the engine was possibly hanging already.

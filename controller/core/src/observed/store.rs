@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::merge::merged;
 use super::{Container, Network, Object, ObjectId, Observed, Outage, ReleasedNames, Volume, WatchEvent};
@@ -12,7 +13,7 @@ use crate::waits::Waits;
 /// Store of all managed objects on one engine (the informer store of Kubernetes).
 ///
 /// It holds only objects with the complete labels of Argus. Argus neither plans for other objects nor changes them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     environments: BTreeMap<EnvName, Arc<Observed>>,
     environment_of: BTreeMap<ObjectId, EnvName>,
@@ -27,7 +28,8 @@ pub struct Store {
     events_lost: Option<(Timestamp, String)>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
-    waits: Waits,
+    /// [`outage_margin`](Waits::outage_margin) of the controller.
+    outage_margin: Duration,
     released: ReleasedNames,
     /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
     changes: u64,
@@ -44,12 +46,30 @@ pub struct RetryState<'a> {
     pub reason: &'a str,
 }
 
+impl Default for Store {
+    fn default() -> Self {
+        Self::new(Waits::default())
+    }
+}
+
 impl Store {
     /// Creates an empty store, whose outages have the margin of these waits.
     pub fn new(waits: Waits) -> Self {
         Self {
-            waits,
-            ..Self::default()
+            environments: BTreeMap::new(),
+            environment_of: BTreeMap::new(),
+            unlisted: None,
+            lists_started: 0,
+            last_complete: 0,
+            reachable: false,
+            unreachable_reason: String::new(),
+            outage_started_at: None,
+            events_lost: None,
+            retry: None,
+            outages: Vec::new(),
+            outage_margin: waits.outage_margin,
+            released: ReleasedNames::default(),
+            changes: 0,
         }
     }
 
@@ -99,7 +119,7 @@ impl Store {
                 self.outage_started_at = None;
                 self.retry = None;
                 if let Some(last) = self.outages.last_mut() {
-                    last.until.get_or_insert(at);
+                    *last = last.ended(at, self.outage_margin);
                 }
             }
         }
@@ -124,19 +144,12 @@ impl Store {
         self.unreachable_reason = reason;
         self.outage_started_at.get_or_insert(at);
         if self.reachable {
-            self.outages.push(self.outage_at(at));
+            self.outages.push(Outage::starting_at(at));
             // Only recent outages can explain a failed run that is not yet processed.
             let surplus = self.outages.len().saturating_sub(16);
             self.outages.drain(..surplus);
         }
         self.reachable = false;
-    }
-
-    fn outage_at(&self, from: Timestamp) -> Outage {
-        Outage {
-            margin: self.waits.outage_margin,
-            ..Outage::starting_at(from)
-        }
     }
 
     /// Records the start time of the engine. A start that no watch observed is an outage: it ended the containers, and
@@ -148,10 +161,8 @@ impl Store {
         if self.outages.iter().any(|outage| outage.is_near(at)) {
             return;
         }
-        self.outages.push(Outage {
-            until: Some(at),
-            ..self.outage_at(at)
-        });
+        let outage = Outage::starting_at(at).ended(at, self.outage_margin);
+        self.outages.push(outage);
         self.outages.sort_by_key(|outage| outage.from);
     }
 

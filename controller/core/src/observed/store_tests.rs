@@ -30,10 +30,8 @@ fn engine_start_is_an_outage_unless_one_was_observed() {
     store.apply(WatchEvent::Connected(Timestamp(160_000)));
     store.apply(WatchEvent::EngineStarted(start));
     store.apply(WatchEvent::EngineStarted(start));
-    let outage = |from: i64, until: i64| Outage {
-        until: Some(Timestamp(until)),
-        ..Outage::starting_at(Timestamp(from))
-    };
+    let margin = Waits::default().outage_margin;
+    let outage = |from: i64, until: i64| Outage::starting_at(Timestamp(from)).ended(Timestamp(until), margin);
     assert_eq!(store.outages(), [outage(100_000, 100_000)]);
     store.apply(WatchEvent::Disconnected(Timestamp(200_000), String::new()));
     store.apply(WatchEvent::Connected(Timestamp(210_000)));

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::port::Assignment;
-use crate::desired::{Desired, Mount, Service};
+use crate::desired::nested_mounts::format_mount;
+use crate::desired::{Desired, Service};
 use crate::ident::ProtocolPort;
 use crate::observed::Container;
-use crate::wait::WaitReason;
+use crate::wait::{MountWriter, WaitReason, WritableSource};
 
 /// Objects in the way of the desired environments. New objects wait until they are removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,8 +22,21 @@ pub struct Obstacles {
     pub(crate) ports: BTreeMap<ProtocolPort, String>,
     /// Network that keeps an address range, while no range is free.
     pub(crate) range: Option<String>,
-    /// Running containers by a directory that they can write and that contains a desired bind source.
-    pub(crate) writable: BTreeMap<String, String>,
+    /// Containers that can write above a desired bind source, by the source.
+    pub(crate) writable: BTreeMap<String, Vec<MountWriter>>,
+    /// Containers that can exchange the source of a desired cover, by the source.
+    pub(crate) exchangeable: BTreeMap<String, Vec<MountWriter>>,
+    /// Running containers whose mounts are not known yet.
+    pub(crate) uninspected: Uninspected,
+}
+
+/// Existence of running containers whose mounts are not known yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Uninspected {
+    /// True if there is one of an allowed project.
+    pub(crate) allowed: bool,
+    /// True if there is another one.
+    pub(crate) other: bool,
 }
 
 impl Obstacles {
@@ -47,20 +61,36 @@ impl Obstacles {
         Ok(())
     }
 
-    /// Wait for the end of a container that can replace a bind source of the service.
-    pub(super) fn check_sources(&self, service: &Service) -> Result<(), WaitReason> {
-        let mut parents = service.mounts.iter().flat_map(Mount::parents);
-        match parents.find_map(|parent| self.writable.get(parent)) {
-            Some(container) => Err(WaitReason::WritableSource {
-                container: container.clone(),
-            }),
-            None => Ok(()),
+    /// Wait for the end of each container that can replace a bind source of the service. If a person `allowed` its project, the
+    /// containers of allowed projects do not matter.
+    pub(super) fn check_sources(&self, service: &Service, allowed: bool) -> Result<(), WaitReason> {
+        let mounts = service.mounts.iter().map(|mount| (mount, &self.writable));
+        let covers = service.covers.iter().map(|mount| (mount, &self.exchangeable));
+        let writers = mounts.chain(covers).flat_map(|(mount, found)| {
+            let writers = mount.source().and_then(|source| found.get(source));
+            writers.into_iter().flatten().map(move |writer| (mount, writer))
+        });
+        let exposing = writers.filter(|(_, writer)| !(allowed && writer.allowed));
+        // A container that stays is reported before one that is about to be removed.
+        if let Some((mount, writer)) = exposing.min_by_key(|(_, writer)| writer.is_going) {
+            return Err(WaitReason::WritableSource(Box::new(WritableSource {
+                mount: format_mount(mount),
+                writer: writer.clone(),
+            })));
         }
+        let is_uninspected = self.uninspected.other || (self.uninspected.allowed && !allowed);
+        if is_uninspected && service.mounts.iter().any(|mount| mount.source().is_some()) {
+            return Err(WaitReason::Inspection);
+        }
+        Ok(())
     }
 
-    /// Returns whether a container can replace a desired bind source.
+    /// Returns whether the end of a container protects a desired bind source. It is useless while a desired container can write the
+    /// same directory, or exchange the same source.
     pub(super) fn can_replace_a_source(&self, container: &Container) -> bool {
-        self.writable.values().any(|name| *name == container.name)
+        let is_it = |writer: &MountWriter| writer.id.as_ref() == Some(&container.id);
+        let mut all = self.writable.values().chain(self.exchangeable.values());
+        all.any(|writers| writers.iter().any(is_it) && writers.iter().all(|it| it.id.is_some()))
     }
 
     /// Wait for a network whose removal frees an address range, or for the retry of the failed create.

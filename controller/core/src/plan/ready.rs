@@ -45,7 +45,7 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
             return Err(WaitReason::Dependency { service, condition });
         }
     }
-    input.obstacles.check_sources(service)
+    input.obstacles.check_sources(service, accepted.allowed)
 }
 
 fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {

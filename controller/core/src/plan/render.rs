@@ -133,7 +133,7 @@ fn container(
         network: desired.network.clone(),
         aliases,
         bindings,
-        mounts: service.mounts.clone(),
+        mounts: service.all_mounts().cloned().collect(),
         tmpfs: service.tmpfs.clone(),
         extra_hosts: service.extra_hosts.clone(),
         user: service.user.clone(),

@@ -1,8 +1,10 @@
 //! Starts: whether everything that is unfinished in an environment completes without an intervention.
 
 use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
 
 use super::Plan;
+use crate::action::{ActionKind, Subject};
 use crate::desired::Service;
 use crate::ident::ServiceName;
 use crate::observed::Outage;
@@ -35,6 +37,33 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Stages of everything that is unfinished. They change with each progress of a start, and not with the time.
+    pub fn start_progress(&self, services: &BTreeMap<ServiceName, Service>) -> BTreeMap<Subject, StartStage> {
+        let stage = |subject: &Subject| {
+            let step = self.steps.iter().find(|step| step.subject == *subject);
+            let wait = || self.waits.iter().find(|wait| wait.subject == *subject);
+            match step {
+                Some(step) => Some(StartStage::Action(step.action.kind())),
+                None => wait().map(|wait| StartStage::Wait(discriminant(&wait.on))),
+            }
+        };
+        let unfinished = self.unfinished(services);
+        unfinished
+            .filter_map(|subject| Some((subject.clone(), stage(subject)?)))
+            .collect()
+    }
+}
+
+/// Stage of an unfinished subject: the kind of its action, or of its wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartStage {
+    /// An action.
+    Action(ActionKind),
+    /// A wait, without its times.
+    Wait(Discriminant<WaitReason>),
+}
+
 /// Facts about a start.
 struct Start<'a> {
     plan: &'a Plan,
@@ -64,6 +93,7 @@ impl Start<'_> {
             WaitReason::Dependency { service, .. } => {
                 left.checked_sub(1).is_some_and(|left| self.service_proceeds(service, left))
             }
+            WaitReason::WritableSource(on) => on.writer.is_going,
             WaitReason::InFlight { .. }
             | WaitReason::Inspection
             | WaitReason::EffectPending { .. }
@@ -80,7 +110,6 @@ impl Start<'_> {
             | WaitReason::StabilityWindow { .. }
             | WaitReason::Preflight { code: None, .. }
             | WaitReason::Obstacle { retry: None, .. }
-            | WaitReason::WritableSource { .. }
             | WaitReason::Containers
             | WaitReason::Removal => true,
             WaitReason::Engine { .. }
@@ -114,7 +143,6 @@ impl Start<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Subject;
     use crate::desired::Condition;
     use crate::desired::admit::{SpecContext, admit};
     use crate::failed_run::FailedRun;

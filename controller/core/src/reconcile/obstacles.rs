@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Inputs;
 use crate::action::Subject;
-use crate::desired::{Mount, Port};
+use crate::desired::Port;
 use crate::ident::{EnvName, ProtocolPort};
 use crate::labels::{self, ObjectLabels};
 use crate::lease::{Liveness, Ownership};
@@ -14,6 +14,8 @@ use crate::plan::obstacle::Obstacles;
 use crate::plan::orphan::{Projects, check_project};
 use crate::state::PlannerState;
 use crate::state::port_labels::published_ports;
+
+mod writers;
 
 /// Finds the obstacles of this pass.
 pub(super) fn find(
@@ -33,20 +35,16 @@ pub(super) fn find(
     };
     for (env, observed) in inputs.store.environments() {
         finder.visit(env, observed);
-        if !state.allowed {
-            finder.visit_writable_mounts(env, observed);
-        }
     }
+    finder.find_writers();
     finder.found
 }
 
-/// Names, host ports and bind sources that the desired environments request.
+/// Names and host ports that the desired environments request.
 struct Needs<'a> {
     containers: BTreeSet<&'a str>,
     networks: BTreeSet<&'a str>,
     ports: BTreeSet<ProtocolPort>,
-    /// Directories that contain a bind source.
-    source_parents: BTreeSet<&'a str>,
 }
 
 impl<'a> Needs<'a> {
@@ -61,10 +59,6 @@ impl<'a> Needs<'a> {
             ports: services()
                 .flat_map(|service| &service.ports)
                 .filter_map(Port::requested_host)
-                .collect(),
-            source_parents: services()
-                .flat_map(|service| &service.mounts)
-                .flat_map(Mount::parents)
                 .collect(),
         }
     }
@@ -142,27 +136,6 @@ impl Finder<'_> {
         });
         if is_obstacle {
             found.ids.insert(container.id.to_string());
-        }
-    }
-
-    /// Finds running containers that could replace a desired bind source, such as those of an earlier revision or of a fork.
-    /// Admission refuses such a pair of desired containers.
-    fn visit_writable_mounts(&mut self, env: &EnvName, observed: &Observed) {
-        let is_accepted = self.inputs.specs.contains_key(env);
-        let ownership = self.inputs.leases.ownership(env, is_accepted, self.inputs.now);
-        if matches!(ownership, Ownership::HeldByOther(_)) {
-            return;
-        }
-        for container in observed.containers.values().filter(|it| it.state.is_up()) {
-            let mounts = container.inspect.iter().flat_map(|info| &info.config.mounts);
-            for source in mounts.filter_map(Mount::writable_source) {
-                let needs = self.needs.get_or_insert_with(|| Needs::of(self.inputs));
-                if needs.source_parents.contains(source) {
-                    let name = container.name.clone();
-                    self.found.writable.insert(source.to_owned(), name);
-                    self.found.ids.insert(container.id.to_string());
-                }
-            }
         }
     }
 

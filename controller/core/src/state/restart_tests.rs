@@ -95,10 +95,8 @@ fn spent_budget_follows_its_mode() {
 
 #[test]
 fn failures_near_an_outage_use_no_budget() {
-    let outage = Outage {
-        until: Some(Timestamp(110_000)),
-        ..Outage::starting_at(Timestamp(100_000))
-    };
+    let margin = Duration::from_secs(2);
+    let outage = Outage::starting_at(Timestamp(100_000)).ended(Timestamp(110_000), margin);
     for at in [85_000, 100_000, 105_000, 112_000] {
         assert_eq!(
             decide(&policy(), &failures(&[at]), &[outage]),

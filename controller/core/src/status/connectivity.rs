@@ -122,18 +122,14 @@ fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.connectivity.checks.get(input.env)
 }
 
-/// Last check, if its key is that of the plan and of the objects of this status: the check task compares them later.
+/// Last check, if it is one of the plan and of the objects of this status.
 fn current_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     let (desired, plan) = (desired(input)?, input.plan?);
-    let check = last_check(input).filter(|check| check.is_current)?;
-    let returned_at = input.outages.iter().filter_map(|outage| outage.until).max();
     let topology = ConnectivityInput {
         hashes: Some(&plan.hashes),
-        engine_returned_at: check.key.engine_returned_at.max(returned_at),
         ..topology(input, desired)
     };
-    let request = topology.request()?;
-    (request.key == check.key).then_some(check)
+    last_check(input).filter(|check| topology.is_current(check))
 }
 
 fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> ConnectivityInput<'a> {

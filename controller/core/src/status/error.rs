@@ -34,6 +34,7 @@ mod retry_after;
 mod scope;
 mod spec;
 mod spec_edit;
+mod writable_source;
 
 pub use blocking::is_blocking;
 pub use context::with_controller;
@@ -197,6 +198,9 @@ fn error_behind(
         WaitReason::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
             .or_else(|| error_of_last_run(input, error_scope, history))
             .or_else(|| Some(probe_error(input, error_scope))),
+        WaitReason::WritableSource(on) if !on.writer.is_going => {
+            Some(error_scope.finish(writable_source::error(input, on), input.now))
+        }
         WaitReason::Obstacle { retry, .. } => error_behind(input, error_scope, persistent_retry(retry.as_deref())?),
         // This error is reported once for the whole environment.
         WaitReason::Breaker { .. }
@@ -219,7 +223,7 @@ fn error_behind(
         | WaitReason::StoppedExternally { .. }
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
-        | WaitReason::WritableSource { .. }
+        | WaitReason::WritableSource(_)
         | WaitReason::Containers
         // This error is reported once for the whole environment.
         | WaitReason::Preflight { .. }
@@ -272,6 +276,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::RestartRateLimited { .. }
         | WaitReason::TestLease { .. } => Some(Code::ContainerCrash),
         WaitReason::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
+        WaitReason::WritableSource(on) => (!on.writer.is_going).then_some(Code::PolicyViolation),
         WaitReason::Obstacle { retry, .. } => code_of_wait(persistent_retry(retry.as_deref())?),
         WaitReason::Specs
         | WaitReason::RampUp { .. }
@@ -290,7 +295,6 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::StoppedExternally { .. }
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
-        | WaitReason::WritableSource { .. }
         | WaitReason::Containers
         | WaitReason::Removal => None,
     }

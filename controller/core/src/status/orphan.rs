@@ -123,7 +123,7 @@ fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
         OrphanDecision::Unconfirmed { .. } | OrphanDecision::TooNew { .. } => {
-            ("waiting", some_text("it is younger than 30s"))
+            ("waiting", some_text("it is younger than its grace period"))
         }
         OrphanDecision::OtherProject => (
             "reported",

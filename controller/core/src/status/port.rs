@@ -66,16 +66,19 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
 
 /// Address `HOST:PORT` of a published port for clients, which cannot connect to a wildcard.
 pub fn client_address(mapping: &PortMapping) -> String {
-    let host = mapping.host.as_deref();
-    let address = host
-        .and_then(|host| host.parse::<IpAddr>().ok())
-        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let address = match address {
+    let address = match host_address(mapping) {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         address => address,
     };
     SocketAddr::new(address, mapping.actual_port).to_string()
+}
+
+/// Host address of a published port, which can be a wildcard.
+pub fn host_address(mapping: &PortMapping) -> IpAddr {
+    let host = mapping.host.as_deref();
+    host.and_then(|host| host.parse().ok())
+        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 /// Name in the form of an environment variable.

@@ -48,6 +48,7 @@ use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id}
 mod failed_runs;
 mod flapping;
 mod hidden_causes;
+mod public_view;
 mod secret_properties;
 mod spec_edits;
 mod test_results;
@@ -89,6 +90,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
             address: None,
         }],
         mounts: Vec::new(),
+        covers: Vec::new(),
         tmpfs: Vec::new(),
         extra_hosts: Vec::new(),
         user: None,
@@ -205,6 +207,8 @@ impl Shop {
                 lines: crate::desired::key_lines::KeyLines::default(),
                 accepted_at: NOW,
                 has_pending_edit: false,
+                allowed: false,
+                is_ending: false,
             }),
             diagnostics: None,
             specs_scanned: true,
@@ -1346,10 +1350,8 @@ fn phase_and_condition_verified_show_the_same_state() {
         },
         |shop| shop.observed.networks.clear(),
         |shop| {
-            shop.outages.push(Outage {
-                until: Some(NOW),
-                ..Outage::starting_at(NOW)
-            });
+            shop.outages
+                .push(Outage::starting_at(NOW).ended(NOW, Duration::ZERO));
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {

@@ -91,7 +91,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::SpecPending => "SpecPending",
         WaitReason::Preflight { .. } => "PreflightFailed",
         WaitReason::Obstacle { .. } => "ObstacleNotGone",
-        WaitReason::WritableSource { .. } => "SourceWritable",
+        WaitReason::WritableSource(_) => "SourceWritable",
         WaitReason::Containers => "ContainersNotGone",
         WaitReason::Removal => "RemovalInProgress",
     }
@@ -188,7 +188,10 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Obstacle { object, .. } => {
             format!("the removal of {object}, which nothing needs any more")
         }
-        WaitReason::WritableSource { container } => writable_source(container),
+        WaitReason::WritableSource(on) => {
+            let (mount, container, above) = (&on.mount, &on.writer.container, &on.writer.mount);
+            format!("the end of container `{container}`, which can write `{above}` above `{mount}`")
+        }
         WaitReason::Containers => "its containers to be removed first".to_owned(),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
@@ -196,10 +199,6 @@ fn message(on: &WaitReason) -> String {
 
 fn new_revision(cause: &str) -> String {
     format!("a new revision or `argus retry`, because {cause}")
-}
-
-fn writable_source(container: &str) -> String {
-    format!("the end of container `{container}`, which can write a parent directory of a mounted path")
 }
 
 fn failed_action(failure: &ActionFailure) -> String {

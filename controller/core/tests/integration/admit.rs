@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use argus_core::backoff::Growth;
 use argus_core::desired::admit::{Admission, SpecContext, admit, admit_with_digests};
-use argus_core::desired::conflict::conflicts;
+use argus_core::desired::conflict::{self, Candidate};
 use argus_core::desired::namespace::NamespaceFrom;
+use argus_core::desired::nested_mounts::MountPlaces;
 use argus_core::desired::worktree::Worktree;
 use argus_core::desired::{Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, Service};
 use argus_core::ident::PortMap;
@@ -16,7 +17,7 @@ use argus_core::ident::{EnvName, Hash, ResourceName};
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::render;
 use argus_core::time::Timestamp;
-use argus_crds::yaml;
+use argus_crds::{Diagnostic, yaml};
 
 fn context() -> SpecContext {
     SpecContext {
@@ -343,10 +344,20 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
             lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(0),
             has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
         };
         (accepted.desired.env.clone(), accepted)
     };
     files.iter().map(one).collect()
+}
+
+fn conflicts(held: &BTreeMap<EnvName, Accepted>, desired: &Desired, path: &str) -> Vec<Diagnostic> {
+    let mounts = MountPlaces::default();
+    let candidate = Candidate::new(desired, path, &mounts, false);
+    let all = held.values();
+    all.flat_map(|existing| conflict::conflicts(existing, &candidate))
+        .collect()
 }
 
 #[test]

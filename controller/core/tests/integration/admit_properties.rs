@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::conflict::{Candidate, conflicts};
 use argus_core::desired::hash::revision_of;
-use argus_core::desired::nested_mounts::can_replace_a_source;
-use argus_core::desired::{Desired, Mount};
+use argus_core::desired::host::GitPaths;
+use argus_core::desired::key_lines::KeyLines;
+use argus_core::desired::nested_mounts::MountPlaces;
+use argus_core::desired::{Accepted, Desired, Mount};
+use argus_core::time::Timestamp;
 use argus_crds::{Diagnostic, E2eSpec, yaml};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -195,6 +199,77 @@ fn has_writable_parent(environments: &[&Desired]) -> bool {
     })
 }
 
+/// Returns whether the second environment conflicts with the first one, by whether a person allowed their projects.
+fn has_conflict(held: &Desired, desired: &Desired, [held_allowed, allowed]: [bool; 2]) -> bool {
+    let held = Accepted {
+        desired: held.clone(),
+        spec_path: "one.e2e.yaml".to_owned(),
+        lines: KeyLines::default(),
+        accepted_at: Timestamp(0),
+        has_pending_edit: false,
+        allowed: held_allowed,
+        is_ending: false,
+    };
+    let mounts = MountPlaces::default();
+    let candidate = Candidate::new(desired, "two.e2e.yaml", &mounts, allowed);
+    !conflicts(&held, &candidate).is_empty()
+}
+
+/// Mounts of one service: source, target, and whether it is read-only. Sources and targets meet often.
+fn nested_targets() -> impl Strategy<Value = Vec<(String, String, bool)>> {
+    let source = prop_oneof![
+        Just(".".to_owned()),
+        Just("v".to_owned()),
+        path().prop_map(|path| format!("./{path}"))
+    ];
+    prop::collection::vec((source, path(), any::<bool>()), 1..4)
+}
+
+/// Returns the mount at which a path of the container ends, and the rest of the path below it.
+fn mount_of<'a>(mounts: &[&'a Mount], path: &'a Path) -> Option<(&'a Mount, &'a Path)> {
+    let above = mounts.iter().filter(|mount| path.starts_with(mount.target()));
+    let nearest = above.max_by_key(|mount| mount.target().len())?;
+    Some((nearest, path.strip_prefix(nearest.target()).unwrap()))
+}
+
+/// Asserts that a container with these mounts can neither write into `git` nor exchange it or a directory above it.
+fn check_git_is_safe(mounts: &[&Mount], git: &str) {
+    for mount in mounts {
+        let Mount::Bind {
+            source,
+            target,
+            read_only: false,
+        } = mount
+        else {
+            continue;
+        };
+        assert!(!Path::new(source).starts_with(git), "{mounts:?}");
+        let Ok(below) = Path::new(git).strip_prefix(source) else {
+            continue;
+        };
+        let first = Path::new(target).join(below.components().next().unwrap());
+        assert!(
+            mounts.iter().any(|other| Path::new(other.target()) == first),
+            "{git} can be exchanged: {mounts:?}"
+        );
+        let inside = Path::new(target).join(below).join("hooks");
+        if let Some((
+            Mount::Bind {
+                source,
+                read_only: false,
+                ..
+            },
+            rest,
+        )) = mount_of(mounts, &inside)
+        {
+            assert!(
+                !Path::new(source).join(rest).starts_with(git),
+                "{git} can be written: {mounts:?}"
+            );
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -255,7 +330,48 @@ proptest! {
         prop_assert_eq!(one.is_none(), has_writable_parent(&[&any_one]));
         prop_assert_eq!(two.is_none(), has_writable_parent(&[&any_two]));
         if let (Some(one), Some(two)) = (one, two) {
-            prop_assert_eq!(can_replace_a_source(&one, &two), has_writable_parent(&[&one, &two]));
+            let has_pair = has_writable_parent(&[&one, &two]);
+            for allowed in [[false, false], [false, true], [true, false], [true, true]] {
+                let is_refused = has_conflict(&one, &two, allowed);
+                prop_assert_eq!(is_refused, has_pair && allowed != [true, true]);
+            }
+        }
+    }
+
+    /// In a project that is not allowed, no container can change a git directory, and nothing is mounted twice at one path.
+    #[test]
+    fn accepted_container_cannot_change_a_git_directory(
+        mounts in nested_targets(),
+        repositories in prop::collection::btree_set(prop_oneof![Just(String::new()), path()], 0..4),
+    ) {
+        let git: BTreeSet<String> = repositories
+            .iter()
+            .map(|path| if path.is_empty() { "/specs/shop/.git".to_owned() } else { format!("/specs/shop/{path}/.git") })
+            .collect();
+        let mut seen = BTreeSet::new();
+        let volumes: Vec<String> = mounts
+            .iter()
+            .filter(|(_, target, _)| seen.insert(target.clone()))
+            .map(|(source, target, read_only)| format!("{source}:/m/{target}{}", if *read_only { ":ro" } else { "" }))
+            .collect();
+        let text = format!(
+            "project: {{ name: shop }}\nservices:\n  one: {{ image: a:1, container: {{ name: one, volumes: {volumes:?} }} }}\n"
+        );
+        let mut context = context();
+        context.host.git = Some(GitPaths {
+            paths: git.clone(),
+            link: None,
+        });
+        let admission = admit(&yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap(), &context);
+        if let Some(desired) = admission.desired {
+            for service in desired.services.values() {
+                let mounts: Vec<&Mount> = service.mounts.iter().chain(&service.covers).collect();
+                let targets: BTreeSet<&str> = mounts.iter().map(|mount| mount.target()).collect();
+                prop_assert_eq!(targets.len(), mounts.len());
+                for git in &git {
+                    check_git_is_safe(&mounts, git);
+                }
+            }
         }
     }
 }

@@ -16,14 +16,14 @@ use argus_core::ident::{EnvName, ServiceName};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Object, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::{ControllerIdentity, Plan};
-use argus_core::probe::HealthStates;
+use argus_core::plan::Plan;
+use argus_core::reconcile::Planner;
 use argus_core::reconcile::forecast::apply_action;
-use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
+
+use crate::reconcile::{identity, listed_store, reconcile};
 
 const SPEC: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
 
@@ -48,21 +48,13 @@ impl Fixture {
             lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(0),
             has_pending_edit: false,
-        };
-        let identity = ControllerIdentity {
-            controller: "me".to_owned(),
-            run: "run".to_owned(),
-            publish_address: [127, 0, 0, 1].into(),
+            allowed: false,
+            is_ending: false,
         };
         let now = Timestamp(1_000_000);
-        let mut store = Store::default();
-        let list = [WatchEvent::Connected(now), WatchEvent::Init, WatchEvent::InitDone];
-        for event in list {
-            store.apply(event);
-        }
         let mut fixture = Self {
-            planner: Planner::new(identity, PlannerState::default()),
-            store,
+            planner: Planner::new(identity(), PlannerState::default()),
+            store: listed_store(now),
             specs: [(env(), Arc::new(accepted))].into(),
             now,
         };
@@ -85,16 +77,8 @@ impl Fixture {
     }
 
     fn reconcile(&mut self) -> (Arc<Plan>, Vec<Step>) {
-        let result = self.planner.reconcile(&Inputs {
-            specs: &self.specs,
-            scanned: true,
-            store: &self.store,
-            health: &HealthStates::new(),
-            leases: &ControllerLeases::default(),
-            requests: &UserRequests::default(),
-            preflight: None,
-            now: self.now,
-        });
+        let leases = ControllerLeases::default();
+        let result = reconcile(&mut self.planner, &self.specs, &self.store, &leases, self.now);
         (result.plans[&env()].clone(), result.steps)
     }
 

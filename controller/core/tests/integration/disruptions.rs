@@ -52,13 +52,14 @@ impl Fixture {
                 lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: Timestamp(0),
                 has_pending_edit: false,
+                allowed: false,
+                is_ending: false,
             },
             requests: UserRequests::default(),
             health: HealthStates::new(),
-            outages: vec![Outage {
-                until: Some(Timestamp(1_001_000)),
-                ..Outage::starting_at(Timestamp(990_000))
-            }],
+            outages: vec![
+                Outage::starting_at(Timestamp(990_000)).ended(Timestamp(1_001_000), Duration::from_secs(2)),
+            ],
             container: None,
             now: Timestamp(1_000_000),
         };

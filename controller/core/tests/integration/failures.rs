@@ -23,6 +23,7 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
 const SECOND: i64 = 1_000;
+const OUTAGE_MARGIN: Duration = Duration::from_secs(2);
 
 /// Simulation of one service and its observations over time.
 struct Fixture {
@@ -55,6 +56,8 @@ impl Fixture {
                 lines: argus_core::desired::key_lines::KeyLines::default(),
                 accepted_at: Timestamp(0),
                 has_pending_edit: false,
+                allowed: false,
+                is_ending: false,
             },
             health: HealthStates::new(),
             outages: Vec::new(),
@@ -491,10 +494,8 @@ fn recovery_and_outages_end_a_repetition() {
         fixture.observe_container(ContainerState::Running, started, None);
         let ended = fixture.advance(5);
         if round < 2 {
-            fixture.outages.push(Outage {
-                until: Some(ended),
-                ..Outage::starting_at(ended)
-            });
+            let outage = Outage::starting_at(ended).ended(ended, OUTAGE_MARGIN);
+            fixture.outages.push(outage);
         }
         fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
         set_last_line(&mut fixture, "terminated");
@@ -532,10 +533,8 @@ fn probe_failure_before_an_outage_does_not_count() {
     fixture.advance(60);
     fixture.observe_probe(ProbeStatus::Healthy);
     let cut = fixture.advance(60);
-    fixture.outages.push(Outage {
-        until: Some(cut + Duration::from_secs(30)),
-        ..Outage::starting_at(cut)
-    });
+    let outage = Outage::starting_at(cut).ended(cut + Duration::from_secs(30), OUTAGE_MARGIN);
+    fixture.outages.push(outage);
     // The engine hung before the outage was detected, and the probe status is still present after it.
     fixture.now = cut - Duration::from_secs(5);
     fixture.observe_probe(ProbeStatus::Unhealthy);
@@ -559,10 +558,8 @@ fn outage_causes_no_health_transition() {
     assert_eq!(fixture.history().health_transitions.len(), 1);
     // Only then the outage is noticed.
     let cut = fixture.advance(5);
-    fixture.outages.push(Outage {
-        until: Some(cut + Duration::from_secs(30)),
-        ..Outage::starting_at(cut)
-    });
+    let outage = Outage::starting_at(cut).ended(cut + Duration::from_secs(30), OUTAGE_MARGIN);
+    fixture.outages.push(outage);
     fixture.advance(60);
     fixture.observe_probe(ProbeStatus::Healthy);
     assert_eq!(fixture.history().health_transitions, []);

@@ -9,4 +9,6 @@ mod disruptions;
 mod failures;
 mod obstacles;
 mod orphan_reports;
+mod reattachments;
+mod reconcile;
 mod writable_sources;

@@ -18,15 +18,15 @@ use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
 use argus_core::plan::orphan::OrphanDecision;
-use argus_core::probe::HealthStates;
-use argus_core::reconcile::{Inputs, Planner};
+use argus_core::reconcile::Planner;
 use argus_core::state::PlannerState;
 use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
 use argus_core::waits::Waits;
 use argus_crds::error::Code;
+
+use crate::reconcile::reconcile;
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const SECOND: Duration = Duration::from_secs(1);
@@ -117,6 +117,8 @@ impl World {
             lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: NOW - SECOND * 60,
             has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
         };
         let mut leases = ControllerLeases::of(ProcessIdentity {
             controller: "me".to_owned(),
@@ -159,16 +161,13 @@ impl World {
     }
 
     fn plan(&mut self) -> (Vec<Step>, BTreeMap<EnvName, Arc<Plan>>) {
-        let result = self.planner.reconcile(&Inputs {
-            specs: &self.specs,
-            scanned: true,
-            store: &self.store,
-            health: &HealthStates::new(),
-            leases: &self.leases,
-            requests: &UserRequests::default(),
-            preflight: None,
-            now: self.now,
-        });
+        let result = reconcile(
+            &mut self.planner,
+            &self.specs,
+            &self.store,
+            &self.leases,
+            self.now,
+        );
         (result.steps, result.plans)
     }
 

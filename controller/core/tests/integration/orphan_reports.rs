@@ -56,6 +56,8 @@ fn accepted() -> Arc<Accepted> {
         lines: argus_core::desired::key_lines::KeyLines::default(),
         accepted_at: NOW,
         has_pending_edit: false,
+        allowed: false,
+        is_ending: false,
     })
 }
 

@@ -1,17 +1,16 @@
 //! The build context: the selection, the order and the tar headers of the files that are sent to the engine.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use argus_backend::host_path;
+use argus_backend::host_path::folder::Folder;
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use argus_core::ident::Hash;
-use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
@@ -53,7 +52,7 @@ enum Source {
 /// The entries of a build context. No file is opened through a link, even when a file is replaced during the build.
 #[derive(Debug)]
 pub(super) struct Context {
-    root: OwnedFd,
+    root: Folder,
     entries: BTreeMap<PathBuf, Entry>,
     /// Path of the Dockerfile inside the context.
     pub(super) dockerfile: String,
@@ -63,7 +62,7 @@ impl Context {
     /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside.
     pub(super) fn open(path: &Path, dockerfile: &str, excluded: &Excluded) -> io::Result<Self> {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
-        let root = host_path::open_directory(&resolved.path)?;
+        let root = Folder::open(&resolved.path)?;
         let (inside, source) = locate_dockerfile(&resolved.path, dockerfile)?;
         let exclusions = Exclusions {
             ignored: DockerIgnore::read(&read_rules(&root, &inside)?),
@@ -121,7 +120,7 @@ impl Context {
 
     fn open_source(&self, source: &Source) -> io::Result<File> {
         match source {
-            Source::Inside(path) => host_path::open_below(self.root.as_fd(), path),
+            Source::Inside(path) => self.root.open_below(path),
             Source::Outside(path) => {
                 let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
                 resolved.open()
@@ -179,20 +178,16 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
 }
 
 fn walk(
-    root: &OwnedFd,
+    root: &Folder,
     below: &Path,
     exclusions: &Exclusions<'_>,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
-    let folder = host_path::open_directory_below(root.as_fd(), below)?;
-    for found in Dir::read_from(&folder)? {
-        let found = found?;
-        let name = OsStr::from_bytes(found.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        let path = below.join(name);
-        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let folder = root.below(below)?;
+    for name in folder.list()? {
+        let name = name?;
+        let path = below.join(&name);
+        let stat = folder.stat(&name)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_folder = kind == FileType::Directory;
         let (sent, entered) = exclusions.check_entry(&path, is_folder);
@@ -206,11 +201,9 @@ fn walk(
         }
         let entry = match kind {
             FileType::Directory => Some(Entry::Folder),
-            FileType::Symlink => {
-                let target = rustix::fs::readlinkat(&folder, name, Vec::new())?;
-                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-                Some(Entry::Link { target })
-            }
+            FileType::Symlink => Some(Entry::Link {
+                target: folder.read_link(&name)?,
+            }),
             FileType::RegularFile => Some(Entry::File {
                 source: Source::Inside(path.clone()),
                 executable: stat.st_mode & 0o111 != 0,
@@ -229,10 +222,10 @@ fn walk(
 }
 
 /// Reads the exclusion rules: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context.
-fn read_rules(root: &OwnedFd, dockerfile: &str) -> io::Result<String> {
+fn read_rules(root: &Folder, dockerfile: &str) -> io::Result<String> {
     for path in [format!("{dockerfile}{DOCKERIGNORE}"), DOCKERIGNORE.to_owned()] {
         let mut rules = String::new();
-        match host_path::open_below(root.as_fd(), Path::new(&path)) {
+        match root.open_below(Path::new(&path)) {
             Ok(file) => file.take(MAX_DOCKERIGNORE_BYTES + 1).read_to_string(&mut rules)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(io::Error::new(error.kind(), format!("`{path}`: {error}"))),

@@ -37,20 +37,28 @@ pub(super) struct Socket {
 ///
 /// `None` when they are not visible: no such socket, or a peer outside this process namespace.
 pub(super) fn find_listeners(socket: &Path) -> Option<Vec<Socket>> {
-    let engine = Process::new(engine_pid(socket)?).ok()?;
+    listeners_of(&Process::new(engine_pid(socket)?).ok()?)
+}
+
+/// As [`find_listeners`], in the network namespace of this process.
+pub(super) fn find_own_listeners() -> Option<Vec<Socket>> {
+    listeners_of(&Process::myself().ok()?)
+}
+
+fn listeners_of(process: &Process) -> Option<Vec<Socket>> {
     let mut found: Vec<(SocketAddr, Protocol, u64)> = Vec::new();
-    let tcp = engine
+    let tcp = process
         .tcp()
         .ok()?
         .into_iter()
-        .chain(engine.tcp6().unwrap_or_default());
+        .chain(process.tcp6().unwrap_or_default());
     let listening = tcp.filter(|entry| entry.state == TcpState::Listen);
     found.extend(listening.map(|entry| (entry.local_address, Protocol::Tcp, entry.inode)));
-    let udp = engine
+    let udp = process
         .udp()
         .ok()?
         .into_iter()
-        .chain(engine.udp6().unwrap_or_default());
+        .chain(process.udp6().unwrap_or_default());
     let bound = udp.filter(|entry| entry.local_address.port() > 0);
     found.extend(bound.map(|entry| (entry.local_address, Protocol::Udp, entry.inode)));
     let holders = find_holders(&found.iter().map(|(_, _, inode)| *inode).collect());

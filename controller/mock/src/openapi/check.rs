@@ -285,6 +285,7 @@ pub(super) fn schemas(
             found.extend(places.into_iter().map(|at| (at, diagnostic.clone())));
         }
     }
+    visits.release(budget);
     if found.is_empty() {
         examples::check(root, requests, responses, budget, &mut found);
     }

@@ -4,7 +4,7 @@ use argus_core::budget::Budget;
 use argus_crds::Diagnostic;
 use serde_json::Value;
 
-use super::check::{Problems, over_budget};
+use super::check::Problems;
 use super::json_pointer::{Cursor, escape};
 use super::schemas::Schemas;
 use super::steps;
@@ -36,12 +36,15 @@ pub(super) fn check(
             continue;
         };
         for (at, example) in of_media(&media) {
-            let validator = match validator.within(budget, example) {
-                Ok(validator) => validator,
-                Err(exceeded) => return problems.push((at, over_budget("this example", exceeded))),
+            let errors = match validator.errors(budget, example, 1) {
+                Ok(errors) => errors,
+                Err(exceeded) => {
+                    let message = format!("this example is not checked: its validation needs {exceeded}");
+                    let warning = Diagnostic::warning("", message).hint("make it smaller");
+                    return problems.push((at, warning));
+                }
             };
-            if let Err(error) = validator.validate(example) {
-                let pointer = error.instance_path();
+            if let Some((pointer, error)) = errors.first() {
                 let message =
                     format!("this example violates its schema and is ignored: `{pointer}`: {error}");
                 problems.push((

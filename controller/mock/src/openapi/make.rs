@@ -82,16 +82,15 @@ pub(super) fn value(
             maker.retry_at("");
             continue;
         };
-        let Ok(validator) = validator.within(maker.budget, &value) else {
+        let Ok(errors) = validator.errors(maker.budget, &value, 16) else {
             continue;
         };
-        let errors: Vec<_> = validator.iter_errors(&value).take(16).collect();
-        let Some(first) = errors.first() else {
+        let Some((pointer, first)) = errors.first() else {
             return Ok(value);
         };
-        cause = format!("`{}`: {first}", first.instance_path());
-        for error in &errors {
-            maker.retry_at(error.instance_path().as_str());
+        cause = format!("`{pointer}`: {first}");
+        for (pointer, _) in &errors {
+            maker.retry_at(pointer);
         }
     }
     Err(cause)

@@ -46,11 +46,7 @@ pub(super) fn into(
         for candidate in candidates {
             let mut changed = value.clone();
             changed[&key] = candidate;
-            let is_valid = |validator: &BoundedValidator<'_>| {
-                let within = validator.within(budget, &changed);
-                within.is_ok_and(|validator| validator.is_valid(&changed))
-            };
-            if validator.is_none_or(is_valid) {
+            if validator.is_none_or(|validator| validator.is_valid(budget, &changed)) {
                 value = changed;
                 break;
             }

@@ -146,22 +146,13 @@ impl Document {
         }
         let pointer = format!("{}/schema", owner.pointer);
         let bounded = self.requests.validator(&pointer);
-        let validator = bounded
-            .as_ref()
+        let errors = bounded
             .map_err(|error| format!("cannot use its schema: {error}"))
             .and_then(|bounded| {
-                let within = bounded.within(budget, value);
-                within.map_err(|exceeded| format!("its validation needs {exceeded}"))
+                let errors = bounded.errors(budget, value, MAX_VIOLATIONS);
+                errors.map_err(|exceeded| format!("its validation needs {exceeded}"))
             });
-        match validator {
-            Ok(validator) => {
-                let errors = validator.iter_errors(value).take(MAX_VIOLATIONS);
-                errors
-                    .map(|error| (error.instance_path().to_string(), error.to_string()))
-                    .collect()
-            }
-            Err(error) => vec![(String::new(), error)],
-        }
+        errors.unwrap_or_else(|error| vec![(String::new(), error)])
     }
 }
 

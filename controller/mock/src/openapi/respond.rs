@@ -88,10 +88,7 @@ impl Document {
             None => None,
         };
         let fits = |value: &&Value| {
-            let is_valid = |validator: &BoundedValidator<'_>| {
-                let within = validator.within(budget, value);
-                within.is_ok_and(|validator| validator.is_valid(value))
-            };
+            let is_valid = |validator: &BoundedValidator<'_>| validator.is_valid(budget, value);
             validator.as_ref().is_none_or(is_valid)
         };
         let example = examples::of_media(media)

@@ -11,7 +11,7 @@ use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value, json};
 
 use super::schema_conversion::{Direction, plain};
-use super::steps::{MAX_BACKTRACKS, Visits};
+use super::steps::{MAX_BACKTRACKS, MAX_DESCRIBED, Visits};
 
 /// Maximum number of cached validators.
 ///
@@ -39,12 +39,38 @@ pub(super) struct BoundedValidator<'a> {
 }
 
 impl BoundedValidator<'_> {
-    /// Uses the steps of the validation of a value, and returns the validator for it.
-    pub(super) fn within(&self, budget: &mut Budget, value: &Value) -> Result<&Validator, Exceeded> {
-        if let Some(schema) = self.root.pointer(self.pointer) {
-            Visits::new(self.root).charge(schema, value, budget)?;
+    /// Returns true if a value is valid, and its validation within the budget.
+    pub(super) fn is_valid(&self, budget: &mut Budget, value: &Value) -> bool {
+        self.visits(budget, value).is_ok() && self.validator.is_valid(value)
+    }
+
+    /// Returns at most `most` errors of a value, each with the JSON pointer to its place. A large value has at most one, without its place.
+    pub(super) fn errors(
+        &self,
+        budget: &mut Budget,
+        value: &Value,
+        most: usize,
+    ) -> Result<Vec<(String, String)>, Exceeded> {
+        if self.visits(budget, value)? > MAX_DESCRIBED {
+            let error = || (String::new(), "it does not match its schema".to_owned());
+            let error = (!self.validator.is_valid(value)).then(error);
+            return Ok(error.into_iter().collect());
         }
-        Ok(&self.validator)
+        let errors = self.validator.iter_errors(value).take(most);
+        Ok(errors
+            .map(|error| (error.instance_path().to_string(), error.to_string()))
+            .collect())
+    }
+
+    /// Uses the steps of the validation of a value. Returns the number of its visits.
+    fn visits(&self, budget: &mut Budget, value: &Value) -> Result<u64, Exceeded> {
+        let Some(schema) = self.root.pointer(self.pointer) else {
+            return Ok(0);
+        };
+        let mut visits = Visits::new(self.root);
+        let charged = visits.charge(schema, value, budget);
+        visits.release(budget);
+        charged
     }
 }
 

@@ -13,8 +13,10 @@ use serde_json::{Map, Value};
 use super::json_pointer::target;
 use super::recursion_check::MAX_CHAIN;
 
-/// Maximum number of visits in one validation. Each one can hold an error of a few hundred bytes until the end.
-const MAX_VISITS: u64 = 200_000;
+/// Maximum number of visits in a validation with descriptions of its errors. Each visit can hold one of a few hundred bytes until the end.
+pub(super) const MAX_DESCRIBED: u64 = 200_000;
+/// Bytes of a pair of a schema and a value, with its number of visits.
+const PAIR_BYTES: u64 = 64;
 /// Maximum number of attempts of a regular expression with lookaround or back references.
 pub(super) const MAX_BACKTRACKS: usize = 10_000;
 /// Steps of a match of such an expression.
@@ -95,7 +97,7 @@ fn size(hir: &Hir) -> u64 {
 /// Counter of the visits of a validation.
 pub(super) struct Visits<'a> {
     root: &'a Value,
-    /// Visits from each pair of a schema and a value, by their addresses.
+    /// Visits from each pair of a schema and a value that leads to others, by their addresses.
     known: HashMap<(*const Value, *const Value), u64>,
     /// Number of schemas in progress.
     level: usize,
@@ -110,15 +112,21 @@ impl<'a> Visits<'a> {
         }
     }
 
-    /// Uses the steps of the validation of a value.
+    /// Uses the steps of the validation of a value. Returns the number of its visits.
     pub(super) fn charge(
         &mut self,
         schema: &'a Value,
         value: &'a Value,
         budget: &mut Budget,
-    ) -> Result<(), Exceeded> {
+    ) -> Result<u64, Exceeded> {
         let visits = self.of(schema, value, budget)?;
-        budget.steps(if visits > MAX_VISITS { u64::MAX } else { visits })
+        budget.steps(visits)?;
+        Ok(visits)
+    }
+
+    /// Gives the bytes of the counter back.
+    pub(super) fn release(self, budget: &mut Budget) {
+        budget.release(PAIR_BYTES.saturating_mul(self.known.len() as u64));
     }
 
     fn of(&mut self, schema: &'a Value, value: &'a Value, budget: &mut Budget) -> Result<u64, Exceeded> {
@@ -132,29 +140,32 @@ impl<'a> Visits<'a> {
         let is_foreign = foreign
             .iter()
             .any(|key| map.get(*key).is_some_and(Value::is_string));
-        let (own, count) = (own(map, value), self.known.len() as u64);
-        if is_foreign || self.level == MAX_CHAIN || own.max(count) >= MAX_VISITS {
+        if is_foreign || self.level == MAX_CHAIN {
             budget.steps(u64::MAX)?;
         }
+        let own = own(map, value);
         budget.steps(own)?;
-        let Some(pairs) = pairs(self.root, map, value) else {
-            budget.steps(u64::MAX)?;
-            return Ok(u64::MAX);
-        };
+        let (mut inner, mut is_leaf) = (0_u64, true);
         self.level += 1;
-        let inner = pairs
-            .into_iter()
-            .try_fold(0, |sum: u64, (schema, value)| -> Result<u64, Exceeded> {
-                Ok(sum.saturating_add(self.of(schema, value, budget)?))
-            });
+        let is_complete = visit_pairs(self.root, map, value, &mut |schema, value| {
+            is_leaf = false;
+            inner = inner.saturating_add(self.of(schema, value, budget)?);
+            Ok(())
+        });
         self.level -= 1;
+        if !is_complete? {
+            budget.steps(u64::MAX)?;
+        }
         // These keywords visit the schemas next to them again.
         let again = ["unevaluatedProperties", "unevaluatedItems"]
             .iter()
             .any(|key| map.contains_key(*key));
-        let inner = inner?.saturating_mul(if again { 3 } else { 1 });
+        let inner = inner.saturating_mul(if again { 3 } else { 1 });
         let visits = inner.saturating_add(own);
-        self.known.insert(pair, visits);
+        if !is_leaf {
+            budget.bytes(PAIR_BYTES)?;
+            self.known.insert(pair, visits);
+        }
         Ok(visits)
     }
 }
@@ -205,55 +216,60 @@ fn backtracks(pattern: &str) -> bool {
             .any(|part| pattern.contains(part))
 }
 
-/// Schemas that apply to a value or to a part of it, each with that part; at least those that the validator visits. `None` if a
-/// reference leads nowhere.
-fn pairs<'a>(
+/// Calls `visit` with each schema that applies to a value or to a part of it, and that part; at least with those that the validator
+/// visits. Returns false if a reference leads nowhere.
+fn visit_pairs<'a>(
     root: &'a Value,
     map: &'a Map<String, Value>,
     value: &'a Value,
-) -> Option<Vec<(&'a Value, &'a Value)>> {
-    let mut pairs = Vec::new();
+    visit: &mut dyn FnMut(&'a Value, &'a Value) -> Result<(), Exceeded>,
+) -> Result<bool, Exceeded> {
     if let Some(reference) = map.get("$ref") {
-        pairs.push((find(root, reference.as_str()?)?, value));
+        let Some(schema) = reference.as_str().and_then(|reference| find(root, reference)) else {
+            return Ok(false);
+        };
+        visit(schema, value)?;
     }
     for (key, schema) in map {
         match (key.as_str(), schema, value) {
             ("allOf" | "anyOf" | "oneOf", Value::Array(all), _) => {
-                pairs.extend(all.iter().map(|schema| (schema, value)));
+                all.iter().try_for_each(|schema| visit(schema, value))?;
             }
-            ("not" | "if" | "then" | "else", schema, _) => pairs.push((schema, value)),
+            ("not" | "if" | "then" | "else", schema, _) => visit(schema, value)?,
             ("dependentSchemas", Value::Object(all), _) => {
-                pairs.extend(all.values().map(|schema| (schema, value)));
+                all.values().try_for_each(|schema| visit(schema, value))?;
             }
             ("properties", Value::Object(all), Value::Object(entries)) => {
-                let known = entries
+                let mut known = entries
                     .iter()
                     .filter_map(|(name, value)| Some((all.get(name)?, value)));
-                pairs.extend(known);
+                known.try_for_each(|(schema, value)| visit(schema, value))?;
             }
             ("patternProperties", Value::Object(all), Value::Object(entries)) => {
-                let schemas = all.values();
-                pairs.extend(schemas.flat_map(|schema| entries.values().map(move |value| (schema, value))));
+                for schema in all.values() {
+                    entries.values().try_for_each(|value| visit(schema, value))?;
+                }
             }
             ("additionalProperties" | "unevaluatedProperties", schema, Value::Object(entries)) => {
                 let properties = map.get("properties");
                 let is_named = |name: &String| properties.is_some_and(|named| named.get(name).is_some());
-                let others = entries.iter().filter(|(name, _)| !is_named(name));
-                pairs.extend(others.map(|(_, value)| (schema, value)));
+                let mut others = entries.iter().filter(|(name, _)| !is_named(name));
+                others.try_for_each(|(_, value)| visit(schema, value))?;
             }
             ("propertyNames", schema, Value::Object(entries)) => {
-                pairs.extend(entries.keys().map(|_| (schema, &NULL)));
+                entries.keys().try_for_each(|_| visit(schema, &NULL))?;
             }
             ("items" | "contains" | "unevaluatedItems", schema, Value::Array(items)) => {
-                pairs.extend(items.iter().map(|item| (schema, item)));
+                items.iter().try_for_each(|item| visit(schema, item))?;
             }
             ("prefixItems", Value::Array(schemas), Value::Array(items)) => {
-                pairs.extend(schemas.iter().zip(items));
+                let mut pairs = schemas.iter().zip(items);
+                pairs.try_for_each(|(schema, item)| visit(schema, item))?;
             }
             _ => {}
         }
     }
-    Some(pairs)
+    Ok(true)
 }
 
 /// Returns the target of a reference. `None` also if an embedded document is on the way, where the validator finds another target.

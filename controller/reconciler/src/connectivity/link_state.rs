@@ -35,14 +35,11 @@ pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
     if !snapshot.links.helpers_allowed {
         return LinkState::Unverified("helper containers are disabled".to_owned());
     }
-    let check = snapshot.links.checks.get(env).filter(|check| check.is_current);
+    // The snapshot can be newer than the check.
+    let check = snapshot.links.checks.get(env);
     let check = check
         .zip(topology_inputs(snapshot, env))
-        .filter(|(check, inputs)| {
-            // The snapshot can be newer than the check.
-            let request = inputs.topology(check.key.engine_returned_at).request();
-            request.is_some_and(|request| request.key == check.key)
-        });
+        .filter(|(check, inputs)| inputs.topology(None).is_current(check));
     let Some((check, inputs)) = check else {
         return LinkState::Pending("no connectivity check of the current state is done".to_owned());
     };

@@ -294,6 +294,23 @@ async fn start_holds_back_the_check_until_all_are_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn later_times_of_a_start_are_no_progress() {
+    let until = |seconds: i64| WaitReason::MinimumRunTime {
+        until: Timestamp(START.0 + seconds * 1_000),
+    };
+    run_script(starting(until(0)), true, async |fixture| {
+        fixture.set_result_from("n", Ok(refused()));
+        for seconds in [20, 40, 55] {
+            fixture.pause(15).await;
+            fixture.snapshots.send_replace(Arc::new(starting(until(seconds))));
+        }
+        let (check, took) = fixture.wait_for_check(|_| true).await;
+        assert_eq!((took, check.key.down.len()), (62, 1), "{check:?}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn start_without_progress_or_with_a_failure_is_checked() {
     run_script(starting(WaitReason::Probe), true, async |fixture| {
         fixture.set_result_from("n", Ok(refused()));

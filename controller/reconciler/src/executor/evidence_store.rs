@@ -4,12 +4,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use argus_backend::host_path::folder::Folder;
 use argus_core::action::{Action, Step, Subject};
 use argus_core::failed_run::{FailedRun, RunFacts};
 use argus_core::outcome::{ActionError, Evidence};
@@ -253,7 +253,7 @@ fn write(folder: &Path, facts: &EvidenceFacts, evidence: &Evidence) -> io::Resul
         (folder.join("stderr.log"), lines(&evidence.stderr)),
         (unfinished.clone(), facts),
     ];
-    fs::create_dir_all(folder)?;
+    Folder::create(folder, 0o700)?;
     // Each write waits for the disk, and three parallel waits take about as long as one.
     std::thread::scope(|scope| {
         let writers: Vec<_> = files
@@ -274,12 +274,8 @@ fn write(folder: &Path, facts: &EvidenceFacts, evidence: &Evidence) -> io::Resul
 
 /// Writes a file and syncs its content. The sync of the folder makes its name durable.
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::options()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = state_file::open_or_create(path, 0o600)?;
+    file.set_len(0)?;
     file.write_all(bytes)?;
     if bytes.is_empty() {
         return Ok(());
@@ -367,12 +363,11 @@ fn number(run: &Path) -> Option<u64> {
     run.file_name()?.to_str()?.parse().ok()
 }
 
+/// Folders in a folder. A link to one is not counted: old evidence is removed.
 fn folders(of: &Path) -> Vec<PathBuf> {
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let entries = fs::read_dir(of).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect()
+    entries.filter(is_folder).map(|entry| entry.path()).collect()
 }
 
 /// Newest modification time and total size of a run, in bytes.

@@ -33,6 +33,18 @@ fn sweep_removes_the_oldest_and_keeps_the_last_of_a_service() {
     assert!(web[9].exists() && !web[8].exists() && db.exists(), "too old");
 }
 
+#[test]
+fn sweep_removes_nothing_behind_a_link() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (root, theirs) = (dir.path(), run(elsewhere.path(), "web", 1, 100));
+    let own = run(root, "db", 1, 100);
+    for (target, link) in [("shop", "linked"), ("shop/web", "shop/web")] {
+        std::os::unix::fs::symlink(elsewhere.path().join(target), root.join(link)).unwrap();
+    }
+    sweep(root, &own, 0, second(1_000), &|_: &str| false);
+    assert!(theirs.exists(), "it was never evidence");
+}
+
 fn facts(container: &str, number: u64, taken_at: &str) -> EvidenceFacts {
     EvidenceFacts {
         environment: "shop".to_owned(),

@@ -1,9 +1,9 @@
 //! Journal file: append, sync, truncation of a torn tail, and rotation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Seek, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use argus_core::action::ActionKind;
@@ -163,7 +163,8 @@ impl LogFile {
     /// The rotation failed; the current file stays.
     pub fn rotate(&mut self, lines: &[u8]) -> io::Result<()> {
         let new = sibling(&self.path, "new");
-        let mut file = options().truncate(true).create(true).open(&new)?;
+        let mut file = state_file::open_or_create(&new, 0o600)?;
+        file.set_len(0)?;
         file.write_all(lines)?;
         file.sync_data()?;
         if self.path.is_file() {
@@ -189,19 +190,13 @@ impl LogFile {
 
     fn opened(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
-            let mut file = options().create(true).truncate(false).open(&self.path)?;
+            let mut file = state_file::open_or_create(&self.path, 0o600)?;
             file.set_len(self.valid_len)?;
             file.seek(io::SeekFrom::End(0))?;
             self.file = Some(file);
         }
         self.file.as_mut().ok_or_else(|| io::Error::other("not open"))
     }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    state_file::no_links(options.read(true).write(true).mode(0o600));
-    options
 }
 
 fn sibling(path: &Path, ending: &str) -> PathBuf {

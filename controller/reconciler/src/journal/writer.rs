@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder;
 use argus_core::journal::{Entry, Event, Intent, JOURNAL_VERSION, Record};
 use argus_core::time::Timestamp;
 use tokio::sync::{oneshot, watch};
@@ -14,7 +15,7 @@ use super::log_file::{JournalContents, LogFile};
 use crate::clock::Stopwatch;
 use crate::metrics::TaskMetrics;
 use crate::quarantine;
-use crate::state_dir::write_public;
+use crate::state_dir::write_private;
 
 /// Maximum number of results and events that wait for a writable journal; the oldest are dropped.
 const MAX_PENDING_EVENTS: usize = 1_000;
@@ -318,18 +319,17 @@ impl JournalWriter {
 
 /// Writes a file, and removes the oldest files of its folder. The names are ULIDs and sort by time.
 fn write_file(path: &Path, text: &str, max_files: usize) {
-    if let Err(error) = write_public(path, text.as_bytes()) {
+    if let Err(error) = write_private(path, text.as_bytes()) {
         tracing::error!(path = %path.display(), %error, "cannot write the incident");
     }
-    let entries = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-    let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|ext| ext == "json"))
-        .collect();
-    files.sort();
+    let Some(parent) = path.parent() else {
+        return;
+    };
+    let mut files = folder::list(parent).unwrap_or_default();
+    files.retain(|name| Path::new(name).extension().is_some_and(|ext| ext == "json"));
     let surplus = files.len().saturating_sub(max_files);
     for old in &files[..surplus] {
-        drop(std::fs::remove_file(old));
+        drop(folder::remove(&parent.join(old)));
     }
 }
 

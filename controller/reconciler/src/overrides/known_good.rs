@@ -204,6 +204,8 @@ mod tests {
             lines: KeyLines::of(&spec, &read.source),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
         }
     }
 

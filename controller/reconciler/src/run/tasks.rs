@@ -179,6 +179,7 @@ pub(super) fn start_connectivity<B: Backend>(
 
 pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let own = absolute(options.state.locked_folder());
     SpecLoaderSettings {
         source: SpecSource::new(&options.specs, options.state.root()),
         strict: options.strict,
@@ -189,12 +190,14 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoa
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
                 allowed: options.allowed.clone(),
+                git_writable: options.git_writable,
                 state: absolute(options.state.root()),
-                private: absolute(&options.state.private()),
+                private: options.private_folders.iter().cloned().chain([own]).collect(),
                 engine: options.engine_socket.clone(),
             },
             own_image: options.own_image.clone(),
             namespace_from: options.namespace_from.clone(),
+            ceiling: options.ceiling,
         },
         translate: options.translate,
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit, admit_with_digests};
+use argus_core::desired::ceiling::Ceiling;
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::HostPaths;
 use argus_core::desired::key_lines::KeyLines;
@@ -72,6 +73,8 @@ pub struct SpecAdmitter {
     pub own_image: OwnImageContext,
     /// Source of the namespace of files without one.
     pub namespace_from: NamespaceFrom,
+    /// Limits of the operator.
+    pub ceiling: Ceiling,
 }
 
 impl SpecAdmitter {
@@ -152,7 +155,9 @@ impl SpecAdmitter {
         Admission {
             desired: admission.desired.filter(|_| !refused),
             env: admission.env,
+            allowed: context.host.allowed,
             lines: KeyLines::of(spec, &parsed.source),
+            mounts: admission.mounts,
             diagnostics,
             source: parsed.source.clone(),
         }
@@ -172,6 +177,7 @@ impl SpecAdmitter {
             documents: input.documents.iter().filter_map(readable).collect(),
             host: input.host.clone(),
             namespace_from: self.namespace_from.clone(),
+            ceiling: self.ceiling,
         }
     }
 
@@ -269,6 +275,7 @@ fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
     }
     Admission {
         env,
+        allowed: context.host.allowed,
         diagnostics,
         source: parsed.source.clone(),
         ..Admission::default()

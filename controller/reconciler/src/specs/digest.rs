@@ -1,14 +1,14 @@
 //! Digest of a build context: another digest requires another image.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder;
 use argus_core::budget::{Budget, Exceeded};
 use argus_core::desired::excluded::{ContextEntry, Excluded};
-use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -38,8 +38,8 @@ pub struct Digests {
     part: u64,
     /// Bytes that may still be read in this part.
     left: u64,
-    /// True while each read is whole, however large the contexts are.
-    is_whole: bool,
+    /// True if a read of this spec file's contexts ended with the part.
+    is_part: bool,
     /// Ends a read when it is cancelled.
     stop: CancellationToken,
 }
@@ -79,24 +79,24 @@ impl Digests {
             started,
             part,
             left: part,
-            is_whole: false,
+            is_part: false,
             stop,
         }
     }
 
-    /// Begins the next part of a read.
-    pub(super) fn begin_part(&mut self) {
-        self.left = if self.is_whole { u64::MAX } else { self.part };
+    /// Begins the next part of the reads. A whole one has no limit.
+    pub(super) fn begin_part(&mut self, is_whole: bool) {
+        self.left = if is_whole { u64::MAX } else { self.part };
     }
 
-    /// Sets whether the next reads are whole.
-    pub(super) fn read_whole(&mut self, is_whole: bool) {
-        self.is_whole = is_whole;
+    /// Begins the contexts of the next spec file.
+    pub(super) fn begin_file(&mut self) {
+        self.is_part = false;
     }
 
-    /// Reports whether the read of a context waits for its next part.
+    /// Reports whether a context of the spec file waits for the next part.
     pub(super) fn is_part(&self) -> bool {
-        self.left == 0
+        self.is_part
     }
 
     /// Reports whether the caller no longer needs the digests.
@@ -219,12 +219,13 @@ impl Digests {
             hash: Sha256::new(),
         });
         // A file that grows during the read ends at the size that the bounds of the context counted.
-        let mut file = open_regular(path)?;
+        let mut file = folder::open(path)?;
         file.seek(SeekFrom::Start(started.read))?;
         let mut file = file.take(started.size - started.read);
         let mut buffer = vec![0; 64 * 1024];
         loop {
             if self.left == 0 || self.is_stopped() {
+                self.is_part |= self.left == 0;
                 self.started.insert(path.to_path_buf(), started);
                 return Err(io::Error::from(io::ErrorKind::Interrupted));
             }
@@ -249,18 +250,6 @@ fn over_budget(exceeded: Exceeded) -> io::Error {
     ))
 }
 
-/// Opens a regular file. Refuses links, pipes and devices, which would block or never end.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("not a regular file"))
-    }
-}
-
 /// Refuses a file of more than [`MAX_RULES_BYTES`] bytes.
 fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().display();
@@ -274,7 +263,7 @@ fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
 }
 
 /// Lower case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
     bytes
         .iter()
@@ -297,7 +286,7 @@ fn ignored(
     let own = Some(PathBuf::from(own)).filter(|own| own.is_relative());
     for path in own.into_iter().chain([PathBuf::from(".dockerignore")]) {
         let path = context.join(path);
-        let read = open_regular(&path).and_then(|file| {
+        let read = folder::open(&path).and_then(|file| {
             check_size(&path, &file.metadata()?)?;
             file.take(MAX_RULES_BYTES).read_to_string(&mut text)
         });

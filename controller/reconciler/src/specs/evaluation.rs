@@ -66,7 +66,7 @@ impl BuildContexts {
         Self::in_parts(u64::MAX, stop)
     }
 
-    /// Contexts of which each evaluation reads at most `part` bytes, so that it delays no other one.
+    /// Contexts of which all evaluations read at most `part` bytes after each [`Digests::begin_part`].
     pub(super) fn in_parts(part: u64, stop: CancellationToken) -> Self {
         Self {
             digests: Digests::new(part, stop),
@@ -161,7 +161,7 @@ impl Evaluation {
         let immediate = Fingerprints::combined(text.hash, others.clone()).all;
         others.update(format!("{documents:?}{dotenv_error:?}"));
         let without_builds = Fingerprints::combined(text.hash, others.clone()).all;
-        contexts.digests.begin_part();
+        contexts.digests.begin_file();
         let is_part = Cell::new(false);
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;

@@ -1,7 +1,7 @@
 //! Numbers of parses and admissions per revision of the inputs of a file.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use argus_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -82,23 +82,18 @@ fn large_build_context_delays_no_other_file() {
     fs::write(&spec, SPEC).unwrap();
     let other = "project: {name: other}\nservice: {image: demo, container: {name: z}}\n";
     fs::write(dir.path().join("z.e2e.yaml"), other).unwrap();
-    let mut loader = new_loader(dir.path()).in_parts(100_000, CancellationToken::new());
-    // The first complete scan knows every environment: what it does not know is removed.
+    // The context of this file does not change.
+    write_build(dir.path(), "cached");
     let mut now = 0;
-    while !loader.registry().scanned {
-        now += 1_000;
-        loader.scan_once(Timestamp(now));
-    }
-    assert_eq!(loader.registry().environments.len(), 2);
+    let mut loader = scanned_in_parts(dir.path(), &mut now);
+    assert_eq!(loader.registry().environments.len(), 3);
     // Scans until the context is read. Returns the number of scans and the accepted environments after the second one.
     let mut read = |loader: &mut SpecLoader| {
         let mut second = Vec::new();
         for number in 1..40 {
             now += 1_000;
             let result = loader.scan_once(Timestamp(now));
-            let environments = loader.registry().environments.values();
-            let ready = environments.filter(|accepted| !accepted.has_pending_edit);
-            let ready: Vec<_> = ready.map(|accepted| accepted.desired.env.to_string()).collect();
+            let ready = ready(loader);
             if number == 2 {
                 second.clone_from(&ready);
                 assert_eq!(
@@ -108,7 +103,7 @@ fn large_build_context_delays_no_other_file() {
                 );
                 assert!(loader.has_unconfirmed_files() && loader.registry().scanned);
             }
-            if ready.len() == 2 && !loader.has_unconfirmed_files() {
+            if ready.len() == 3 && !loader.has_unconfirmed_files() {
                 return (number, second);
             }
         }
@@ -117,12 +112,93 @@ fn large_build_context_delays_no_other_file() {
     // An edit of the context keeps the accepted revision until it is read.
     fs::File::create(&data).unwrap().set_len(2 << 20).unwrap();
     let (scans, second) = read(&mut loader);
-    assert!(scans > 16 && second == ["other"], "{scans} {second:?}");
-    assert_eq!(loader.registry().environments.len(), 2);
+    assert!(scans > 16 && second == ["cached", "other"], "{scans} {second:?}");
+    assert_eq!(loader.registry().environments.len(), 3);
 
     // A renamed file is unknown until its context is read, which takes longer than the grace period of the old name.
     fs::File::create(&data).unwrap().set_len(1 << 20).unwrap();
     fs::rename(&spec, dir.path().join("b.e2e.yaml")).unwrap();
     let (scans, second) = read(&mut loader);
-    assert!(scans > 8 && second == ["other", "shop"], "{scans} {second:?}");
+    assert!(
+        scans > 8 && second == ["cached", "other", "shop"],
+        "{scans} {second:?}"
+    );
+}
+
+/// Writes a spec file with a build context, both with the name of the environment. Returns the path of a file in the context.
+fn write_build(dir: &Path, name: &str) -> PathBuf {
+    let context = dir.join(name);
+    fs::create_dir(&context).unwrap();
+    fs::write(context.join("Dockerfile"), "FROM scratch").unwrap();
+    let spec = format!(
+        "project: {{name: {name}}}\nservices:\n  web:\n    build: {{context: ./{name}}}\n    container: {{name: {name}-web}}\n"
+    );
+    fs::write(dir.join(format!("{name}.e2e.yaml")), spec).unwrap();
+    context.join("data")
+}
+
+/// Sets the size of a file of which nothing is on the disk.
+fn resize(file: &Path, bytes: u64) {
+    fs::File::create(file).unwrap().set_len(bytes).unwrap();
+}
+
+/// Loader after its first complete scan, which knows every environment: what it does not know is removed.
+fn scanned_in_parts(dir: &Path, now: &mut i64) -> SpecLoader {
+    let mut loader = new_loader(dir).in_parts(100_000, CancellationToken::new());
+    while !loader.registry().scanned {
+        *now += 1_000;
+        loader.scan_once(Timestamp(*now));
+    }
+    loader
+}
+
+/// Environments without a pending edit.
+fn ready(loader: &SpecLoader) -> Vec<String> {
+    let environments = loader.registry().environments.values();
+    let ready = environments.filter(|accepted| !accepted.has_pending_edit);
+    ready.map(|accepted| accepted.desired.env.to_string()).collect()
+}
+
+#[test]
+fn part_of_a_scan_is_shared_by_all_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let contexts = ["a", "b", "c"].map(|name| write_build(dir.path(), name));
+    let mut now = 0;
+    let mut loader = scanned_in_parts(dir.path(), &mut now);
+    for data in &contexts {
+        resize(data, 1 << 20);
+    }
+    let mut scans = 0;
+    loop {
+        now += 1_000;
+        loader.scan_once(Timestamp(now));
+        scans += 1;
+        if !loader.has_unconfirmed_files() {
+            break;
+        }
+        assert!(scans < 60, "{:?}", loader.registry());
+    }
+    assert_eq!(ready(&loader), ["a", "b", "c"]);
+    // A read takes 64 KiB, so a part takes 128 KiB.
+    assert!(scans >= 24, "{scans} scans");
+}
+
+#[test]
+fn changing_context_starves_no_other_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [changing, edited] = ["a", "b"].map(|name| write_build(dir.path(), name));
+    let mut now = 0;
+    let mut loader = scanned_in_parts(dir.path(), &mut now);
+    resize(&edited, 1 << 20);
+    for number in 0..60 {
+        resize(&changing, (1 << 20) + number);
+        now += 1_000;
+        loader.scan_once(Timestamp(now));
+        let is_read = ready(&loader).contains(&"b".to_owned());
+        if is_read && number > 0 {
+            return;
+        }
+        assert!(!is_read, "the edit is read in parts");
+    }
+    panic!("{:?}", loader.registry());
 }

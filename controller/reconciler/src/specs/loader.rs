@@ -67,8 +67,8 @@ pub struct SpecLoader {
     admitted: BTreeMap<PathBuf, Fingerprints>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     started: Option<Timestamp>,
-    /// True if a further part of a build context must be read.
-    is_reading: bool,
+    /// Files of the last scan whose build contexts need a further part, in the order of the scan.
+    postponed: Vec<PathBuf>,
 }
 
 /// Result of a scan.
@@ -85,7 +85,6 @@ impl SpecLoader {
     pub fn new(rules: SpecLoaderSettings, persisted_specs: PersistedSpecs) -> Self {
         let mut registry = SpecRegistry::restored(persisted_specs.accepted);
         registry.incomplete = persisted_specs.incomplete;
-        registry.allowed = rules.admitter.access.allowed.is_some();
         Self {
             scanner: Scanner::new(rules.source.clone()),
             rules,
@@ -97,7 +96,7 @@ impl SpecLoader {
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             started: None,
-            is_reading: false,
+            postponed: Vec::new(),
         }
     }
 
@@ -108,7 +107,7 @@ impl SpecLoader {
         self
     }
 
-    /// As [`SpecLoader::until`], and a scan reads at most `part` bytes of the build contexts of one file. Further scans read the rest.
+    /// As [`SpecLoader::until`], and a scan reads at most `part` bytes of all build contexts. Further scans read the rest.
     pub(super) fn in_parts(mut self, part: u64, stop: CancellationToken) -> Self {
         self.build_contexts = BuildContexts::in_parts(part, stop);
         self
@@ -128,7 +127,7 @@ impl SpecLoader {
 
     /// Reports whether a file waits for its second read, or for the rest of its build contexts.
     pub fn has_unconfirmed_files(&self) -> bool {
-        !self.debounce.is_empty() || self.is_reading
+        !self.debounce.is_empty() || !self.postponed.is_empty()
     }
 
     /// State to persist.
@@ -170,20 +169,15 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         // Contents that return need another admission, because the registry took the first one.
         self.evaluations.retain(|path, _| is_present(path));
-        self.is_reading = false;
-        // The first complete scan decides what is an orphan, so it waits for every context.
-        self.build_contexts.digests.read_whole(!self.registry.scanned);
+        let Some(evaluated) = self.evaluate_all(&scan, now) else {
+            return ScanResult::default();
+        };
         let mut is_reading_new = false;
-        for (path, contents) in &scan.files {
-            if self.build_contexts.digests.is_stopped() {
-                return ScanResult::default();
-            }
+        for ((path, contents), current) in scan.files.iter().zip(evaluated.into_values()) {
             let real = scan.resolved.get(path);
-            let current = self.evaluate(path, real, contents, now);
             let known = self.admitted.get(path).copied();
             // The file keeps its last admission, and the other files do not wait for it.
             let Some(current) = current else {
-                self.is_reading = true;
                 if known.is_some() {
                     self.registry.mark_edited(path, now);
                 } else {
@@ -223,7 +217,7 @@ impl SpecLoader {
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        if !self.is_reading {
+        if self.postponed.is_empty() {
             self.build_contexts.digests.sweep();
         }
         self.build_contexts.delays.retain_files(known);
@@ -233,7 +227,7 @@ impl SpecLoader {
         self.registry.complete_registry();
         self.build_contexts.delays.show(&mut self.registry.files);
         let delayed = self.build_contexts.delays.next_at();
-        let reading = self.is_reading.then_some(now);
+        let reading = (!self.postponed.is_empty()).then_some(now);
         let next_at = [
             self.debounce.next_at(),
             self.registry.expires_at(),
@@ -269,6 +263,37 @@ impl SpecLoader {
         real.cloned().into_iter().chain([listed])
     }
 
+    /// Evaluates all files. Returns the hashes of the inputs of each file, as [`Evaluation::update`]; `None` after the end of the scans.
+    ///
+    /// The files share the part of a scan. A context that changes all the time would use it up in every scan, so the next scan begins with
+    /// another file that waits for it.
+    fn evaluate_all<'a>(
+        &mut self,
+        scan: &'a Scan,
+        now: Timestamp,
+    ) -> Option<BTreeMap<&'a PathBuf, Option<Fingerprints>>> {
+        // The first complete scan decides what is an orphan, so it waits for every context.
+        self.build_contexts.digests.begin_part(!self.registry.scanned);
+        let mut postponed = std::mem::take(&mut self.postponed).into_iter().take(2);
+        let first = postponed.next_back().unwrap_or_default();
+        let (before, after) = (
+            scan.files.range::<PathBuf, _>(..&first),
+            scan.files.range::<PathBuf, _>(&first..),
+        );
+        let mut evaluated = BTreeMap::new();
+        for (path, contents) in after.chain(before) {
+            if self.build_contexts.digests.is_stopped() {
+                return None;
+            }
+            let current = self.evaluate(path, scan.resolved.get(path), contents, now);
+            if current.is_none() {
+                self.postponed.push(path.clone());
+            }
+            evaluated.insert(path, current);
+        }
+        Some(evaluated)
+    }
+
     /// Evaluates the contents of a file. Returns the hashes of its inputs, as [`Evaluation::update`].
     fn evaluate(
         &mut self,
@@ -296,8 +321,11 @@ impl SpecLoader {
 
     /// Enters the admission of confirmed contents into the registry.
     fn enter(&mut self, path: &Path, contents: &Contents, now: Timestamp) {
+        let known = self.registry.files.get(path).and_then(|it| it.accepted.as_ref());
         let refused = |message: String, hint: &str| Admission {
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
+            // A file that was not read keeps its permission.
+            allowed: known.is_some_and(|accepted| accepted.allowed),
             ..Admission::default()
         };
         let (text, admission) = match contents {

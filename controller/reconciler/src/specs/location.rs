@@ -12,6 +12,7 @@ use argus_core::desired::env_file::is_env_file;
 use argus_core::desired::host::{HostPaths, similar_name};
 use argus_core::desired::worktree::Worktree;
 
+use super::git_paths;
 use super::scan::bounded;
 
 /// System directories. A repository there (such as that of `etckeeper`) is not a project.
@@ -35,10 +36,12 @@ pub struct HostAccess {
     pub allow_mounts: Vec<String>,
     /// Folder that a person allowed: containers of its files may write above the bind sources of others.
     pub allowed: Option<PathBuf>,
+    /// True if containers may write git directories.
+    pub git_writable: bool,
     /// State directory of the controller.
     pub state: PathBuf,
-    /// Folder of its private state, which can be elsewhere.
-    pub private: PathBuf,
+    /// Folders that no container may have: private state of all controllers of this user, and settings of this user.
+    pub private: Vec<PathBuf>,
     /// Socket of the engine; `None` for an engine behind TCP.
     pub engine: Option<PathBuf>,
 }
@@ -63,6 +66,10 @@ impl SpecLocation {
         let state = real(&access.state);
         let directory = file.parent().unwrap_or(Path::new("/"));
         let worktree = find_worktree(directory);
+        let tree = worktree.and_then(read_worktree);
+        let allowed_folder = access.allowed.as_ref();
+        let allowed = allowed_folder.is_some_and(|folder| file.starts_with(folder));
+        let is_git_protected = !allowed && !access.git_writable;
         let project = worktree.unwrap_or_else(|| project_without_worktree(directory, &state));
         let mut roots = Roots::new(access.allow_mounts.iter().map(Path::new));
         // A file in a system directory has no project, because other users own files there.
@@ -74,13 +81,11 @@ impl SpecLocation {
             engine: access.engine.clone(),
             host: HostPaths {
                 project: text(project).unwrap_or_default(),
-                allowed: access
-                    .allowed
-                    .as_ref()
-                    .is_some_and(|folder| file.starts_with(folder)),
-                worktree: worktree.and_then(read_worktree),
+                allowed,
+                git: is_git_protected.then(|| git_paths::find(directory, worktree, tree.as_ref())),
+                worktree: tree,
                 state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
-                private_dir: outer_private(&state, &access.private),
+                private_dirs: private_dirs(&access.private),
                 ..HostPaths::default()
             },
             file,
@@ -130,24 +135,29 @@ impl SpecLocation {
         };
     }
 
+    /// Allows only the directory of the file.
+    #[must_use]
+    pub fn confined_to_folder(mut self) -> Self {
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        self.roots = Roots::default().with_resolved(directory);
+        self
+    }
+
     /// Reads a regular file inside the allowed directories. Returns `None` if it is longer than `limit` bytes.
     ///
     /// # Errors
     /// The file leads outside, does not exist, or cannot be read.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-        let resolved = self.roots.resolve(path).map_err(io::Error::other)?;
-        bounded(resolved.open()?, limit)
+        bounded(self.roots.open(path)?, limit)
     }
 }
 
-/// Returns the folder of the private state without links if it is not in the state directory; empty otherwise.
-fn outer_private(state: &Path, private: &Path) -> String {
-    if private.as_os_str().is_empty() {
-        return String::new();
-    }
-    let private = real(private);
-    let is_inside = private.starts_with(state);
-    text(&private).filter(|_| !is_inside).unwrap_or_default()
+/// Returns private folders without links. One whose name is not UTF-8 still protects the directories above it.
+fn private_dirs(folders: &[PathBuf]) -> Vec<String> {
+    let dirs = folders
+        .iter()
+        .map(|path| real(path).to_string_lossy().into_owned());
+    dirs.filter(|dir| dir != "/").collect()
 }
 
 /// Returns the path with a name that is similar to the first missing part of a path.
@@ -171,7 +181,8 @@ fn find_worktree(directory: &Path) -> Option<&Path> {
 }
 
 /// Returns the top directory of the git worktree of a directory, then those of the other worktrees of its repository, the main
-/// one first. Empty without a worktree.
+/// one first. Empty without a worktree. A checkout can contain a `.git` that names any repository, and a repository that names any
+/// folder, so the repository must know this worktree, and the others must name the repository.
 pub fn worktrees_of(directory: &Path) -> Vec<PathBuf> {
     let Some((top, tree)) = find_worktree(directory).and_then(|top| Some((top, read_worktree(top)?))) else {
         return Vec::new();
@@ -191,11 +202,17 @@ pub fn worktrees_of(directory: &Path) -> Vec<PathBuf> {
         });
     let mut linked: Vec<PathBuf> = linked.collect();
     linked.sort_unstable();
+    if main != Some(top) && !linked.iter().any(|known| known == top) {
+        return vec![top.to_path_buf()];
+    }
+    let names_it = |other: &PathBuf| {
+        read_worktree(other).is_some_and(|tree| real(Path::new(tree.repository())) == repository)
+    };
     let others = main
         .map(Path::to_path_buf)
         .into_iter()
         .chain(linked)
-        .filter(|other| other != top);
+        .filter(|other| other != top && names_it(other));
     std::iter::once(top.to_path_buf()).chain(others).collect()
 }
 
@@ -215,7 +232,7 @@ fn read_worktree(path: &Path) -> Option<Worktree> {
 }
 
 /// Reads a small file of git without following links.
-fn read_small(path: &Path) -> Option<String> {
+pub(super) fn read_small(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = resolve_without_links(path).ok()?.open().ok()?;
     file.take(MAX_GIT_FILE).read_to_string(&mut text).ok()?;

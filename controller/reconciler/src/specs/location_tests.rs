@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
 use argus_core::desired::Image;
+use argus_core::desired::excluded::ContextEntry;
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::time::Timestamp;
 
@@ -36,13 +37,17 @@ fn leads(location: &mut SpecLocation, path: &Path) -> Result<String, String> {
 
 /// Admits contents with all facts of the disk.
 fn admit(file: &Path, text: &str) -> Admission {
+    admit_with(SpecAdmitter::default(), file, text)
+}
+
+fn admit_with(admitter: SpecAdmitter, file: &Path, text: &str) -> Admission {
     let settings = SpecLoaderSettings {
         source: SpecSource::new(Path::new("/nowhere"), Path::new("/nowhere")),
         strict: false,
         env_allow: Vec::new(),
         process_env: BTreeMap::new(),
         controller: String::new(),
-        admitter: SpecAdmitter::default(),
+        admitter,
         translate: None,
     };
     let (mut evaluation, now) = (Evaluation::default(), Timestamp::default());
@@ -147,6 +152,35 @@ fn worktrees_of_a_repository_find_each_other() {
 }
 
 #[test]
+fn worktree_that_its_repository_does_not_know_is_alone() {
+    let (_dir, root) = tree(&["mine/.git/worktrees/x", "x", "planted"]);
+    let git = root.join("mine/.git/worktrees/x");
+    let link = format!("gitdir: {}\n", git.display());
+    fs::write(root.join("planted/.git"), &link).unwrap();
+    fs::write(git.join("gitdir"), format!("{}\n", root.join("x/.git").display())).unwrap();
+    fs::write(root.join("x/.git"), &link).unwrap();
+    let alone = |planted: &str| assert_eq!(worktrees_of(&root.join("planted")), [root.join(planted)]);
+    alone("planted");
+    let main = format!("gitdir: {}\n", root.join("mine/.git").display());
+    fs::write(root.join("planted/.git"), main).unwrap();
+    alone("planted");
+    // A repository in the checkout names the folders of others as its worktrees.
+    fs::remove_file(root.join("planted/.git")).unwrap();
+    for other in ["mine", "x"] {
+        let entry = root.join("planted/.git/worktrees").join(other);
+        fs::create_dir_all(&entry).unwrap();
+        let named = format!("{}\n", root.join(other).join(".git").display());
+        fs::write(entry.join("gitdir"), named).unwrap();
+    }
+    alone("planted");
+    assert_eq!(worktrees_of(&root.join("x")), [root.join("x"), root.join("mine")]);
+    assert_eq!(
+        worktrees_of(&root.join("mine")),
+        [root.join("mine"), root.join("x")]
+    );
+}
+
+#[test]
 fn worktree_that_another_user_made_is_no_project() {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -157,6 +191,56 @@ fn worktree_that_another_user_made_is_no_project() {
         .host
         .project;
     assert_eq!(found, root.join("repo/env").to_str().unwrap());
+}
+
+#[test]
+fn mounts_of_private_folders_are_refused_and_contexts_omit_them() {
+    let (_dir, root) = tree(&["p/home/argus/shop", "p/home/other", "p/data"]);
+    fs::write(root.join("p/Dockerfile"), "FROM scratch").unwrap();
+    let admitter = SpecAdmitter {
+        access: HostAccess {
+            // It does not exist yet.
+            private: vec![root.join("p/home/argus"), root.join("p/home/settings")],
+            ..HostAccess::default()
+        },
+        ..SpecAdmitter::default()
+    };
+    let admit = |service: &str| {
+        let text = format!("project: {{name: x}}\nservice:\n  {service}\n");
+        admit_with(admitter.clone(), &root.join("p/e2e.yaml"), &text)
+    };
+    for (source, accepted) in [
+        (".", false),
+        ("./home", false),
+        ("./home/argus", false),
+        ("./home/argus/shop-2", false),
+        ("./home/settings", false),
+        ("./home/other", true),
+        ("./data", true),
+    ] {
+        let judged = admit(&format!(
+            "image: i\n  container: {{name: a, volumes: ['{source}:/x:ro']}}"
+        ));
+        assert_eq!(
+            judged.desired.is_some(),
+            accepted,
+            "{source}: {:#?}",
+            judged.diagnostics
+        );
+    }
+    let judged = admit("build: {context: .}\n  container: {name: a}");
+    let desired = judged.desired.expect("a build of a folder with private state");
+    let Image::Built(build) = &desired.services.values().next().unwrap().image else {
+        panic!("a build")
+    };
+    for left_out in ["home/argus/shop/token", "home/settings/argus.toml"] {
+        let mut parents = Path::new(left_out).ancestors().skip(1);
+        assert!(
+            parents.any(|parent| build.excluded.classify(parent) == ContextEntry::DirectoryOnly),
+            "{left_out}: {:?}",
+            build.excluded
+        );
+    }
 }
 
 #[test]

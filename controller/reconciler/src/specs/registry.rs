@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_core::desired::conflict::conflicts;
+use argus_core::desired::conflict::{Candidate, conflicts};
 use argus_core::desired::key_lines::KeyLines;
-use argus_core::desired::nested_mounts;
+use argus_core::desired::nested_mounts::{self, MountPlaces};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
@@ -14,7 +14,6 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::yaml::SourceMap;
 use serde::{Deserialize, Serialize};
 
-use super::conflict::conflicts_with;
 use super::scan::Text;
 
 /// State of the specs folder.
@@ -32,8 +31,6 @@ pub struct SpecRegistry {
     pub environments: BTreeMap<EnvName, Arc<Accepted>>,
     /// True after a loss of the persisted registry: earlier contents of the files are unknown.
     pub(crate) incomplete: bool,
-    /// True if containers may write above the bind sources of others.
-    pub(super) allowed: bool,
     /// Environments whose file now defines another environment, with the start of their grace period.
     pub(super) draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
 }
@@ -61,7 +58,9 @@ pub struct FileEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
     desired: Arc<Desired>,
+    allowed: bool,
     lines: KeyLines,
+    mounts: MountPlaces,
     diagnostics: Vec<Diagnostic>,
     source: SourceMap,
 }
@@ -91,8 +90,12 @@ pub struct Admission {
     pub desired: Option<Desired>,
     /// Name of the environment, also of a refused file; `None` if the name itself is refused.
     pub env: Option<EnvName>,
+    /// True if a person allowed the project of the file.
+    pub allowed: bool,
     /// Positions of the keys in the file.
     pub lines: KeyLines,
+    /// Places of the mounts in the file.
+    pub mounts: MountPlaces,
     /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// Locations in the file, for diagnostics of conflicts.
@@ -123,13 +126,23 @@ impl SpecRegistry {
         entry.text = text;
         entry.env.clone_from(&admission.env);
         entry.gone_since = None;
+        // The permission is that of the file, whatever its contents are.
+        if let Some(accepted) = entry
+            .accepted
+            .as_mut()
+            .filter(|it| it.allowed != admission.allowed)
+        {
+            Arc::make_mut(accepted).allowed = admission.allowed;
+        }
         self.restart_grace(path, now);
         let entry = self.files.entry(path.to_path_buf()).or_default();
         let refused = admission.diagnostics.iter().any(Diagnostic::is_error);
         if let Some(desired) = admission.desired.filter(|_| !refused) {
             let admission = PendingAdmission {
                 desired: Arc::new(desired),
+                allowed: admission.allowed,
                 lines: admission.lines,
+                mounts: admission.mounts,
                 diagnostics: admission.diagnostics,
                 source: admission.source,
             };
@@ -210,16 +223,6 @@ impl SpecRegistry {
     fn try_accept(&mut self, path: &Path, admission: PendingAdmission, now: Timestamp) -> bool {
         let desired = admission.desired.clone();
         let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
-        let find_conflict = |entry: &FileEntry| {
-            entry
-                .accepted
-                .clone()
-                .filter(|existing| conflicts_with(&desired, &existing.desired, self.allowed))
-        };
-        let conflicting = others
-            .clone()
-            .filter(|(_, entry)| entry.gone_since.is_none())
-            .find_map(|(other, entry)| Some((other.clone(), find_conflict(entry)?)));
         // A renamed file inherits its environment from the missing file.
         let replaced_file = others
             .filter(|(_, entry)| entry.gone_since.is_some())
@@ -230,18 +233,11 @@ impl SpecRegistry {
                     .is_some_and(|existing| existing.desired.env == desired.env)
             })
             .map(|(other, _)| other.clone());
-        if let Some((holder, existing)) = conflicting {
+        if let Some((holder, conflicts)) = self.find_conflicts(path, &admission) {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            let nested = nested_mounts::conflicts(&existing, &desired);
-            let nested = nested.into_iter().filter(|_| !self.allowed);
-            let existing = BTreeMap::from([(existing.desired.env.clone(), Accepted::clone(&existing))]);
-            let conflicts = conflicts(&existing, &desired, &path.display().to_string());
-            let placed = conflicts
-                .into_iter()
-                .chain(nested)
-                .map(|it| admission.source.with_location(it));
+            let placed = conflicts.into_iter().map(|it| admission.source.with_location(it));
             entry.diagnostics = admission.diagnostics.iter().cloned().chain(placed).collect();
             entry.state = FileState::Conflict { holder };
             entry.conflicting = Some(admission);
@@ -275,19 +271,54 @@ impl SpecRegistry {
             lines: admission.lines,
             accepted_at,
             has_pending_edit: false,
+            allowed: admission.allowed,
+            is_ending: false,
         };
         if entry.accepted.as_deref() == Some(&accepted) {
             return true;
         }
-        if let Some(old) = entry.accepted.replace(Arc::new(accepted))
+        if let Some(mut old) = entry.accepted.replace(Arc::new(accepted))
             && entry
                 .accepted
                 .as_ref()
                 .is_some_and(|new| new.desired.env != old.desired.env)
         {
+            Arc::make_mut(&mut old).is_ending = true;
             self.draining.insert(old.desired.env.clone(), (old, now));
         }
         true
+    }
+
+    /// Returns the first file that an admission conflicts with, and the conflicts. The containers of a missing file and of a draining
+    /// environment still run, and a missing file can return without an admission. They keep their mounts, but not their names.
+    fn find_conflicts(
+        &self,
+        path: &Path,
+        admission: &PendingAdmission,
+    ) -> Option<(PathBuf, Vec<Diagnostic>)> {
+        let (env, name) = (&admission.desired.env, path.display().to_string());
+        let candidate = Candidate::new(&admission.desired, &name, &admission.mounts, admission.allowed);
+        let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
+        let accepted = others.filter_map(|(other, entry)| Some((other, entry, entry.accepted.as_ref()?)));
+        let mut files = accepted.map(|(other, entry, existing)| {
+            let found = match entry.gone_since {
+                None => conflicts(existing, &candidate),
+                Some(_) if existing.desired.env == *env => Vec::new(),
+                Some(_) => nested_mounts::conflicts(existing, &candidate),
+            };
+            (other.as_path(), found)
+        });
+        let in_file = files.find(|(_, found)| !found.is_empty());
+        let draining = self.draining.values().map(|(existing, _)| existing);
+        // An earlier environment of this file or of this name is replaced.
+        let mut draining = draining
+            .filter(|existing| existing.spec_path != name && existing.desired.env != *env)
+            .map(|existing| {
+                let found = nested_mounts::conflicts(existing, &candidate);
+                (Path::new(&existing.spec_path), found)
+            });
+        let (holder, found) = in_file.or_else(|| draining.find(|(_, found)| !found.is_empty()))?;
+        Some((holder.to_path_buf(), found))
     }
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.

@@ -127,6 +127,10 @@ fn first_file_keeps_the_name_until_its_grace_ends() {
 
 /// Admission of a file whose only service has this mount, below the folder `/p`.
 fn with_mount(env: &str, volume: &str) -> Admission {
+    with_mount_of(env, volume, false)
+}
+
+fn with_mount_of(env: &str, volume: &str, allowed: bool) -> Admission {
     let text = format!(
         "project: {{name: {env}}}\nservice: {{image: i, container: {{name: {env}, volumes: [\"{volume}\"]}}}}\n"
     );
@@ -135,8 +139,11 @@ fn with_mount(env: &str, volume: &str) -> Admission {
         directory: "/p".to_owned(),
         ..SpecContext::default()
     };
+    let admission = argus_core::desired::admit::admit(&spec, &context);
     Admission {
-        desired: argus_core::desired::admit::admit(&spec, &context).desired,
+        desired: admission.desired,
+        allowed,
+        mounts: admission.mounts,
         ..Admission::default()
     }
 }
@@ -158,14 +165,91 @@ fn mount_that_another_file_can_replace_is_refused() {
         admit(&mut registry, "a", with_mount("one", "data:/o"), 2);
         assert_eq!(registry.files[Path::new("b")].state, FileState::Accepted);
 
-        let mut registry = SpecRegistry {
-            allowed: true,
-            ..SpecRegistry::default()
-        };
-        admit(&mut registry, "a", with_mount("one", first), 1);
-        admit(&mut registry, "b", with_mount("two", second), 1);
-        assert_eq!(registry.environments.len(), 2, "{first} in an allowed project");
+        for allowed in [[false, true], [true, false], [true, true]] {
+            let mut registry = SpecRegistry::default();
+            admit(&mut registry, "a", with_mount_of("one", first, allowed[0]), 1);
+            admit(&mut registry, "b", with_mount_of("two", second, allowed[1]), 1);
+            let is_accepted = registry.files[Path::new("b")].state == FileState::Accepted;
+            assert_eq!(is_accepted, allowed == [true, true], "{first} {allowed:?}");
+        }
     }
+}
+
+#[test]
+fn missing_file_keeps_its_mounts_during_its_grace() {
+    for (first, second) in [(".:/app", "./conf:/c:ro"), ("./conf:/c:ro", ".:/app")] {
+        let only_b = |path: &Path| path == Path::new("b");
+        let start = || {
+            let mut registry = SpecRegistry::default();
+            admit(&mut registry, "a", with_mount("one", first), 1);
+            registry.record_existing_files(only_b, at(10));
+            admit(&mut registry, "b", with_mount("two", second), 11);
+            let holder = PathBuf::from("a");
+            let state = &registry.files[Path::new("b")].state;
+            assert_eq!(*state, FileState::Conflict { holder }, "{second}");
+            registry
+        };
+        // The file returns without an admission.
+        let mut registry = start();
+        registry.record_existing_files(|_| true, at(12));
+        registry.remove_expired(at(100));
+        let environments: Vec<_> = registry.environments.keys().map(EnvName::as_str).collect();
+        assert_eq!(environments, ["one"]);
+        // Its grace ends.
+        let mut registry = start();
+        registry.remove_expired(at(15));
+        let environments: Vec<_> = registry.environments.keys().map(EnvName::as_str).collect();
+        assert_eq!(environments, ["two"]);
+    }
+}
+
+#[test]
+fn draining_environment_keeps_its_mounts() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", with_mount("one", ".:/app"), 1);
+    admit(&mut registry, "a", with_mount("other", "data:/d"), 10);
+    assert!(registry.environments["one"].is_ending);
+    admit(&mut registry, "b", with_mount("two", "./conf:/c:ro"), 11);
+    let holder = PathBuf::from("a");
+    let state = &registry.files[Path::new("b")].state;
+    assert_eq!(*state, FileState::Conflict { holder });
+    registry.remove_expired(at(15));
+    let environments: Vec<_> = registry.environments.keys().map(EnvName::as_str).collect();
+    assert_eq!(environments, ["other", "two"]);
+}
+
+#[test]
+fn permission_is_that_of_the_file_and_is_not_stored() {
+    let (first, second) = (
+        with_mount_of("one", ".:/app", true),
+        with_mount_of("two", "./conf:/c:ro", true),
+    );
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", first.clone(), 1);
+    admit(&mut registry, "b", second.clone(), 1);
+    let text = serde_json::to_string(&registry.accepted_specs()).unwrap();
+    let mut registry = SpecRegistry::restored(serde_json::from_str(&text).unwrap());
+    let allowed = |registry: &SpecRegistry| -> Vec<bool> {
+        let environments = registry.environments.values();
+        environments.map(|accepted| accepted.allowed).collect()
+    };
+    assert_eq!(allowed(&registry), [false, false]);
+    admit(&mut registry, "a", first, 40);
+    admit(&mut registry, "b", second, 40);
+    assert_eq!(allowed(&registry), [true, true]);
+    for path in ["a", "b"] {
+        assert_eq!(
+            registry.files[Path::new(path)].state,
+            FileState::Accepted,
+            "{path}"
+        );
+    }
+    // A file with a mistake keeps the permission of its folder.
+    let broken = |allowed| Admission { allowed, ..bad() };
+    admit(&mut registry, "a", broken(true), 50);
+    assert_eq!(allowed(&registry), [true, true]);
+    admit(&mut registry, "a", broken(false), 51);
+    assert_eq!(allowed(&registry), [false, true]);
 }
 
 #[test]

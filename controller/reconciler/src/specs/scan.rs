@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{File, FileType};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_backend::host_path::Resolved;
+use argus_backend::host_path::{Resolved, resolve};
 use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -219,14 +219,11 @@ fn type_name(found: FileType) -> &'static str {
     }
 }
 
-/// Reads a regular file of at most `limit` bytes; `None` if it is longer. Never blocks on a pipe.
+/// Reads a regular file that the operator names, possibly through links; `None` if it is longer than `limit` bytes. Never blocks
+/// on a pipe.
 pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    bounded(file, limit)
+    let resolved = resolve(&std::path::absolute(path)?).map_err(io::Error::other)?;
+    bounded(resolved.open()?, limit)
 }
 
 /// Reads an open file of at most `limit` bytes; `None` if it is longer, without a read if its size already shows that.

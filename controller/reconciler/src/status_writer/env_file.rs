@@ -1,16 +1,12 @@
 //! Files with addresses in projects. Argus writes one atomically, follows no link, and replaces only its own files.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
-use argus_backend::host_path::open_directory;
+use argus_backend::host_path::folder::{Folder, read_opened};
 use argus_core::desired::env_file::{is_env_file, is_env_file_of};
 use argus_core::ident::EnvName;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, renameat, unlinkat};
-use rustix::io::Errno;
 
 /// Maximum number of bytes that are read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -20,64 +16,36 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Something else exists at the path, or the directory cannot be written.
 pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
-    let (directory, name) = open_parent(path)?;
-    match read(&directory, name)? {
+    let (folder, name) = Folder::of(path)?;
+    match read(&folder, &name)? {
         Some(known) if known == content.as_bytes() => return Ok(()),
         Some(known) if !is_env_file(&known) => {
             return Err(io::Error::other("it exists, and Argus did not write it"));
         }
         Some(_) | None => {}
     }
-    let mut temporary = OsString::from(name);
-    temporary.push(".argus-new");
-    remove_entry(&directory, &temporary)?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(openat(&directory, &temporary, flags, Mode::from_raw_mode(0o644))?);
-    file.write_all(content.as_bytes())?;
-    renameat(&directory, &temporary, &directory, name)?;
-    Ok(())
+    folder.write(&name, content.as_bytes(), 0o644)
 }
 
 /// Removes the file if Argus wrote it for this environment.
 pub(super) fn remove(path: &Path, env: &EnvName) -> io::Result<()> {
-    let (directory, name) = match open_parent(path) {
+    let (folder, name) = match Folder::of(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    match read(&directory, name)? {
-        Some(known) if is_env_file_of(env, &known) => remove_entry(&directory, name),
+    match read(&folder, &name)? {
+        Some(known) if is_env_file_of(env, &known) => folder.remove(&name),
         Some(_) | None => Ok(()),
     }
 }
 
-fn open_parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    };
-    Ok((open_directory(parent)?, name))
-}
-
 /// Reads a regular file. `None` if nothing exists.
-fn read(directory: &OwnedFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match openat(directory, name, flags, Mode::empty()) {
-        Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is not a file"));
-    }
-    let mut content = Vec::new();
-    File::from(file).take(MAX_BYTES).read_to_end(&mut content)?;
-    Ok(Some(content))
-}
-
-fn remove_entry(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    match unlinkat(directory, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
+fn read(folder: &Folder, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+    match folder.open_file(name) {
+        Ok(file) => read_opened(file, MAX_BYTES).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,9 +1,7 @@
 //! Phase and conditions of an environment whose links fail: every status that a slow start and the checks after it write.
 #![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +12,9 @@ use argus_core::status::{EngineView, StatusInput, environment};
 use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
 use argus_reconciler::clock::Clock;
-use argus_reconciler::{Controller, Deadlines, EnvFiles, Options, Snapshot, StatusView};
+use argus_reconciler::{Controller, EnvFiles, Snapshot, StatusView};
+
+use crate::options::options;
 
 /// `api` connects to a port of `db` on which no process listens.
 const SPEC: &str = "version: '1'\nproject: { name: shop }\nservices:\n  \
@@ -87,36 +87,6 @@ impl StatusView for Recorder {
 
     fn controller(&self, _: &Snapshot, _: Option<&str>) -> String {
         "{}".to_owned()
-    }
-}
-
-fn options(dir: &Path, clock: Clock) -> Options {
-    Options {
-        specs: dir.join("specs"),
-        state: argus_reconciler::state_dir::StateDir::at(dir.join("state")),
-        strict: false,
-        env_allow: Vec::new(),
-        namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
-        process_env: BTreeMap::new(),
-        allow_mounts: Vec::new(),
-        allowed: None,
-        engine_socket: None,
-        helpers: true,
-        own_image: argus_reconciler::specs::build_context::OwnImageContext {
-            folder: "/nowhere/own-image".into(),
-            write_context: None,
-        },
-        publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        translate: None,
-        engine_host: None,
-        deadlines: Deadlines::default(),
-        engine_breaker: argus_core::desired::BreakerSettings::default(),
-        retries: argus_core::retry::RetrySettings::default(),
-        waits: argus_core::waits::Waits::default(),
-        stop_grace: Duration::from_secs(2),
-        journal_limit: 64 * 1024,
-        lease_ttl: argus_core::lease::TTL,
-        clock,
     }
 }
 

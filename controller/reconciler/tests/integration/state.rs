@@ -7,6 +7,7 @@
 
 mod damage;
 pub(crate) mod fixture;
+mod mounts;
 mod outage;
 
 use argus_backend::sim::{Engine, FaultProfile};

@@ -1,10 +1,13 @@
 //! Target path of a spec file: in the specs folder, under a name that the controller reads.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path;
+use argus_backend::host_path::folder::{Folder, read_opened};
 use argus_crds::error::Reason;
+use argus_reconciler::specs::scan::MAX_FILE_BYTES;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -32,6 +35,7 @@ pub(super) fn conflict_failure(
     env: &str,
     path: &Path,
     current_file: Option<&Path>,
+    stop: &CancellationToken,
 ) -> Option<String> {
     if let Some(current) = current_file.filter(|current| *current != path) {
         let current = current.file_name()?.to_string_lossy();
@@ -41,7 +45,7 @@ pub(super) fn conflict_failure(
     }
     let there = path
         .exists()
-        .then(|| spec_files::read_file(client.settings(), path))?;
+        .then(|| spec_files::read_file(client.settings(), path, stop))?;
     let written = there.desired.map(|desired| desired.env.to_string());
     // A file with mistakes still holds its last environment.
     let holds = || {
@@ -76,36 +80,33 @@ pub(super) fn check_file_name(name: &str) -> Result<PathBuf, Failure> {
     Err(Failure::with_reason(Reason::BadRequest, message).without_suggestions())
 }
 
-/// Writes a file atomically: a temporary file is renamed. Returns false if the content is already the same.
+/// Writes a file atomically, without following a link below the specs folder. Returns false if the content is already the same.
 pub(super) fn write_file(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<bool> {
-    if std::fs::read(path).is_ok_and(|there| there == bytes) {
+    let (Ok(inside), Ok(specs)) = (path.strip_prefix(specs), std::path::absolute(specs)) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    };
+    let path = host_path::real(&specs).join(inside);
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    };
+    let folder = Folder::create(folder, 0o755)?;
+    let there = match folder.open_file(name) {
+        Ok(file) => read_opened(file, MAX_FILE_BYTES).ok(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // For example a link, which belongs to a person.
+        Err(error) => return Err(error),
+    };
+    if there.is_some_and(|there| there == bytes) {
         return Ok(false);
     }
-    let folder = path.parent().unwrap_or(specs);
-    std::fs::create_dir_all(folder)?;
-    // A symbolic link in the folder could lead out of it.
-    let (root, real) = (specs.canonicalize()?, folder.canonicalize()?);
-    if !real.starts_with(&root) || std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "a symbolic link leads out of the specs folder",
-        ));
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = folder.join(format!(".{name}.new"));
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
-    if renamed.is_err() {
-        drop(std::fs::remove_file(&temporary));
-    }
-    renamed.map(|()| true)
+    folder.write(name, bytes, 0o644)?;
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode};
+
     use super::*;
 
     #[test]
@@ -141,6 +142,15 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("x"), specs.join("e2e.yaml")).unwrap();
         assert!(write_file(&specs, &specs.join("team/e2e.yaml"), b"x").is_err());
         assert!(write_file(&specs, &specs.join("e2e.yaml"), b"x").is_err());
+        let long = specs.join("long.e2e.yaml");
+        rustix::fs::mknodat(CWD, &long, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(
+            write_file(&specs, &long, b"x").is_err(),
+            "a FIFO is neither read nor replaced"
+        );
+        // A link at the name of a temporary file that someone predicted is not followed, either.
+        std::os::unix::fs::symlink(outside.join("x"), specs.join(".shop.e2e.yaml.new")).unwrap();
+        assert!(write_file(&specs, &specs.join("shop.e2e.yaml"), b"x").unwrap());
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
         assert!(write_file(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap());
         assert!(

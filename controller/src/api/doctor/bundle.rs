@@ -171,6 +171,7 @@ fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
             "strict": settings.strict,
             "envAllow": settings.env_allow,
             "allowMount": settings.allow_mount,
+            "gitWritable": settings.git_writable,
             "listen": settings.listen,
             "dockerHost": settings.docker_host,
             "allowTestCommands": settings.allow_test_commands,

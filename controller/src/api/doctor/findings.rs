@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::report::DoctorInputs;
 use crate::metrics::REFUSALS;
 use crate::output;
+use crate::settings::abandoned::Abandoned;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -47,6 +48,7 @@ pub(crate) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
     all.extend(check_specs(inputs));
     all.extend(inputs.environments.iter().filter_map(check_environment));
     all.extend(check_incidents(inputs));
+    all.extend(inputs.abandoned.iter().map(describe_abandoned));
     for one in &mut all {
         one.message = inputs.secrets.redacted(&one.message);
         one.remedies
@@ -156,7 +158,12 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
         found.push(finding(FindingSeverity::Warn, message).with_remedy(hint));
     }
     for error in &status.errors {
-        let mut one = finding(FindingSeverity::Fail, error.message.clone());
+        let severity = match error.code {
+            // The HTTP address is taken, often by the controller of another project. Commands use the socket.
+            Code::PortConflict => FindingSeverity::Warn,
+            _ => FindingSeverity::Fail,
+        };
+        let mut one = finding(severity, error.message.clone());
         one.code = Some(error.code);
         one.remedies = output::format_hints(error);
         found.push(one);
@@ -249,6 +256,12 @@ fn check_environment(status: &EnvironmentStatus) -> Option<Finding> {
     one.code = error.map(|error| error.code);
     one.remedies = error.map(output::format_hints).unwrap_or_default();
     Some(one.with_remedy(format!("see the causes with `argus why {env}`")))
+}
+
+fn describe_abandoned(one: &Abandoned) -> Finding {
+    let (folder, project) = (one.folder.display(), one.project.display());
+    let message = format!("`{folder}` contains the state of `{project}`, which is removed or replaced");
+    Finding::new(FindingSeverity::Warn, "state", message).with_remedy("remove it with `argus prune`")
 }
 
 fn check_incidents(inputs: &DoctorInputs) -> Option<Finding> {

@@ -21,6 +21,7 @@ use crate::engine;
 use crate::exit::Failure;
 use crate::metrics::{self, REFUSALS};
 use crate::settings::Settings;
+use crate::settings::abandoned::{self, Abandoned};
 use crate::spec_files;
 use crate::status;
 
@@ -35,6 +36,7 @@ pub(crate) struct DoctorInputs {
     pub(crate) environments: Vec<EnvironmentStatus>,
     pub(crate) incidents: Vec<argus_crds::incident::Incident>,
     pub(crate) registry: SpecRegistry,
+    pub(crate) abandoned: Vec<Abandoned>,
     pub(crate) preflight: PreflightReport,
     /// Requests that the controller refused because of a limit, since its start.
     pub(crate) refused_requests: u64,
@@ -98,7 +100,7 @@ pub(crate) fn read_inputs(
 ) -> Result<DoctorInputs, Failure> {
     let state = settings.state.clone();
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let registry = spec_files::read_own_folder_until(&settings, &identity, stop);
+    let registry = spec_files::read_own_folder(&settings, &identity, stop);
     let mut secrets = Secrets::default();
     let accepted = registry
         .files
@@ -112,6 +114,11 @@ pub(crate) fn read_inputs(
         controller: status::read_controller(&state)?,
         environments: status::read_environments(&state)?,
         incidents: incidents::read_incidents(&state)?,
+        abandoned: if state.has_outer_private() {
+            abandoned::list()
+        } else {
+            Vec::new()
+        },
         settings,
         state,
         registry,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use argus_crds::error::Reason;
 use argus_crds::incident::{Incident, OpenIntent};
 use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::state_file;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -27,7 +28,8 @@ pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure>
     let read = |name: &String| {
         let path = folder.join(name);
         let is_json = path.extension().is_some_and(|ending| ending == "json");
-        serde_json::from_slice(&is_json.then(|| std::fs::read(path).ok())??).ok()
+        let bytes = is_json.then(|| state_file::read(&path, state_file::MAX_BYTES).ok())??;
+        serde_json::from_slice(&bytes).ok()
     };
     let mut all: Vec<Incident> = names.iter().filter_map(read).collect();
     all.sort_by(|one, other| one.id.cmp(&other.id));

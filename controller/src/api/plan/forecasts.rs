@@ -18,6 +18,7 @@ use argus_reconciler::clock;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::{FileEntry, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::target::Target;
 use crate::blocking_io;
@@ -70,10 +71,13 @@ impl Forecast {
 
 pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
 
-/// Reads the specs folder as a controller would. The flag is true if a file is rejected.
-pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
-    let state = settings.state.clone();
-    let registry = spec_files::read_own_folder(settings, &read_identity(settings, &state).controller);
+/// Reads the specs folder as a controller would, until `stop`. The flag is true if a file is rejected.
+pub(crate) fn read_folder(
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Result<(SpecRegistry, bool), Failure> {
+    let identity = read_identity(settings, &settings.state);
+    let registry = spec_files::read_own_folder(settings, &identity.controller, stop);
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
         return Err(Failure::with_code(Code::SpecInvalid, cause.clone()).with_details(details));
@@ -190,12 +194,7 @@ pub(crate) async fn create_forecasts(
         at: Some(clock::now()),
         ..PreflightSnapshot::default()
     };
-    let planner_state = PlannerState {
-        environments: persisted.environments.clone(),
-        waits: settings.times.waits,
-        allowed: settings.allowed.is_some(),
-        ..PlannerState::default()
-    };
+    let planner_state = create_planner_state(settings, &persisted);
     let mut specs = registry.environments.clone();
     let is_down = |env: &EnvName, accepted: &Accepted| {
         persisted.overrides.down.get(env) == Some(&accepted.desired.revision)
@@ -250,6 +249,16 @@ pub(crate) async fn create_forecasts(
     Ok(forecasts)
 }
 
+/// State of the planner of a controller with these settings.
+fn create_planner_state(settings: &Settings, persisted: &PersistedState) -> PlannerState {
+    PlannerState {
+        environments: persisted.environments.clone(),
+        retries: settings.times.retries,
+        waits: settings.times.waits,
+        ..PlannerState::default()
+    }
+}
+
 /// Environment of a subject. For a shared image, the first environment that uses it.
 pub(crate) fn find_environment(
     subject: &Subject,
@@ -273,7 +282,11 @@ pub(crate) fn find_environment(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::api::apply::SMALL;
+    use crate::settings::{Options, SpecOptions};
 
     #[test]
     fn unknown_environment_is_usage() {
@@ -286,6 +299,42 @@ mod tests {
             (Exit::Usage, "no environment `shpo`; environments: shop")
         );
         assert!(hint.is_some() && error.remedies.is_empty());
+    }
+
+    fn settings_in(dir: &Path) -> Settings {
+        let options = Options {
+            state: Some(dir.join("state")),
+            ..Options::default()
+        };
+        let specs = SpecOptions {
+            specs: Some(dir.join("specs")),
+            ..SpecOptions::default()
+        };
+        Settings::resolve(&options, &specs).unwrap()
+    }
+
+    #[test]
+    fn folder_is_read_only_until_the_caller_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings_in(dir.path());
+        std::fs::create_dir(&settings.specs).unwrap();
+        std::fs::write(settings.specs.join("shop.e2e.yaml"), SMALL).unwrap();
+        let stop = CancellationToken::new();
+        let (registry, rejected) = read_folder(&settings, &stop).unwrap();
+        assert_eq!((registry.environments.len(), rejected), (1, false));
+        stop.cancel();
+        let (registry, _) = read_folder(&settings, &stop).unwrap();
+        assert!(registry.files.is_empty());
+    }
+
+    #[test]
+    fn forecast_has_the_retry_settings_of_the_controller() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings_in(dir.path());
+        settings.times.retries.slow_restart = std::time::Duration::from_secs(300);
+        let state = create_planner_state(&settings, &PersistedState::default());
+        assert_eq!(state.retries, settings.times.retries);
+        assert_ne!(state.retries, PlannerState::default().retries);
     }
 
     #[test]

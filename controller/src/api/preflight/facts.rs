@@ -192,7 +192,7 @@ pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read_until(move |stop| {
         let persisted: PersistedState = read_or_default(&there.state_json());
-        let registry = spec_files::read_own_folder_until(&own, &identity, stop);
+        let registry = spec_files::read_own_folder(&own, &identity, stop);
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =

@@ -25,7 +25,7 @@ pub(crate) fn check_paths(
         if path.is_dir() {
             all.extend(check_folder(settings, path, notes, stop)?);
         } else {
-            all.push(spec_files::read_file_until(settings, path, stop));
+            all.push(spec_files::read_file(settings, path, stop));
         }
     }
     Ok(all)

@@ -5,14 +5,20 @@ use std::path::Path;
 
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use argus_crds::suite::{Runner, Tests};
-use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use super::report::File;
-use crate::spec_files::{SpecFile, find_suite_file};
+use crate::settings::Settings;
+use crate::spec_files::{SpecFile, find_suite_file, read_suite_file};
 
 /// Checks each suite file once, until `stop`. A suite without its file is a warning about the spec file.
-pub(super) fn check_suites(specs: &mut [SpecFile], strict: bool, stop: &CancellationToken) -> Vec<File> {
+pub(super) fn check_suites(
+    specs: &mut [SpecFile],
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Vec<File> {
+    let strict = settings.strict;
     let (mut suites, mut known) = (Vec::new(), BTreeSet::new());
     for spec in specs.iter_mut().take_while(|_| !stop.is_cancelled()) {
         let name = spec.path.display().to_string();
@@ -23,7 +29,7 @@ pub(super) fn check_suites(specs: &mut [SpecFile], strict: bool, stop: &Cancella
         let folder = spec.path.parent().unwrap_or(Path::new(".")).to_owned();
         for (index, file) in named_files(&tests) {
             let path = find_suite_file(&folder, file);
-            match read_bounded(&path, MAX_FILE_BYTES) {
+            match read_suite_file(settings, &spec.path, file, false) {
                 Ok(Some(bytes)) if known.insert(path.clone()) => {
                     suites.push(check_suite(&path, &bytes, strict));
                 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use argus_backend::host_path::folder;
 use argus_core::ident::EnvName;
 use argus_core::lease::{ControllerLease, Ownership};
 use argus_core::observed::Store;
@@ -166,10 +167,7 @@ fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failur
     persisted::write(&state.state_json(), &persisted).map_err(fault)?;
     for env in envs {
         for ending in ["json", "env", "debug"] {
-            match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
-                Ok(()) | Err(_) => {}
-            }
+            folder::remove(&state.environments().join(format!("{env}.{ending}"))).map_err(fault)?;
         }
     }
     Ok(())
@@ -195,6 +193,8 @@ mod tests {
             lines: argus_core::desired::key_lines::KeyLines::default(),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
         });
         let env = |name: &str| EnvName::new(name).unwrap();
         let mut persisted = PersistedState::default();

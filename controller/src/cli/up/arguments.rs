@@ -56,7 +56,11 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
     }
     let from = admission.namespace_from.as_ref();
     add("namespace-from", from.map(|from| from.to_string().into()));
-    for (flag, is_set) in [("--no-helpers", *no_helpers), ("--debug", *debug)] {
+    for (flag, is_set) in [
+        ("--git-writable", admission.git_writable),
+        ("--no-helpers", *no_helpers),
+        ("--debug", *debug),
+    ] {
         if is_set {
             arguments.push(flag.into());
         }
@@ -102,6 +106,7 @@ mod tests {
             "--env-allow=A",
             "--env-allow=B",
             "--allow-mount=/srv",
+            "--git-writable",
             "--namespace-from=branch",
         ];
         let line = Line::try_parse_from(given).unwrap();

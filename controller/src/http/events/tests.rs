@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 
 use super::*;
 use crate::error_fixtures::{assert_complete, full_of_errors};
+use crate::http::assert_passed;
 use crate::http::limits::Limits;
 use crate::metrics::HttpMetrics;
 
@@ -27,7 +28,7 @@ fn client(statuses: &watch::Sender<Arc<Statuses>>, kind: &str) -> EventSubscribe
         last: 0,
         known: Arc::default(),
         fresh: true,
-        trust: Trust::Anyone,
+        trust: Trust::User,
         _listening: HttpMetrics::default().count_open_stream(),
         _permit: Limits::new(HttpMetrics::default()).open_stream().unwrap(),
     }
@@ -59,6 +60,29 @@ async fn new_listener_receives_every_current_error() {
     let value = first_events(event_stream(client(&sender, "problem")), Code::ALL.len()).await;
     for (code, value) in Code::ALL.iter().zip(&value) {
         assert_complete(*code, value);
+    }
+}
+
+#[tokio::test]
+async fn listener_without_the_token_receives_no_output() {
+    let mut status = full_of_errors();
+    for error in &mut status.errors {
+        *error = error.clone().tails("wolpertinger", "wolpertinger");
+        "wolpertinger".clone_into(&mut error.message);
+    }
+    let quoting = |code: &Value| ["CONTAINER_CRASH", "BUILD_FAILED"].contains(&code.as_str().unwrap());
+    let sender = watch::Sender::new(record_for_caller(status));
+    for trust in [Trust::Anyone, Trust::User] {
+        let mut client = client(&sender, "problem");
+        client.trust = trust;
+        let values = first_events(event_stream(client), Code::ALL.len()).await;
+        for value in values.iter().filter(|value| quoting(&value["code"])) {
+            let shown = value.to_string().contains("wolpertinger");
+            assert_eq!(shown, trust == Trust::User, "{value}");
+        }
+        let tails = values.iter().filter(|value| value["stderrTail"].is_string());
+        let expected = if trust == Trust::User { Code::ALL.len() } else { 0 };
+        assert_eq!(tails.count(), expected, "{trust:?}");
     }
 }
 
@@ -97,15 +121,6 @@ async fn next_part(body: &mut Body) -> String {
     let frame = body.frame().await.unwrap().unwrap();
     let bytes = frame.into_data().unwrap();
     String::from_utf8(bytes.to_vec()).unwrap().trim().replace(' ', "")
-}
-
-/// Asserts that a virtual clock from zero shows this time.
-fn assert_passed(clock: Clock, expected: Duration) {
-    let passed = clock.now().since(Timestamp(0));
-    assert!(
-        passed >= expected && passed < expected + Duration::from_millis(10),
-        "{passed:?}"
-    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder::Folder;
+use argus_backend::host_path::real;
+
 use super::Report;
 use crate::blocking_io;
 use crate::exit::Failure;
@@ -15,11 +18,14 @@ pub(crate) struct ReportFolder {
 }
 
 impl ReportFolder {
-    /// The folder at a path, which may not exist yet.
+    /// The folder at a path, which may not exist yet. A checkout can contain a link at a relative path, so it has none.
     pub(crate) fn at(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-        }
+        let root = if root.is_absolute() {
+            real(root)
+        } else {
+            root.to_owned()
+        };
+        Self { root }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,7 +45,9 @@ impl ReportFolder {
         } else {
             foreign_text::to_plain(text)
         };
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        let name = path.file_name().unwrap_or_default();
+        let written =
+            Folder::create(folder, 0o755).and_then(|folder| folder.write(name, text.as_bytes(), 0o644));
         written.map_err(|error| cannot_write(&path, &error))
     }
 }

@@ -212,6 +212,38 @@ fn failed_suites_give_one_error_with_output() {
     assert_eq!(exit(&mut failing), 1);
 }
 
+#[test]
+fn refused_hosts_are_in_the_hint_of_the_error() {
+    let refused = |name: &str, line, address: &str| CaseResult {
+        failures: vec![CaseFailure {
+            code: Some(Code::PolicyViolation),
+            address: Some(address.to_owned()),
+            ..CaseFailure::new("request", "refused")
+        }],
+        ..case(name, line, Verdict::Failed, 0)
+    };
+    let cases = [
+        refused("one", 1, "a.example:80"),
+        refused("two", 2, "10.0.0.1:22"),
+        refused("again", 3, "a.example:80"),
+        case("other", 4, Verdict::Failed, 0),
+    ];
+    let mut report = report(vec![Outcome::from_attempts(
+        "orders",
+        vec![suite(&cases, Vec::new())],
+    )]);
+    assert_eq!(exit(&mut report), 1);
+    let error = report.verdict(false).err().map(Failure::into_error).unwrap();
+    assert_eq!(error.code, Code::TestsFailed);
+    assert_eq!(
+        error.details["hint"],
+        "allow these hosts with `--allow-test-hosts a.example:80,10.0.0.1:22`, or use published ports in the suites"
+    );
+    let failure = &serde_json::to_value(&report.suites).unwrap()[0]["attempts"][0]["cases"][0]["failures"][0];
+    assert_eq!(failure["code"], "POLICY_VIOLATION");
+    assert_eq!(failure["address"], "a.example:80");
+}
+
 /// Exit code of a verdict.
 fn exit(report: &mut Report) -> u8 {
     match report.verdict(false) {

@@ -7,6 +7,9 @@ use super::{Attempt, Outcome, Report, SuiteResult};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
+/// Maximum number of hosts in a hint.
+const MAX_HOSTS: usize = 5;
+
 impl Report {
     /// Returns the verdict: success, or the failure of the command.
     ///
@@ -20,7 +23,17 @@ impl Report {
             return Ok(Exit::Interrupted);
         }
         if let Some(error) = self.to_error() {
+            let refused = self.refused_addresses();
             let failure = Failure::new(error);
+            let failure = if refused.is_empty() {
+                failure
+            } else {
+                let hosts: Vec<_> = refused.iter().take(MAX_HOSTS).copied().collect();
+                failure.with_hint(format!(
+                    "allow these hosts with `--allow-test-hosts {}`, or use published ports in the suites",
+                    hosts.join(",")
+                ))
+            };
             let is_unknown = self.failed().all(|suite| suite.unconfirmed.is_some());
             return Err(if is_unknown {
                 failure.with_exit(Exit::Infrastructure)
@@ -55,6 +68,24 @@ impl Report {
 
     fn failed(&self) -> impl Iterator<Item = &Outcome> {
         self.with_result(SuiteResult::Failed)
+    }
+
+    /// Returns the addresses that the failed suites may not reach, in their order.
+    fn refused_addresses(&self) -> Vec<&str> {
+        let last = self
+            .failed()
+            .filter_map(|suite| suite.attempts.last()?.suite.as_ref());
+        let failures = last.flat_map(|run| {
+            let cases = run.cases.iter().flat_map(|case| &case.failures);
+            cases.chain(run.notes.iter().flat_map(|note| &note.failures))
+        });
+        let mut found = Vec::new();
+        for address in failures.filter_map(|failure| failure.address.as_deref()) {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        found
     }
 
     /// Skipped suites with their reasons.

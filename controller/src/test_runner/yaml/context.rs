@@ -1,10 +1,10 @@
 //! Names and addresses that a suite can use: variables, base URL, host ports and containers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::ident::ContainerId;
-use argus_core::status::client_address;
-use argus_crds::status::{EnvironmentStatus, PortMapping};
+use argus_core::status::{client_address, host_address};
+use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, ServiceStatus};
 use argus_crds::{DeclaredService, E2eSpec, Service};
 use argus_suite::{Moment, PublishedPort, Scope};
 
@@ -64,20 +64,11 @@ impl Context {
             .iter()
             .filter_map(|one| Some((container_name(one.service)?.to_owned(), one.name.to_owned())));
         let services = rows.chain(by_name).chain(by_container).collect();
-        let tcp = status
-            .port_mappings
-            .iter()
-            .filter(|mapping| mapping.protocol == "tcp");
         Self {
             environment: status.environment.clone(),
             scope,
             base_url: base_url.unwrap_or_else(|| NO_SERVICE.to_owned()),
-            ports: tcp
-                .map(|mapping| PublishedPort {
-                    requested: mapping.original_port,
-                    actual: mapping.actual_port,
-                })
-                .collect(),
+            ports: published_ports(status).collect(),
             default_service: chosen.map(|one| one.name.to_owned()),
             services,
         }
@@ -97,6 +88,32 @@ impl Context {
         let row = status.services.iter().find(|row| row.name == *service)?;
         ContainerId::new(row.container_id.clone()?).ok()
     }
+}
+
+/// Returns all published TCP ports of the environment.
+fn published_ports(status: &EnvironmentStatus) -> impl Iterator<Item = PublishedPort> {
+    let mappings = status.port_mappings.iter();
+    let tcp = mappings.filter(|mapping| mapping.protocol == "tcp");
+    tcp.map(|mapping| PublishedPort {
+        service: mapping.service.clone(),
+        address: host_address(mapping),
+        requested: mapping.original_port,
+        actual: mapping.actual_port,
+    })
+}
+
+/// Returns the published TCP ports of running containers. Before its container runs, another program can have the port of a service.
+pub(super) fn running_ports(status: &EnvironmentStatus) -> Vec<PublishedPort> {
+    let runs = |row: &&ServiceStatus| {
+        matches!(
+            row.state,
+            ServiceState::Ready | ServiceState::Running | ServiceState::Paused
+        )
+    };
+    let running: BTreeSet<&String> = status.services.iter().filter(runs).map(|row| &row.name).collect();
+    published_ports(status)
+        .filter(|port| running.contains(&port.service))
+        .collect()
 }
 
 /// Returns the service with this name, or with a container of this name.
@@ -253,5 +270,27 @@ services:
         assert_eq!(db.default_service.as_deref(), Some("db"));
         let none = context("project: { name: shop }\nmocks: { pay: { port: 9 } }\n", None);
         assert_eq!((none.base_url.as_str(), none.default_service), (NO_SERVICE, None));
+    }
+    #[test]
+    fn port_without_a_running_container_is_not_reached() {
+        let mut status = status();
+        let actual = |status: &EnvironmentStatus| {
+            let ports = running_ports(status);
+            ports.iter().map(|port| port.actual).collect::<Vec<_>>()
+        };
+        assert_eq!(actual(&status), [9000_u16, 20001]);
+        assert_eq!(running_ports(&status)[0].address.to_string(), "0.0.0.0");
+        // A program of the host can have the port of an optional service that never starts.
+        for state in [
+            ServiceState::Waiting,
+            ServiceState::Starting,
+            ServiceState::Completed,
+        ] {
+            status.services[0].state = state;
+            assert!(actual(&status).is_empty(), "{state:?}");
+        }
+        status.services[0].state = ServiceState::Ready;
+        status.port_mappings[0].protocol = "udp".to_owned();
+        assert_eq!(actual(&status), [20001_u16]);
     }
 }

@@ -96,6 +96,7 @@ pub(super) fn redact_note(note: &Note, secrets: &Secrets) -> Note {
 fn redact_failure(failure: &mut Failure, secrets: &Secrets) {
     failure.message = redact_cut(&failure.message, secrets);
     failure.at = secrets.redacted(&failure.at);
+    failure.address = failure.address.take().map(|address| secrets.redacted(&address));
 }
 
 /// Message without secrets. Values in it are cut before `…`, so the beginning of a secret can be there.

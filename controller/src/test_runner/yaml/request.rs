@@ -1,23 +1,34 @@
 //! Requests of suites over HTTP/1.1. TLS and compressed bodies are not supported.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use argus_backend::http1::{exchange_observed, format_chain};
 use argus_reconciler::clock::Stopwatch;
-use argus_suite::{Failure, PublishedPort, Reply, Request, Response};
+use argus_suite::{Failure, Host, PublishedPort, Reply, Request, Response};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, HOST, HeaderName, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
+use url::{Position, Url};
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 20;
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE: usize = 64 << 20;
 
-/// Sends a request and follows its redirects. Requested host ports are replaced by actual ones.
-pub(super) async fn send(request: Request, ports: &[PublishedPort], limit: Duration) -> Reply {
-    match tokio::time::timeout(limit, follow(request, ports)).await {
+/// Addresses of a host that the suite may connect to.
+type Found = Result<Vec<SocketAddr>, Failure>;
+
+/// Sends a request and follows its redirects. Requested host ports are replaced by actual ones. `find` returns the addresses of each host,
+/// and refuses hosts that the suite may not reach.
+pub(super) async fn send(
+    request: Request,
+    ports: &[PublishedPort],
+    find: &impl AsyncFn(&Host, u16) -> Found,
+    limit: Duration,
+) -> Reply {
+    match tokio::time::timeout(limit, follow(request, ports, find)).await {
         Ok(Ok(response)) => match response.unsupported() {
             Some(reason) => Reply::Unsupported(reason),
             None => Reply::Response(response),
@@ -33,13 +44,31 @@ pub(super) async fn send(request: Request, ports: &[PublishedPort], limit: Durat
     }
 }
 
-async fn follow(mut request: Request, ports: &[PublishedPort]) -> Result<Response, Reply> {
+async fn follow(
+    mut request: Request,
+    ports: &[PublishedPort],
+    find: &impl AsyncFn(&Host, u16) -> Found,
+) -> Result<Response, Reply> {
     let watch = Stopwatch::start();
+    let mut redirected_by: Option<Url> = None;
     for _ in 0..=MAX_REDIRECTS {
         request.use_actual_port(ports);
-        let response = send_once(&request, watch).await?;
+        let (host, port) = request.address()?;
+        let found = find(&host, port).await;
+        let addresses = found.map_err(|failure| {
+            let message = match &redirected_by {
+                None => failure.message,
+                Some(from) => format!("`{from}` redirects to `{}`: {}", request.url, failure.message),
+            };
+            Reply::Failed(Failure {
+                at: "request".to_owned(),
+                message,
+                ..failure
+            })
+        })?;
+        let response = send_once(&request, &addresses, watch).await?;
         match request.redirect(&response).map_err(Reply::Failed)? {
-            Some(next) => request = next,
+            Some(next) => redirected_by = Some(std::mem::replace(&mut request, next).url),
             None => return Ok(response),
         }
     }
@@ -47,18 +76,19 @@ async fn follow(mut request: Request, ports: &[PublishedPort]) -> Result<Respons
     Err(Reply::Failed(Failure::new("request", message)))
 }
 
-async fn send_once(request: &Request, watch: Stopwatch) -> Result<Response, Reply> {
+async fn send_once(request: &Request, addresses: &[SocketAddr], watch: Stopwatch) -> Result<Response, Reply> {
     let fail = |message: String| Reply::Failed(Failure::new("request", message));
-    let (host, port) = request.address()?;
-    let stream = TcpStream::connect((host.as_str(), port))
+    let target = &request.url[Position::BeforeHost..Position::AfterPort];
+    // The name is not resolved again, because another result would not be checked.
+    let stream = TcpStream::connect(addresses)
         .await
-        .map_err(|error| fail(format!("cannot connect to `{host}:{port}`: {error}")))?;
+        .map_err(|error| fail(format!("cannot connect to `{target}`: {error}")))?;
     let message = build(request).map_err(|error| fail(format!("cannot build the request: {error}")))?;
     let mut elapsed = 0.0;
     let response = exchange_observed(stream, message, Some(MAX_RESPONSE), || elapsed = watch.seconds()).await;
     let response = response.map_err(|error| {
         fail(format!(
-            "no valid response from `{host}:{port}`: {}",
+            "no valid response from `{target}`: {}",
             format_chain(&*error)
         ))
     })?;
@@ -77,8 +107,8 @@ async fn send_once(request: &Request, watch: Stopwatch) -> Result<Response, Repl
 }
 
 fn build(request: &Request) -> Result<hyper::Request<Full<Bytes>>, hyper::http::Error> {
-    let path = &request.url[url::Position::BeforePath..url::Position::AfterQuery];
-    let authority = &request.url[url::Position::BeforeHost..url::Position::AfterPort];
+    let path = &request.url[Position::BeforePath..Position::AfterQuery];
+    let authority = &request.url[Position::BeforeHost..Position::AfterPort];
     let mut builder = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(path);

@@ -19,6 +19,39 @@ cases:
   - { name: variable, exec: { container: web, command: 'test \"{{env.HOME}}\" = /root' } }
 ";
 
+/// Requests to a listener outside of the environment, in each spelling, and to the metadata service of clouds. `PORT` is the port of the listener.
+const NOSY: &str = r"name: Nosy
+variables: { host: 127.0.0.1 }
+setup:
+  - waitForPort: { port: PORT, timeout: 2s }
+  - { name: in setup, request: { url: 'http://127.0.0.1:PORT/' } }
+  - name: redirect
+    exec:
+      container: web
+      command: |
+        mkdir -p /www/cgi-bin
+        cat > /www/cgi-bin/away <<'END'
+        #!/bin/sh
+        printf 'Status: 302 Found\r\nLocation: http://127.0.0.1:PORT/secret\r\n\r\n'
+        END
+        chmod +x /www/cgi-bin/away
+cases:
+  - { name: own, request: { path: / }, expect: { status: 200 } }
+  - { name: own by name, request: { url: 'http://localhost:18636/' }, expect: { status: 200 } }
+  - { name: address, request: { url: 'http://127.0.0.1:PORT/' } }
+  - { name: name, request: { url: 'http://localhost:PORT/' } }
+  - { name: wildcard, request: { url: 'http://0.0.0.0:PORT/' } }
+  - { name: decimal, request: { url: 'http://2130706433:PORT/' } }
+  - { name: octal, request: { url: 'http://0177.0.0.1:PORT/' } }
+  - { name: mapped, request: { url: 'http://[::ffff:127.0.0.1]:PORT/' } }
+  - { name: userinfo, request: { url: 'http://localhost:18636@127.0.0.1:PORT/' } }
+  - { name: variable, request: { url: 'http://{{host}}:PORT/' } }
+  - { name: redirect, request: { method: GET, path: /cgi-bin/away } }
+  - { name: metadata, request: { url: 'http://169.254.169.254/latest/meta-data/' } }
+teardown:
+  - { name: in teardown, request: { url: 'http://127.0.0.1:PORT/' } }
+";
+
 /// Its directory `shared` is that of the test. The teardown waits for a file there.
 const SLOW: &str = "name: Slow
 cases:
@@ -161,6 +194,60 @@ fn suites_of_agents_reach_only_their_environment() {
         outside.contains("outside the folder of the spec file"),
         "{report:#}"
     );
+}
+
+#[test]
+fn requests_of_agents_reach_no_other_listener() {
+    let fixture = fixture("nosy", 18_636, &["--allow-test-commands"]);
+    let stranger = fixture.engine.listen("127.0.0.1:0".parse().expect("an address"));
+    stranger.set_nonblocking(true).expect("a socket");
+    let port = stranger.local_addr().expect("an address").port();
+    fixture
+        .argus
+        .write_spec("nosy.yaml", &NOSY.replace("PORT", &port.to_string()));
+    // A spec file is not a suite, even with cases.
+    let both = "project: { name: both }\nname: Both\ncases: [{ name: a, exec: { command: 'true' } }]\n";
+    std::fs::create_dir_all(fixture.argus.specs.join("shared")).expect("a directory");
+    std::fs::write(fixture.argus.specs.join("shared/both.txt"), both).expect("a file");
+    let suites = "    - { name: Nosy, id: nosy, file: nosy.yaml }\n    - { name: Both, id: both, file: shared/both.txt }\n";
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &(spec("nosy", 18_636) + suites));
+    let (status, report) = post(&fixture, "nosy", &json!({ "suites": ["nosy", "both"] }));
+    assert_eq!(status, 200, "{report:#}");
+    let suites = report["suites"].as_array().expect("a list");
+    let both = suites.iter().find(|suite| suite["name"] == "both");
+    let reason = text(&both.expect("the suite")["reason"]);
+    assert!(reason.contains("not a valid suite"), "{report:#}");
+    let nosy = suites.iter().find(|suite| suite["name"] == "nosy");
+    let cases = nosy.expect("the suite")["attempts"][0]["cases"].as_array();
+    for case in cases.expect("cases") {
+        let (name, failure) = (text(&case["name"]), &case["failures"][0]);
+        if name.starts_with("own") {
+            assert_eq!(case["result"], "passed", "{case:#}");
+            continue;
+        }
+        assert_eq!(case["result"], "failed", "{case:#}");
+        assert_eq!(failure["code"], "POLICY_VIOLATION", "{case:#}");
+        let message = text(&failure["message"]);
+        assert!(message.contains("use `web` at `127.0.0.1:18636`"), "{message}");
+        assert!(!message.contains("--allow-test-hosts"), "{message}");
+        if name == "redirect" {
+            let both = format!("/cgi-bin/away` redirects to `http://127.0.0.1:{port}/secret`");
+            assert!(message.contains(&both), "{message}");
+        }
+    }
+    for over in [Over::Stdio, Over::Http] {
+        let metadata = json!({ "environment": "nosy", "suites": ["nosy"] });
+        let result = fixture.call(over, "argus_test_run", &metadata);
+        let shown = data(&result)["failures"].to_string();
+        assert!(
+            shown.contains("`169.254.169.254:80` is not a published port"),
+            "{result:#}"
+        );
+    }
+    let connected = stranger.accept().map(drop);
+    assert!(connected.is_err(), "the listener received a connection");
 }
 
 #[test]

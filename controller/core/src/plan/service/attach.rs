@@ -1,9 +1,11 @@
 //! Network attachment of a container: by the id of the network, with all its aliases.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
+use crate::connectivity::{ConnectivityCheck, ConnectivityInput};
 use crate::observed::{Container, Network};
 use crate::plan::{Decision, network};
 use crate::wait::WaitReason;
@@ -104,12 +106,22 @@ fn needs_reattach(planner: &ServicePlanner<'_>, container: &Container) -> bool {
     let left_alone = input.requests.test_lease(input.env, input.now).is_some()
         || input.requests.hold(input.env, name, input.now).is_some()
         || planner.accepted.desired.hold;
-    let Some(check_result) = input
-        .connectivity_check
-        .filter(|check_result| check_result.is_current && !left_alone)
-    else {
+    let is_cause = |check: &&ConnectivityCheck| input.state.next_to_reattach(check) == Some(&container.id);
+    let Some(check) = input.connectivity_check.filter(is_cause).filter(|_| !left_alone) else {
         return false;
     };
-    let run = |name| check_result.key.runs.get(name).map(|(id, _)| id);
-    input.state.next_to_reattach(check_result) == Some(&container.id) && run(name) == Some(&container.id)
+    // The check can be of an earlier run of this container, or of a peer.
+    let hashes = input.rendered.iter();
+    let hashes: BTreeMap<_, _> = hashes
+        .map(|(name, (_, hash))| (name.clone(), hash.clone()))
+        .collect();
+    let topology = ConnectivityInput {
+        desired: &planner.accepted.desired,
+        observed: input.observed,
+        hashes: Some(&hashes),
+        health: input.health,
+        outages: input.outages,
+        engine_returned_at: None,
+    };
+    topology.is_current(check)
 }

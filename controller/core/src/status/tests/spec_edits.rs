@@ -9,6 +9,7 @@ use crate::desired::admit::{SpecContext, admit};
 use crate::desired::key_lines::KeyLines;
 use crate::failed_run::FailureCause;
 use crate::outcome::Evidence;
+use crate::wait::{MountWriter, WritableSource};
 
 pub(super) const FILE: &str = "environments/shop/e2e.yaml";
 pub(super) const SPEC: &str = "project: { name: shop }
@@ -48,6 +49,8 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
         lines: KeyLines::of(&spec, &read.source),
         accepted_at: NOW,
         has_pending_edit: false,
+        allowed: false,
+        is_ending: false,
     });
     shop.add_failure("web", 1, false);
     change(&mut shop.history.service_mut(&name("web")).failures[0]);
@@ -568,4 +571,55 @@ fn error_names_the_action_and_the_place_that_caused_it() {
         (Some("ACTION"), Some("create-container"), Some(2)),
         "{error:#?}"
     );
+}
+
+#[test]
+fn writer_above_a_source_is_an_error_while_it_stays() {
+    let edit = SpecEdit::new(
+        "fork/e2e.yaml",
+        "services.app.container.volumes[0]",
+        "it can write",
+    );
+    let writer = MountWriter {
+        container: "copy-app".to_owned(),
+        environment: EnvName::new("copy").unwrap(),
+        mount: "/p:/app".to_owned(),
+        id: None,
+        is_going: false,
+        allowed: false,
+        edit: Some(edit.now(".:/app").suggest(".:/app:ro")),
+    };
+    let wait = |writer: MountWriter| {
+        let mount = "/p/conf:/c:ro".to_owned();
+        WaitReason::WritableSource(Box::new(WritableSource { mount, writer }))
+    };
+    let error = error_of_wait(Shop::new(), wait(writer.clone()));
+    assert_eq!(error.code, Code::PolicyViolation);
+    for named in ["`/p/conf:/c:ro`", "`/p:/app`", "`copy-app`", "`copy`"] {
+        assert!(error.message.contains(named), "{}", error.message);
+    }
+    let first = error.remedies[0].edit.clone().unwrap();
+    assert_eq!(first.suggest.as_deref(), Some(".:/app:ro"));
+    let summary = &error.remedies[1].summary;
+    assert!(
+        summary.contains("`argus allow`") && summary.contains("`argus down copy`"),
+        "{summary}"
+    );
+
+    let mount_of_mock = MountWriter {
+        edit: None,
+        ..writer.clone()
+    };
+    let error = error_of_wait(Shop::new(), wait(mount_of_mock));
+    assert_eq!(error.suggested_actions[0], ActionId::AllowInPolicy);
+    assert!(error.remedies[0].summary.contains("`argus allow`"), "{error:?}");
+
+    let mut shop = Shop::new();
+    let is_going = true;
+    shop.add_wait("web", wait(MountWriter { is_going, ..writer }));
+    let status = shop.status();
+    let row = status.services.iter().find(|row| row.name == "web").unwrap();
+    assert_eq!(row.last_error, None);
+    let waiting = row.waiting_on.clone().unwrap();
+    assert_eq!((waiting.reason.as_str(), waiting.error), ("SourceWritable", None));
 }

@@ -1,7 +1,5 @@
 //! Controllers on an engine in memory, in virtual time.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +9,10 @@ use argus_core::ident::{EnvName, Protocol, ProtocolPort};
 use argus_core::time::Timestamp;
 use argus_crds::incident::Incident;
 use argus_reconciler::clock::Clock;
-use argus_reconciler::{Controller, Deadlines, EnvFiles, Handle, Options, Running, Snapshot, StatusView};
+use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::{Controller, EnvFiles, Handle, Options, Running, Snapshot, StatusView};
+
+use crate::options::options;
 
 /// Virtual time is free, but the disk may be slow.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -100,33 +101,21 @@ impl Fixture {
     }
 
     pub(crate) fn start(&self, state: &Path, engine: Engine) -> Run {
+        self.start_in(None, state, engine)
+    }
+
+    /// Starts a controller after a person allowed the project.
+    pub(crate) fn start_allowed(&self, state: &Path, engine: Engine) -> Run {
+        let folder = self.dir.path().canonicalize().unwrap();
+        self.start_in(Some(folder), state, engine)
+    }
+
+    fn start_in(&self, allowed: Option<PathBuf>, state: &Path, engine: Engine) -> Run {
         let clock = self.clock;
         let options = Options {
-            specs: self.dir.path().join("specs"),
-            state: argus_reconciler::state_dir::StateDir::at(state),
-            strict: false,
-            env_allow: Vec::new(),
-            namespace_from: argus_core::desired::namespace::NamespaceFrom::File,
-            process_env: BTreeMap::new(),
-            allow_mounts: Vec::new(),
-            allowed: None,
-            engine_socket: None,
-            helpers: true,
-            own_image: argus_reconciler::specs::build_context::OwnImageContext {
-                folder: "/nowhere/own-image".into(),
-                write_context: None,
-            },
-            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            translate: None,
-            engine_host: None,
-            deadlines: Deadlines::default(),
-            engine_breaker: argus_core::desired::BreakerSettings::default(),
-            retries: argus_core::retry::RetrySettings::default(),
-            waits: argus_core::waits::Waits::default(),
-            stop_grace: Duration::from_secs(2),
-            journal_limit: 64 * 1024,
-            lease_ttl: argus_core::lease::TTL,
-            clock,
+            state: StateDir::at(state),
+            allowed,
+            ..options(self.dir.path(), clock)
         };
         let sim = Sim::new(engine, move || clock.now());
         let opened = Controller::open(options);
@@ -200,10 +189,28 @@ impl Run {
             .with(|engine, now| engine.restart_with(now, away, AfterRestart::Running));
     }
 
+    /// Restarts the engine. Its containers end.
+    pub(crate) fn reboot(&self) {
+        self.sim.with(reboot);
+    }
+
+    /// Copies the engine, and restarts the copy.
+    pub(crate) fn rebooted_copy(&self) -> Engine {
+        self.sim.with(|engine, now| {
+            let mut engine = engine.clone();
+            reboot(&mut engine, now);
+            engine
+        })
+    }
+
     pub(crate) async fn stop(self) {
         self.running.stop_token().cancel();
         self.running.ended().await.unwrap();
     }
+}
+
+fn reboot(engine: &mut Engine, now: Timestamp) {
+    engine.restart_with(now, Duration::from_secs(2), AfterRestart::Ended);
 }
 
 /// Copies a folder recursively.

@@ -1,0 +1,138 @@
+//! Public view: statuses and errors for callers without the token, without text that a container, a build or a suite wrote.
+//!
+//! The text of an error with such a code is replaced as a whole, because no part of it is certainly ours. All facts stay:
+//! codes, phases, states, counters, exit codes and times.
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, WaitingOn};
+
+/// Conditions whose messages quote waits.
+const QUOTE_WAITS: [&str; 2] = ["Progressing", "Ready"];
+/// Condition whose message quotes an error.
+const QUOTES_ERROR: &str = "Blocked";
+/// Wait reasons whose messages quote the text of a failed call.
+const QUOTE_CALLS: [&str; 2] = ["Failed", "RetryBackoff"];
+/// Message of a condition that quotes hidden text.
+const HIDDEN: &str = "only clients with the token see the reason";
+
+/// Status of an environment without foreign text.
+#[must_use]
+pub fn environment(status: &EnvironmentStatus) -> EnvironmentStatus {
+    let mut status = status.clone();
+    let (mut hides_wait, mut hides_error) = (false, false);
+    for row in &mut status.services {
+        row.last_error = row.last_error.as_ref().map(error);
+        if let Some(on) = &mut row.waiting_on {
+            hides_wait |= hide_wait(on);
+        }
+    }
+    for one in &mut status.errors {
+        hides_error |= quotes_output(one.code);
+        *one = error(one);
+    }
+    for condition in &mut status.conditions {
+        let kind = condition.kind.as_str();
+        if hides_wait && QUOTE_WAITS.contains(&kind) || hides_error && kind == QUOTES_ERROR {
+            HIDDEN.clone_into(&mut condition.message);
+        }
+    }
+    status
+}
+
+/// Status of the controller without foreign text.
+#[must_use]
+pub fn controller(status: &ControllerStatus) -> ControllerStatus {
+    ControllerStatus {
+        errors: status.errors.iter().map(error).collect(),
+        ..status.clone()
+    }
+}
+
+/// Error without foreign text.
+#[must_use]
+pub fn error(error: &StructuredError) -> StructuredError {
+    let error = StructuredError {
+        stdout_tail: None,
+        stderr_tail: None,
+        debug: Vec::new(),
+        ..error.clone()
+    };
+    if !quotes_output(error.code) {
+        return error;
+    }
+    let actions = error.suggested_actions.clone();
+    let hidden = StructuredError {
+        message: error.code.explanation().summary.to_owned(),
+        details: serde_json::Map::new(),
+        ..error
+    };
+    // The changes of the spec file quote the output, too.
+    hidden.suggest(&actions)
+}
+
+/// Removes foreign text from a wait reason. Returns true if it had some.
+fn hide_wait(on: &mut WaitingOn) -> bool {
+    if let Some(image) = &mut on.image {
+        // The last line of a build or pull.
+        image.line.clear();
+        on.message = format!("image `{}`", image.reference);
+        return true;
+    }
+    let quotes = QUOTE_CALLS.contains(&on.reason.as_str()) && on.error.is_none_or(quotes_output);
+    if quotes {
+        let summary = on.error.map(|code| code.explanation().summary);
+        summary.unwrap_or(HIDDEN).clone_into(&mut on.message);
+    }
+    quotes
+}
+
+/// True for the codes of errors that can contain text of a container, a build, a suite or a client of a mock.
+const fn quotes_output(code: Code) -> bool {
+    match code {
+        Code::ContainerOom
+        | Code::ContainerCrash
+        | Code::ContainerRestartExhausted
+        | Code::HealthCheckTimeout
+        | Code::BuildFailed
+        | Code::ContainerStartFailed
+        | Code::EntrypointNotFound
+        | Code::LoopHalted
+        | Code::FlakySuspected
+        | Code::RetryExhausted
+        | Code::TestsFailed
+        | Code::MockNoRoute
+        | Code::MockRequestInvalid
+        | Code::MockNoAnswer
+        | Code::Internal => true,
+        Code::SpecInvalid
+        | Code::SpecConflict
+        | Code::PolicyViolation
+        | Code::DockerUnavailable
+        | Code::DockerPermissionDenied
+        | Code::EventsUnavailable
+        | Code::DiskSpaceLow
+        | Code::PortConflict
+        | Code::PortExhaustion
+        | Code::PortStaleAllocation
+        | Code::NetworkUnreachable
+        | Code::NetworkPoolExhausted
+        | Code::NetworkStuck
+        | Code::DnsResolutionFailed
+        | Code::OrphanDetected
+        | Code::CleanupFailed
+        | Code::PrereqMissing
+        | Code::ApiTooOld
+        | Code::ImageNotFound
+        | Code::ImagePullFailed
+        | Code::RegistryRateLimited
+        | Code::AuthRequired
+        | Code::BadMount
+        | Code::NameConflict
+        | Code::CircuitOpen
+        | Code::ConnectionLost
+        | Code::JournalUnwritable
+        | Code::Timeout
+        | Code::Held
+        | Code::LeaseHeld => false,
+    }
+}

@@ -1,0 +1,178 @@
+//! Responses to callers without the token have no output of containers, and every response has its headers.
+
+use argus_crds::error::{Call, Code, StructuredError};
+use argus_crds::status::{
+    Condition, ControllerStatus, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth,
+};
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Guard, routes};
+use crate::api::Method;
+use crate::client::ControllerClient;
+use crate::operations;
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// Text that only a container writes.
+const OUTPUT: &str = "wolpertinger";
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const ADDRESS: &str = "127.0.0.1:9470";
+
+/// Status of an environment whose service failed with output in every text.
+fn failed() -> EnvironmentStatus {
+    let error = StructuredError::new(Code::ContainerCrash, format!("failed: {OUTPUT}"))
+        .environment("shop")
+        .service("web")
+        .details(json!({ "lastLines": [OUTPUT], "probeLog": [OUTPUT] }))
+        .tails(OUTPUT, OUTPUT)
+        .error_id("01M7ZT8NQ3JK5CY13HJAQAYAWR")
+        .with_call(Call::new("inspect", serde_json::Map::new()).outcome([OUTPUT.to_owned()]));
+    EnvironmentStatus {
+        environment: "shop".to_owned(),
+        phase: Phase::Failed,
+        services: vec![ServiceStatus {
+            name: "web".to_owned(),
+            state: ServiceState::Failed,
+            last_error: Some(error.clone()),
+            ..ServiceStatus::default()
+        }],
+        conditions: vec![Condition {
+            kind: "Blocked".to_owned(),
+            status: Truth::True,
+            reason: Code::ContainerCrash.reason().to_owned(),
+            message: format!("`web`: failed: {OUTPUT}"),
+            last_transition_time: String::new(),
+        }],
+        errors: vec![error],
+        ..EnvironmentStatus::default()
+    }
+}
+
+/// Creates the routes of a client of a state directory with this status, without a controller.
+fn app(dir: &std::path::Path) -> TowerToHyperService<axum::Router> {
+    let (state, status) = (dir.join("state"), failed());
+    std::fs::create_dir_all(state.join("environments")).unwrap();
+    let controller = ControllerStatus {
+        errors: status.errors.clone(),
+        ..ControllerStatus::default()
+    };
+    let calls = json!({ "01M7ZT8NQ3JK5CY13HJAQAYAWR": status.errors[0].debug });
+    for (name, text) in [
+        ("environments/shop.json", json!(status)),
+        ("environments/shop.debug", calls),
+        ("controller.json", json!(controller)),
+    ] {
+        std::fs::write(state.join(name), text.to_string()).unwrap();
+    }
+    let options = Options {
+        state: Some(state),
+        docker_host: Some("unix:///nonexistent/docker.sock".to_owned()),
+        ..Options::default()
+    };
+    let client = ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap());
+    let guard = Guard::Address {
+        at: ADDRESS.parse().unwrap(),
+        token: TOKEN.into(),
+    };
+    TowerToHyperService::new(routes(client, guard, CancellationToken::new()))
+}
+
+/// Sends a request and returns the status, the two headers of a response and its text.
+async fn get(
+    app: &TowerToHyperService<axum::Router>,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> (StatusCode, [String; 2], String) {
+    let request = Request::get(path).header("host", ADDRESS);
+    let request = headers
+        .iter()
+        .fold(request, |request, (name, value)| request.header(*name, *value));
+    let response = app.call(request.body(Body::empty()).unwrap()).await.unwrap();
+    let header = |name: &str| {
+        let value = response.headers().get(name);
+        value.map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
+    };
+    let (status, found) = (
+        response.status(),
+        ["x-content-type-options", "content-type"].map(header),
+    );
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, found, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Paths of all reading routes of operations.
+fn paths() -> Vec<String> {
+    let routes = operations::all().iter().flat_map(|entry| entry.routes);
+    let reading = routes.filter(|route| route.method == Method::Get);
+    reading
+        .map(|route| {
+            let query = if route.path.ends_with("/wait") {
+                "?timeoutSeconds=0"
+            } else {
+                ""
+            };
+            let path = route
+                .path
+                .replace("{environment}", "shop")
+                .replace("{service}", "web")
+                .replace("{code}", "PORT_CONFLICT")
+                .replace(['{', '}'], "");
+            path + query
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn response_without_the_token_has_no_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let bearer = format!("Bearer {TOKEN}");
+    let mut shown = 0;
+    for path in paths() {
+        let and = if path.contains('?') { '&' } else { '?' };
+        for path in [path.clone(), format!("{path}{and}debug=true")] {
+            let (_, _, text) = get(&app, &path, &[]).await;
+            assert!(!text.contains(OUTPUT), "{path}: {text}");
+            let wrong = [("authorization", "Bearer 0000")];
+            let (_, _, text) = get(&app, &path, &wrong).await;
+            assert!(!text.contains(OUTPUT), "{path}: {text}");
+            let own = [("authorization", bearer.as_str())];
+            shown += usize::from(get(&app, &path, &own).await.2.contains(OUTPUT));
+        }
+    }
+    assert!(shown >= 8, "{shown}");
+    let (_, _, text) = get(&app, "/api/v1/environments/shop?debug=true", &[]).await;
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["errors"][0]["code"], "CONTAINER_CRASH", "{status:#}");
+    assert_eq!(status["services"][0]["state"], json!(ServiceState::Failed));
+    assert!(status["errors"][0]["debug"].is_null(), "{status:#}");
+}
+
+#[tokio::test]
+async fn every_response_forbids_sniffing_and_other_sites() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let others = ["/healthz", "/readyz", "/metrics", "/events", "/mcp", "/nowhere"].map(str::to_owned);
+    for path in paths().into_iter().chain(others) {
+        if path != "/events" {
+            let (_, [sniffing, _], _) = get(&app, &path, &[]).await;
+            assert_eq!(sniffing, "nosniff", "{path}");
+        }
+        let bearer = format!("Bearer {TOKEN}");
+        for site in ["cross-site", "same-site"] {
+            let headers = [("sec-fetch-site", site), ("authorization", bearer.as_str())];
+            let (status, [sniffing, kind], text) = get(&app, &path, &headers).await;
+            assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {text}");
+            assert_eq!(
+                (sniffing.as_str(), kind.as_str()),
+                ("nosniff", "application/problem+json")
+            );
+            let problem: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(problem["details"]["reason"], "forbidden", "{path}: {text}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Git directories on a real engine: a container with a writable mount of the project writes no hook.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
+
+use std::fs;
+use std::path::Path;
+
+use argus_tests::fixture::{LIMIT, engine, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+
+const SPEC: &str = "version: \"1\"\nproject: { name: hooks }\nservices:\n  app:\n    image: busybox:local\n    stopGrace: 1s\n    \
+    command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n    container: { name: hooks-app, volumes: [\".:/app\"] }\n";
+
+/// Creates a repository with a submodule.
+fn write_repository(top: &Path) {
+    for (path, content) in [
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
+        (".git/modules/lib/HEAD", "ref: refs/heads/main\n"),
+        (".git/modules/lib/config", "[core]\n\tworktree = ../../../lib\n"),
+        ("lib/.git", "gitdir: ../.git/modules/lib\n"),
+        ("lib/code", "code\n"),
+    ] {
+        let path = top.join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, content).expect("a file");
+    }
+}
+
+/// Runs a command in the container. Returns whether it succeeded.
+fn can(engine: &PrivateEngine, command: &str) -> bool {
+    let output = engine.docker(&["exec", "hooks-app", "sh", "-c", command]);
+    output.status.success()
+}
+
+fn id_of_the_container(engine: &PrivateEngine) -> String {
+    text(&engine.inspect("hooks-app").expect("the container runs")["Id"])
+}
+
+#[test]
+fn container_writes_no_hook_without_a_permission() {
+    let engine = engine();
+    let top = engine
+        .scratch("hooks")
+        .canonicalize()
+        .expect("the directory exists");
+    write_repository(&top);
+    // A mount around private state is refused.
+    let state = engine.scratch("hooks-state");
+    let start = |args: &[&str]| {
+        let options = RunOptions {
+            specs: Some(top.clone()),
+            state: Some(state.clone()),
+            args: args.iter().map(|text| (*text).to_owned()).collect(),
+            ..RunOptions::default()
+        };
+        Controller::start(engine, options)
+    };
+    let argus = start(&[]);
+    argus.write_spec("e2e.yaml", SPEC);
+    argus.wait_ready("hooks", LIMIT);
+    for permitted in [
+        "echo x > /app/written && echo x > /app/lib/written && mv /app/written /app/lib/moved",
+        "cat /app/.git/HEAD /app/lib/.git",
+    ] {
+        assert!(can(engine, permitted), "{permitted}");
+    }
+    for refused in [
+        "echo x > /app/.git/hooks/post-checkout",
+        "echo x > /app/.git/config",
+        "mv /app/.git /app/other",
+        "rm -rf /app/.git",
+        "umount /app/.git",
+        "mount -o remount,rw /app/.git",
+        "echo x > /app/lib/.git",
+        "rm /app/lib/.git",
+        "mv /app/lib /app/other",
+    ] {
+        assert!(!can(engine, refused), "{refused}");
+    }
+    assert!(top.join(".git/hooks/pre-commit.sample").exists());
+    assert!(!top.join(".git/hooks/post-checkout").exists());
+    assert!(top.join("lib/moved").exists());
+
+    // The covers are no drift, and a new run of the controller keeps the container.
+    let before = id_of_the_container(engine);
+    argus.stop();
+    argus.start_again();
+    argus.wait_ready("hooks", LIMIT);
+    argus.assert_settled("hooks");
+    assert_eq!(id_of_the_container(engine), before);
+    // A container that ends is started with its covers again.
+    engine.docker_ok(&["kill", "hooks-app"]);
+    argus.wait_status("hooks", LIMIT, "is Ready again", |status| {
+        status["phase"] == "Ready" && can(engine, "test -e /app/.git/HEAD")
+    });
+    assert!(!can(engine, "echo x > /app/.git/hooks/post-checkout"));
+
+    argus.stop();
+    let argus = start(&["--git-writable"]);
+    argus.wait_ready("hooks", LIMIT);
+    argus.wait_status("hooks", LIMIT, "may write hooks", |status| {
+        status["phase"] == "Ready" && can(engine, "echo x > /app/.git/hooks/post-checkout")
+    });
+    assert!(top.join(".git/hooks/post-checkout").exists());
+    assert!(argus.cli(&["down", "hooks"]).status.success());
+}
