@@ -512,6 +512,9 @@ impl PrivateEngine {
             .args(self.options.live_restore.then_some("--live-restore"))
             .args(&self.options.args)
             .env("PATH", self.path())
+            // The daemon executes itself about three times per container, and all its child processes take this setting over: with
+            // fewer garbage collections, each start takes 60 % of the CPU time.
+            .env("GOGC", "400")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log);
