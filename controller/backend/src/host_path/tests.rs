@@ -100,6 +100,28 @@ fn named(parts: &[u8]) -> PathBuf {
     parts.iter().map(u8::to_string).collect()
 }
 
+/// False if an entry at this path would lie outside of `top`, behind a link of the tree.
+fn is_below(top: &Path, at: &Path) -> bool {
+    let existing = at
+        .ancestors()
+        .skip(1)
+        .find(|path| path.symlink_metadata().is_ok());
+    existing
+        .and_then(|path| path.canonicalize().ok())
+        .is_some_and(|path| path.starts_with(top.canonicalize().unwrap()))
+}
+
+#[test]
+fn entry_behind_a_link_is_not_below() {
+    let (_dir, top) = tree();
+    std::fs::create_dir(top.join("inner")).unwrap();
+    symlink("..", top.join("inner/0")).unwrap();
+    symlink("..", top.join("1")).unwrap();
+    assert!(is_below(&top, &top.join("inner/0/2")));
+    assert!(!is_below(&top, &top.join("1/2")));
+    assert!(!is_below(&top, &top.join("inner/0/1/2/3")));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -118,11 +140,15 @@ proptest! {
             std::fs::create_dir_all(directory).unwrap();
         }
         for entry in &made {
+            let (Made::Directory(at) | Made::Link(at, _)) = entry;
+            let at = root.join(named(at));
+            if !is_below(&top, &at) {
+                continue;
+            }
             match entry {
-                Made::Directory(at) => drop(std::fs::create_dir_all(root.join(named(at)))),
-                Made::Link(at, to) => {
+                Made::Directory(_) => drop(std::fs::create_dir_all(at)),
+                Made::Link(_, to) => {
                     let to = to.replace("OUT", out.to_str().unwrap()).replace("ROOT", allowed.to_str().unwrap());
-                    let at = root.join(named(at));
                     drop(std::fs::create_dir_all(at.parent().unwrap()));
                     drop(symlink(to, at));
                 }
