@@ -198,6 +198,13 @@ impl Overrides {
         forked.or(rolled).or_else(|| specs.environments.get(env)).cloned()
     }
 
+    /// Compares everything that the status of an environment shows. Its effect on the desired state is compared there.
+    pub(crate) fn is_same_for(&self, env: &EnvName, other: &Self) -> bool {
+        self.down.get(env) == other.down.get(env)
+            && self.known_good.get(env) == other.known_good.get(env)
+            && self.requests == other.requests
+    }
+
     /// Last known good revision other than this one: the target of a rollback.
     pub fn rollback_target(&self, accepted: &Accepted) -> Option<&Arc<Accepted>> {
         let good_revisions = self.known_good.get(&accepted.desired.env)?;

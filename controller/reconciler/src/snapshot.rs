@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use argus_core::action::ActionFailure;
+use argus_core::action::{ActionFailure, Subject};
 use argus_core::connectivity::CheckResults;
 use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
@@ -150,6 +150,18 @@ impl Snapshot {
                 .into_iter()
                 .all(|id| health.get(id) == other.health.get(id))
         };
+        let is_same_progress = || {
+            let mut services = desired
+                .get(env)
+                .into_iter()
+                .flat_map(|of| of.desired.services.values());
+            services.all(|service| {
+                let image = Subject::Image {
+                    key: service.image.key(),
+                };
+                progress.get(&image) == other.progress.get(&image)
+            })
+        };
         let history = state.environments.get(env);
         let depends_on_time = overrides
             .requests
@@ -165,9 +177,9 @@ impl Snapshot {
             && *problems == other.problems
             && same(identity, &other.identity)
             && same(preflight, &other.preflight)
-            && same(progress, &other.progress)
-            && same(overrides, &other.overrides)
+            && (Arc::ptr_eq(overrides, &other.overrides) || overrides.is_same_for(env, &other.overrides))
             && same_entry(desired.get(env), other.desired.get(env))
+            && (Arc::ptr_eq(progress, &other.progress) || is_same_progress())
             && same_entry(plans.get(env), other.plans.get(env))
             && same_entry(store.of(env), other.store.of(env))
             && store.is_same_engine(&other.store)
@@ -175,7 +187,7 @@ impl Snapshot {
             && links.helpers_allowed == other.links.helpers_allowed
             && links.checks.get(env) == other.links.checks.get(env)
             && history == other.state.environments.get(env)
-            && state.breakers == other.state.breakers
+            && state.breakers.is_same_for(env, &other.state.breakers)
             && state.refused == other.state.refused
             && state.disk_full == other.state.disk_full
             && is_same_health()
@@ -264,6 +276,7 @@ impl Snapshot {
                 WaitReason::GaveUp { .. }
                     | WaitReason::Halted { .. }
                     | WaitReason::NotRunnable { .. }
+                    | WaitReason::ProbeNotRunnable
                     | WaitReason::NoHealthcheck
             )
         };
@@ -295,7 +308,7 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use argus_core::action::{ActionKind, Subject};
+    use argus_core::action::ActionKind;
     use argus_core::observed::WatchEvent;
 
     use super::*;

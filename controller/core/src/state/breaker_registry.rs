@@ -97,6 +97,13 @@ impl BreakerRegistry {
         self.version
     }
 
+    /// Compares everything that the status of an environment shows. Its plan shows the waits for a breaker.
+    pub fn is_same_for(&self, env: &EnvName, other: &Self) -> bool {
+        self.engine == other.engine
+            && self.of(env) == other.of(env)
+            && self.reconnect_attempts == other.reconnect_attempts
+    }
+
     /// Wait reason if a breaker or the ramp-up blocks the actions of this environment.
     pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitReason> {
         if !self.engine.allows_call(self.complete_list) {

@@ -332,3 +332,24 @@ fn cooldowns_wake_nothing_while_the_engine_is_away() {
     breakers.observe(&store, Timestamp(8));
     assert_eq!((breakers.wake_at(), breakers.version()), (None, version));
 }
+
+#[test]
+fn lists_and_other_environments_change_no_status() {
+    let mut breakers = BreakerRegistry::default();
+    let mut store = connected_store();
+    breakers.observe(&store, Timestamp(1));
+    let before = breakers.clone();
+    finish_list(&mut store);
+    breakers.observe(&store, Timestamp(2));
+    breakers.settings.insert(env("other"), None);
+    assert_ne!(breakers, before);
+    assert!(breakers.is_same_for(&env("shop"), &before));
+    breakers.environments.insert(env("other"), Breaker::default());
+    assert!(breakers.is_same_for(&env("shop"), &before));
+    assert!(!breakers.is_same_for(&env("other"), &before));
+    run_call(&mut breakers, "other", &connection_reset(), 3);
+    assert!(
+        !breakers.is_same_for(&env("shop"), &before),
+        "the engine's breaker concerns all"
+    );
+}

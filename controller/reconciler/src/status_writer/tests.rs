@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use argus_core::action::Subject;
 use argus_core::mode::Mode;
 use argus_core::observed::{Store, WatchEvent};
 use argus_core::plan::ControllerIdentity;
@@ -169,15 +170,23 @@ impl StatusView for CountingView {
     }
 }
 
+/// Environments `shop-0` to the last, each with one container.
+fn with_environments(count: usize) -> Snapshot {
+    let shown = Snapshot::clone(&snapshot(1, true));
+    let mut store = Store::clone(&shown.store);
+    (0..count).for_each(|number| store.apply(run_of(&format!("shop-{number}"), 1)));
+    Snapshot {
+        store: Arc::new(store),
+        ..shown
+    }
+}
+
 #[test]
 fn change_renders_only_its_environment() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     for count in [10, 100, 1_000] {
-        let mut shown = Snapshot::clone(&snapshot(1, true));
-        let mut store = Store::clone(&shown.store);
-        (0..count).for_each(|number| store.apply(run_of(&format!("shop-{number}"), 1)));
-        shown.store = Arc::new(store);
+        let mut shown = with_environments(count);
         let (mut files, view) = (StatusFiles::default(), CountingView::default());
         let mut rendered = |snapshot: &Snapshot| {
             files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
@@ -191,5 +200,38 @@ fn change_renders_only_its_environment() {
         assert_eq!(rendered(&shown), 1);
         shown.mode = Mode::Safe;
         assert_eq!(rendered(&shown), count, "the mode concerns all environments");
+    }
+}
+
+#[test]
+fn overrides_and_progress_render_only_their_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+    let other = EnvName::new("other").unwrap();
+    for count in [10, 100, 1_000] {
+        let mut shown = with_environments(count);
+        let (mut files, view) = (StatusFiles::default(), CountingView::default());
+        let mut rendered = |snapshot: &Snapshot| {
+            files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
+            view.0.swap(0, Ordering::Relaxed)
+        };
+        assert_eq!(rendered(&shown), count);
+        Arc::make_mut(&mut shown.overrides)
+            .known_good
+            .insert(other.clone(), Vec::new());
+        assert_eq!(
+            rendered(&shown),
+            0,
+            "a known good revision of another environment"
+        );
+        let image = Subject::Image {
+            key: "other:1".into(),
+        };
+        Arc::make_mut(&mut shown.progress).insert(image, "pulling".to_owned().into());
+        assert_eq!(rendered(&shown), 0, "an image of another environment");
+        Arc::make_mut(&mut shown.overrides)
+            .known_good
+            .insert(EnvName::new("shop-3").unwrap(), Vec::new());
+        assert_eq!(rendered(&shown), 1, "its own known good revision");
     }
 }
