@@ -38,7 +38,7 @@ mod service_conflicts;
 mod settings;
 mod shell_words;
 pub mod spec_values;
-mod suggest;
+pub(crate) mod suggest;
 pub mod template;
 mod tmpfs;
 pub mod worktree;

@@ -176,6 +176,14 @@ impl FailedRun {
             && (is_wrong_format(&self.error) || last_line.is_some_and(|line| is_wrong_format(line)))
     }
 
+    /// Returns whether the image does not have the program of the health check, so that no restart can help: each recorded output
+    /// says only that.
+    pub fn has_missing_probe(&self) -> bool {
+        self.cause == FailureCause::Unhealthy
+            && !self.probe_output.is_empty()
+            && self.probe_output.iter().all(|output| is_missing_program(output))
+    }
+
     /// Memory peak in bytes; at least the limit if the run was out of memory.
     pub fn peak(&self) -> Option<u64> {
         let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
@@ -210,6 +218,23 @@ pub enum FailureKind {
     NotRunnable,
     /// The probe failed more often than its retries allow.
     Unhealthy,
+}
+
+/// Returns whether an output is only the message of the engine or of a shell about a missing program. A path may appear later, so only
+/// a name that was looked up in `PATH` counts.
+fn is_missing_program(output: &str) -> bool {
+    let output = output.trim();
+    let of_engine = output.contains("exec: \"") && output.contains("executable file not found in $PATH");
+    let of_shell = || {
+        let before = [": command not found", ": not found"]
+            .iter()
+            .find_map(|end| output.strip_suffix(end))?;
+        let (shell, name) = before.rsplit_once(": ")?;
+        let shell = shell.split(':').next()?;
+        let is_shell = ["sh", "bash", "ash", "dash"].contains(&shell.rsplit('/').next()?);
+        Some(is_shell && !name.contains(['/', ' ']))
+    };
+    !output.contains('\n') && (of_engine || of_shell().unwrap_or(false))
 }
 
 /// Returns whether a line is the message about a program of an unknown format.

@@ -13,6 +13,7 @@
 //!
 //! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
 //! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
+//! `remedy` derives the change of a file that fixes a failed run.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
 //! [`socket_access`] recognizes a socket that refuses the user.
@@ -44,6 +45,7 @@ pub mod preflight;
 pub mod probe;
 pub mod prune;
 pub mod reconcile;
+mod remedy;
 pub mod retry;
 pub mod secrets;
 pub mod socket_access;

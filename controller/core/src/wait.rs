@@ -152,6 +152,8 @@ pub enum WaitReason {
         /// Exit code: 126, 127, or that of a program of a wrong format.
         exit_code: i64,
     },
+    /// The image does not have the program of the health check; a restart does not help.
+    ProbeNotRunnable,
     /// The spec relies on the image's health check, and the image has none.
     NoHealthcheck,
     /// The restart rate limit over all environments is exhausted.
@@ -323,6 +325,7 @@ impl WaitReason {
                 | Self::GaveUp { .. }
                 | Self::Halted { .. }
                 | Self::NotRunnable { .. }
+                | Self::ProbeNotRunnable
                 | Self::NoHealthcheck
                 | Self::RestartsDisabled
         )
@@ -372,6 +375,7 @@ impl WaitReason {
             | Self::GaveUp { .. }
             | Self::Halted { .. }
             | Self::NotRunnable { .. }
+            | Self::ProbeNotRunnable
             | Self::NoHealthcheck
             | Self::RestartsDisabled
             | Self::SpecPending

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Target;
 use crate::desired::hosts::hosts;
-use crate::desired::{Desired, ProbeHandler, Role, Service};
+use crate::desired::{Desired, Role, Service};
 use crate::ident::{Protocol, ServiceName};
 
 /// Returns the targets by source service. Mocks have no targets; one-shot services are neither sources nor targets.
@@ -104,10 +104,7 @@ fn own_port(target: &Service) -> Option<u16> {
 
 /// Returns the port of the probe.
 fn probed_port(service: &Service) -> Option<u16> {
-    match service.probe.as_ref()?.kind {
-        ProbeHandler::Http { port, .. } | ProbeHandler::Tcp { port } => Some(port),
-        ProbeHandler::Exec { .. } | ProbeHandler::Docker => None,
-    }
+    service.probe.as_ref()?.kind.port()
 }
 
 #[cfg(test)]

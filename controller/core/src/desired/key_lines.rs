@@ -11,16 +11,19 @@ use serde::{Deserialize, Serialize};
 use super::spec_values::{SpecValues, spec_values};
 
 /// Keys of the environment that errors name.
-const ENVIRONMENT_KEYS: [&str; 5] = [
+const ENVIRONMENT_KEYS: [&str; 8] = [
     "project",
     "resilience.network.portConflictStrategy",
     "isolation.portRange",
     "argus.hold",
     "network.name",
+    "argus.policy.pidsLimit",
+    "argus.policy.init",
+    "argus.policy.noNewPrivileges",
 ];
 
 /// Keys of each service that errors name.
-const SERVICE_KEYS: [&str; 15] = [
+const SERVICE_KEYS: [&str; 19] = [
     "",
     "image",
     "build.dockerfile",
@@ -36,6 +39,10 @@ const SERVICE_KEYS: [&str; 15] = [
     "container.healthcheck.port",
     "container.healthcheck.startPeriod",
     "container.healthcheck.retries",
+    "container.healthcheck.command",
+    "container.healthcheck.timeout",
+    "tmpfs",
+    "user",
 ];
 
 /// Positions of the keys of one spec file. They do not change the revision. Clones share them.

@@ -57,6 +57,16 @@ pub enum ProbeHandler {
     Docker,
 }
 
+impl ProbeHandler {
+    /// Port in the container; `None` for a command.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Self::Http { port, .. } | Self::Tcp { port } => Some(*port),
+            Self::Exec { .. } | Self::Docker => None,
+        }
+    }
+}
+
 /// Returns the probe; `None` if a diagnostic rejects it.
 pub(super) fn resolve_probe(
     healthcheck: &Healthcheck,

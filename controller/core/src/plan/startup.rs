@@ -124,6 +124,7 @@ impl Start<'_> {
             | WaitReason::GaveUp { .. }
             | WaitReason::Halted { .. }
             | WaitReason::NotRunnable { .. }
+            | WaitReason::ProbeNotRunnable
             | WaitReason::NoHealthcheck
             | WaitReason::RestartRateLimited { .. }
             | WaitReason::TestLease { .. }

@@ -29,6 +29,8 @@ pub enum RestartDecision {
     Halted(u32),
     /// The command cannot run; its exit code.
     NotRunnable(i64),
+    /// The image does not have the program of the health check.
+    ProbeNotRunnable,
     /// The policy disables restarts.
     Disabled,
 }
@@ -45,6 +47,9 @@ pub fn decide_restart(
     };
     if is_caused_by_engine(last, outages) {
         return RestartDecision::WhenDependenciesReady;
+    }
+    if last.has_missing_probe() {
+        return RestartDecision::ProbeNotRunnable;
     }
     if failed_run::kind(last) == failed_run::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
@@ -143,7 +148,10 @@ pub fn used_restarts(policy: &RestartPolicy, failures: &[FailedRun], outages: &[
 /// True if the policy gave up after the last of these failures. False if the policy disables restarts.
 pub fn has_given_up(policy: &RestartPolicy, history: &ServiceHistory, outages: &[Outage]) -> bool {
     match decide_restart(policy, history, outages) {
-        RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
+        RestartDecision::GaveUp(_)
+        | RestartDecision::Halted(_)
+        | RestartDecision::NotRunnable(_)
+        | RestartDecision::ProbeNotRunnable => true,
         RestartDecision::StartAt(..)
         | RestartDecision::StartSlowly(..)
         | RestartDecision::WhenDependenciesReady

@@ -133,6 +133,32 @@ fn unrunnable_command_is_not_retried() {
     }
 }
 
+#[test]
+fn health_check_without_its_program_uses_no_restart() {
+    for (output, is_permanent) in [
+        (
+            "exec: \"curl\": executable file not found in $PATH: unknown",
+            true,
+        ),
+        ("/bin/sh: curl: not found\n", true),
+        ("bash: line 1: curl: command not found", true),
+        ("/bin/sh: 1: ./node_modules/.bin/check: not found", false),
+        ("GET /health: not found", false),
+        ("starting\n/bin/sh: curl: not found", false),
+        ("curl: (7) Failed to connect to localhost port 80", false),
+    ] {
+        let mut failed_runs = failures(&[1_000]);
+        failed_runs[0].cause = failed_run::FailureCause::Unhealthy;
+        failed_runs[0].probe_output = vec![output.to_owned()];
+        let decision = decide(&policy(), &failed_runs, &[]);
+        assert_eq!(
+            decision == RestartDecision::ProbeNotRunnable,
+            is_permanent,
+            "{output}"
+        );
+    }
+}
+
 /// A service that failed at these times, after budgets that ended with the same failure.
 fn same_failures(at: &[i64], ended_by_retry: &[bool]) -> ServiceHistory {
     let mut history = ServiceHistory {

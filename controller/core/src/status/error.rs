@@ -33,7 +33,6 @@ mod removal;
 mod retry_after;
 mod scope;
 mod spec;
-mod spec_edit;
 mod writable_source;
 
 pub use blocking::is_blocking;
@@ -162,7 +161,10 @@ fn error_behind(
         WaitReason::RestartDelay { .. } | WaitReason::RestartRateLimited { .. } => {
             spent_budget_error(input, error_scope, history).or_else(|| error_of_last_run(input, error_scope, history))
         }
-        WaitReason::RestartsDisabled | WaitReason::NotRunnable { .. } | WaitReason::TestLease { .. } => {
+        WaitReason::RestartsDisabled
+        | WaitReason::NotRunnable { .. }
+        | WaitReason::ProbeNotRunnable
+        | WaitReason::TestLease { .. } => {
             error_of_last_run(input, error_scope, history)
         }
         WaitReason::Halted { budgets } => {
@@ -263,7 +265,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         WaitReason::PortTaken { .. } => Some(Code::PortConflict),
         WaitReason::PortsExhausted { .. } => Some(Code::PortExhaustion),
         WaitReason::NameTaken { .. } => Some(Code::NameConflict),
-        WaitReason::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
+        WaitReason::Unhealthy { .. } | WaitReason::ProbeNotRunnable => Some(Code::HealthCheckTimeout),
         WaitReason::Halted { .. } => Some(Code::LoopHalted),
         WaitReason::NotRunnable { .. } => Some(Code::EntrypointNotFound),
         WaitReason::NoHealthcheck => Some(Code::SpecInvalid),

@@ -78,6 +78,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::GaveUp { .. } => "GaveUp",
         WaitReason::Halted { .. } => "LoopHalted",
         WaitReason::NotRunnable { .. } => "NotRunnable",
+        WaitReason::ProbeNotRunnable => "ProbeNotRunnable",
         WaitReason::NoHealthcheck => "NoHealthcheck",
         WaitReason::RestartRateLimited { .. } => "RateLimited",
         WaitReason::TestLease { .. } => "TestLease",
@@ -157,6 +158,9 @@ fn message(on: &WaitReason) -> String {
             format!("a new revision or `argus retry`, because it failed in the same way in {budgets}")
         }
         WaitReason::NotRunnable { exit_code } => not_runnable(*exit_code),
+        WaitReason::ProbeNotRunnable => {
+            "the image does not have the program of the health check; restarting will not help".to_owned()
+        }
         WaitReason::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }

@@ -90,6 +90,15 @@ impl SpecEdit {
         }
     }
 
+    /// Describes the new value, if there is no exact one.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
     /// Last part of the key; empty for the whole file.
     fn name(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or_default()

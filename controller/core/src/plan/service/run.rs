@@ -118,6 +118,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         Restart::GaveUp(restarts) => Err(WaitReason::GaveUp { restarts }),
         Restart::Halted(budgets) => Err(WaitReason::Halted { budgets }),
         Restart::NotRunnable(exit_code) => Err(WaitReason::NotRunnable { exit_code }),
+        Restart::ProbeNotRunnable => Err(WaitReason::ProbeNotRunnable),
         Restart::StartAt(until, attempt) => start(until, attempt),
         Restart::StartSlowly(failed_at, attempt) => {
             start(failed_at + planner.input.state.retries.slow_restart, attempt)

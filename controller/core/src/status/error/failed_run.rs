@@ -9,13 +9,13 @@ use crate::failed_run;
 use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts};
 use crate::observed::Outage;
 use crate::outcome::{Evidence, one_line};
+use crate::remedy::{self, EditContext};
 use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 use crate::status::wait::in_budgets;
 
-use super::spec_edit::EditContext;
 use super::{ErrorScope, call};
 
 /// Lines of each stream in an error; the evidence has the rest.
@@ -75,9 +75,9 @@ impl<'a> FailureContext<'a> {
         text[from..].to_owned()
     }
 
-    /// Last line on stderr without secrets.
-    fn last_line(&self, failed_run: &FailedRun) -> Option<String> {
-        let line = failed_run.evidence.as_ref().and_then(last_line)?;
+    /// Line of the output that names the cause, without secrets.
+    fn cause_line(&self, failed_run: &FailedRun) -> Option<String> {
+        let line = failed_run.evidence.as_ref().and_then(remedy::cause_line)?;
         Some(self.redacted(line))
     }
 
@@ -175,8 +175,10 @@ pub(super) fn exhausted(
     let last = failures.last();
     let pattern = pattern(restarts, failures);
     let repeated_line = last
-        .filter(|last| pattern.is_some() && failed_run::kind(last) != FailureKind::Unhealthy)
-        .and_then(|last| context.last_line(last));
+        .filter(|last| {
+            pattern.is_some() && failed_run::kind(last) != FailureKind::Unhealthy && !is_signal(last)
+        })
+        .and_then(|last| context.cause_line(last));
     let message = match last {
         Some(last) => format!(
             "gave up after {restarts} restarts; {}: {}",
@@ -203,10 +205,19 @@ pub(super) fn exhausted(
     }
 }
 
+/// True if a signal ended the process, which is a cause of its own.
+fn is_signal(failed_run: &FailedRun) -> bool {
+    failed_run::kind(failed_run) == FailureKind::Signal
+}
+
 /// Error of a failure that is the same in several restart budgets.
 pub(super) fn halted(context: &FailureContext<'_>, budgets: u32, failures: &[FailedRun]) -> StructuredError {
     let last = failures.last();
-    let line = last.and_then(|last| context.last_line(last)).unwrap_or_default();
+    let line = last.map(|last| {
+        let own = context.cause_line(last).filter(|_| !is_signal(last));
+        own.unwrap_or_else(|| context.describe(last))
+    });
+    let line = line.unwrap_or_default();
     let message = format!("failed in the same way in {}: {line}", in_budgets(budgets));
     let error = StructuredError::new(Code::LoopHalted, message).details(json!({
         "event": "loop.halted",
@@ -303,6 +314,7 @@ pub(super) fn spent_budget_error(
         | restart::RestartDecision::GaveUp(_)
         | restart::RestartDecision::Halted(_)
         | restart::RestartDecision::NotRunnable(_)
+        | restart::RestartDecision::ProbeNotRunnable
         | restart::RestartDecision::Disabled => None,
     }
 }

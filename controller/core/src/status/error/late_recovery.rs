@@ -5,7 +5,7 @@ use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::json;
 
 use super::ErrorScope;
-use super::spec_edit::EditContext;
+use crate::remedy::EditContext;
 use crate::status::StatusInput;
 
 /// One warning per service, until its next clean start.

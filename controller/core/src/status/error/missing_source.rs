@@ -2,10 +2,11 @@
 
 use argus_crds::error::{SpecEdit, StructuredError};
 
-use super::{ErrorScope, spec_edit};
+use super::ErrorScope;
 use crate::action::ActionFailure;
 use crate::desired::{Accepted, Image, Mount, Service};
 use crate::outcome::ActionError;
+use crate::remedy::{self, EditContext};
 use crate::status::StatusInput;
 
 /// Adds the change of the file to the error of a missing image or file.
@@ -22,7 +23,13 @@ pub(super) fn with_edit(
         .and_then(|(accepted, service)| match &failure.error {
             ActionError::BadMount(reason) => of_mount(accepted, service, reason, failure.error.similar()),
             ActionError::EntrypointNotFound(reason) => {
-                spec_edit::command_edit(accepted, service, spec_edit::program_in(reason)?)
+                let context = EditContext {
+                    accepted,
+                    service,
+                    history: input.history,
+                    volumes: &input.observed.volumes,
+                };
+                remedy::of_start(&context, reason)
             }
             error => of_image(accepted, service, error.similar()?),
         });

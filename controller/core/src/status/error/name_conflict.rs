@@ -4,6 +4,7 @@ use argus_crds::error::StructuredError;
 
 use super::ErrorScope;
 use crate::desired::Role;
+use crate::remedy::next_name;
 use crate::status::StatusInput;
 
 /// Adds another name to an error. A container that Argus does not own keeps its name.
@@ -32,15 +33,4 @@ pub(super) fn with_edit(
     };
     let other = next_name(edit.now.as_deref().unwrap_or(name));
     error.edit(edit.suggest(other))
-}
-
-/// Returns the name with the next number at its end.
-pub(super) fn next_name(name: &str) -> String {
-    let numbered = name
-        .rsplit_once('-')
-        .and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));
-    match numbered {
-        Some((stem, number)) => format!("{stem}-{}", number.saturating_add(1)),
-        None => format!("{name}-2"),
-    }
 }

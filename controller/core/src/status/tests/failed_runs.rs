@@ -69,7 +69,7 @@ fn run_without_output_has_no_fingerprint_and_no_tail() {
     let error = error_of_db(&failed(1, WaitReason::Halted { budgets: 1 }, |_| ()));
     assert_eq!(
         error.message,
-        "failed in the same way in the whole restart budget: "
+        "failed in the same way in the whole restart budget: process ended with exit code 3 after 7 s"
     );
     assert_eq!(error.details["fingerprint"], serde_json::Value::Null);
     assert_eq!((error.stdout_tail, error.stderr_tail), (None, None));

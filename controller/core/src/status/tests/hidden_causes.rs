@@ -9,6 +9,7 @@ use super::spec_edits::{
     unhealthy,
 };
 use super::*;
+use crate::outcome::Evidence;
 
 /// A run whose wrapper still runs, with this last line of its output, and without a listener.
 fn wrapped(line: &'static str) -> impl FnOnce(&mut FailedRun) {
@@ -303,4 +304,31 @@ fn open_breaker_of_a_live_engine_restarts_no_engine() {
     };
     assert_eq!(first(true), ActionId::ResetCircuit);
     assert_eq!(first(false), ActionId::StartEngine);
+}
+
+#[test]
+fn repeated_failure_names_the_cause_above_its_last_line() {
+    let shop_after = |exit_code: i64, lines: &[&str]| {
+        let mut shop = failing_in(SPEC, |run| {
+            run.exit_code = exit_code;
+            run.evidence = Some(Evidence {
+                stderr: lines.iter().map(ToString::to_string).collect(),
+                ..Evidence::default()
+            });
+        });
+        let failures = &mut shop.history.service_mut(&name("web")).failures;
+        let first = failures[0].clone();
+        failures.extend([first.clone(), first.clone(), first]);
+        error_of_wait(shop, WaitReason::GaveUp { restarts: 3 }).message
+    };
+    let message = shop_after(1, &["config.yaml:3: parse error", "closing", "bye"]);
+    assert!(
+        message.ends_with("same failure 4 times: config.yaml:3: parse error"),
+        "{message}"
+    );
+    let message = shop_after(139, &["cannot reach db"]);
+    assert!(
+        message.contains("same failure 4 times: process was ended by SIGSEGV"),
+        "{message}"
+    );
 }

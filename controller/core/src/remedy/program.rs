@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::desired::{Desired, Mount, Service};
 use crate::outcome::Evidence;
+use crate::secrets::is_secret;
 
 /// Lines at the end of the output that can contain the cause.
 const LINES: usize = 20;
 /// Parts of a message about a missing variable, in lower case.
-const MISSING: [&str; 10] = [
+const MISSING: [&str; 11] = [
     "not set",
     "unset",
     "not defined",
@@ -18,6 +20,7 @@ const MISSING: [&str; 10] = [
     "not provided",
     "keyerror",
     "no value for",
+    "must name",
 ];
 /// Words that mark any word in capitals as a variable, in lower case.
 const VARIABLE_WORDS: [&str; 5] = ["variable", "env", "parameter", "keyerror", "setting"];
@@ -74,7 +77,7 @@ pub(super) fn unfit_data(evidence: &Evidence) -> Option<&str> {
 }
 
 /// Program in a message of a shell or of the engine, such as `sh: htpd: not found`.
-pub(in crate::status::error) fn program_in(line: &str) -> Option<&str> {
+pub(crate) fn program_in(line: &str) -> Option<&str> {
     let of_shell = NOT_FOUND.iter().find_map(|end| {
         let (before, _) = line.split_once(end)?;
         Some(before.rsplit(": ").next()?.trim().trim_matches('"'))
@@ -87,6 +90,30 @@ pub(in crate::status::error) fn program_in(line: &str) -> Option<&str> {
     let name = of_shell.or_else(of_init)?;
     let is_word = !name.is_empty() && !name.contains(char::is_whitespace);
     is_word.then_some(name)
+}
+
+/// Value of a missing variable: that of the siblings, or the only mounted file that fits a name such as `SEED_FILE`.
+pub(super) fn value_of(name: &str, service: &Service, desired: &Desired) -> Option<String> {
+    if is_secret(name) {
+        return None;
+    }
+    if let Some(stem) = name.strip_suffix("_FILE").or_else(|| name.strip_suffix("_PATH")) {
+        let stem = stem.to_lowercase();
+        let mut fitting = service.mounts.iter().map(Mount::target).filter(|target| {
+            let file = target.rsplit('/').next().unwrap_or_default();
+            file.to_lowercase().contains(&stem)
+        });
+        return fitting
+            .next()
+            .filter(|_| fitting.next().is_none())
+            .map(str::to_owned);
+    }
+    let siblings = desired.services.values();
+    let mut values = siblings.filter_map(|sibling| sibling.env_vars.get(name));
+    let value = values.next()?;
+    // A value with `@` is an address with a password.
+    let is_shared = values.all(|other| other == value) && !value.contains('@');
+    is_shared.then(|| value.clone())
 }
 
 fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
@@ -143,6 +170,8 @@ mod tests {
             ("Error: SECRET_KEY_BASE must be set", Some("SECRET_KEY_BASE")),
             ("ERROR: a required field is missing", None),
             ("LOG_LEVEL is not set", None),
+            ("usage: SEED_FILE must name the seed file", Some("SEED_FILE")),
+            ("usage: main.py [-h] --config-file CONFIG_FILE", None),
             ("started with DATABASE_URL", None),
         ] {
             assert_eq!(variable_in(line, &set).as_deref(), name, "{line}");

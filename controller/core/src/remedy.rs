@@ -1,7 +1,6 @@
-//! Changes of the spec file that fix a failed run.
+//! Changes of files that fix a failed run: pure rules over its evidence, one file per family.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +8,62 @@ use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::{dns_names, misspelled_hosts};
-use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, ProbeHandler, Service};
+use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
-use crate::ident::{Protocol, ResourceName};
+use crate::ident::ResourceName;
 use crate::observed::Volume;
-use crate::outcome::Evidence;
 use crate::state::EnvHistory;
 
-use super::name_conflict::next_name;
-
+mod case;
+mod command;
+mod database;
+mod files;
+mod headline;
+mod health_check;
+mod limits;
+mod network;
+mod probe;
 mod program;
 
-pub(super) use program::program_in;
+pub(crate) use headline::cause_line;
+
+use case::Case;
+
+/// Strength of the evidence behind a rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Confidence {
+    /// The evidence excludes other causes.
+    Certain,
+    /// Another cause is possible, so a cause with its own observation is first.
+    Likely,
+}
+
+/// A rule: its name, its confidence, and the change that it derives.
+type Rule = (&'static str, Confidence, fn(&Case<'_>) -> Option<SpecEdit>);
+
+/// Rules for programs that ended, best first.
+const RULES: [Rule; 16] = [
+    ("one-element", Confidence::Certain, command::one_element),
+    ("mounted-script", Confidence::Certain, command::mounted_script),
+    ("pids", Confidence::Certain, limits::pids),
+    ("read-only-mount", Confidence::Certain, files::read_only_mount),
+    ("contents", Confidence::Certain, files::contents),
+    ("first-process", Confidence::Certain, limits::first_process),
+    ("privileges", Confidence::Certain, limits::privileges),
+    ("heap", Confidence::Certain, limits::heap),
+    ("no-space", Confidence::Certain, files::no_space),
+    ("low-port", Confidence::Certain, limits::low_port),
+    (
+        "unknown-database",
+        Confidence::Certain,
+        database::unknown_database,
+    ),
+    ("unknown-role", Confidence::Certain, database::unknown_role),
+    ("unknown-host", Confidence::Certain, network::unknown_host),
+    ("password", Confidence::Likely, database::password),
+    ("refused", Confidence::Likely, network::refused),
+    ("permission", Confidence::Likely, files::permission),
+];
 
 /// A shorter run ends immediately: it says nothing about the memory that it needs.
 const IMMEDIATE: Duration = Duration::from_secs(2);
@@ -28,33 +71,58 @@ const IMMEDIATE: Duration = Duration::from_secs(2);
 /// Minimum suggested `startPeriod`.
 const MIN_START_PERIOD: Duration = Duration::from_secs(10);
 
-/// A program that did not listen for this long is not only slow, so a longer `startPeriod` is no longer the first remedy.
-const MAX_SILENCE: Duration = Duration::from_secs(60);
-
 /// Service with the facts behind its edits.
 #[derive(Clone, Copy)]
-pub(super) struct EditContext<'a> {
-    pub(super) accepted: &'a Accepted,
-    pub(super) service: &'a Service,
-    pub(super) history: &'a EnvHistory,
-    pub(super) volumes: &'a BTreeMap<String, Arc<Volume>>,
+pub(crate) struct EditContext<'a> {
+    pub(crate) accepted: &'a Accepted,
+    pub(crate) service: &'a Service,
+    pub(crate) history: &'a EnvHistory,
+    pub(crate) volumes: &'a BTreeMap<String, Arc<Volume>>,
 }
 
 impl EditContext<'_> {
-    /// Change that fixes the cause of a failed run; `None` if the file is not known to be the cause.
-    pub(super) fn of_run(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+    /// Change that fixes the cause of a failed run, without secrets; `None` if the file is not known to be the cause.
+    pub(crate) fn of_run(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        self.first_edit(failed_run).map(|edit| self.public(edit))
+    }
+
+    /// Without the values that contain a secret.
+    fn public(&self, edit: SpecEdit) -> SpecEdit {
+        let secrets = &self.accepted.desired.secrets;
+        let is_public = |text: &String| secrets.redacted(text) == *text;
+        SpecEdit {
+            now: edit.now.filter(is_public),
+            suggest: edit.suggest.filter(is_public),
+            ..edit
+        }
+    }
+
+    fn first_edit(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        if headline::is_crash(failed_run) {
+            return files::shared_memory(&self.case(failed_run));
+        }
         // A wrapper can outlive the process that the kernel killed, or end with an exit code of its own.
         let is_out_of_memory =
             failed_run.oom_killed || failed_run.oom_event || failed_run::oom_suspected(failed_run);
         self.misspelled_host()
             .or_else(|| is_out_of_memory.then(|| self.memory(failed_run)).flatten())
             .or_else(|| match failed_run::kind(failed_run) {
-                FailureKind::Unhealthy => self
-                    .hidden_crash(failed_run)
+                FailureKind::Unhealthy => probe::missing_program(self, failed_run)
+                    .or_else(|| probe::tls(self, failed_run))
+                    .or_else(|| self.hidden_crash(failed_run))
                     .or_else(|| self.healthcheck(failed_run)),
-                FailureKind::Exit => self.early_start(failed_run).or_else(|| self.reported(failed_run)),
-                FailureKind::NotRunnable => self.missing_program(failed_run),
-                FailureKind::Signal | FailureKind::OutOfMemory => None,
+                FailureKind::Exit => self
+                    .of_rules(failed_run, Confidence::Certain)
+                    .or_else(|| self.early_start(failed_run))
+                    .or_else(|| self.reported(failed_run)),
+                FailureKind::NotRunnable => self
+                    .of_rules(failed_run, Confidence::Certain)
+                    .or_else(|| self.missing_program(failed_run)),
+                FailureKind::Signal => {
+                    let case = self.case(failed_run);
+                    limits::heap(&case).or_else(|| limits::pids(&case))
+                }
+                FailureKind::OutOfMemory => None,
             })
     }
 
@@ -65,9 +133,21 @@ impl EditContext<'_> {
         is_crash.then(|| self.reported(failed_run)).flatten()
     }
 
+    fn case<'b>(&'b self, run: &'b FailedRun) -> Case<'b> {
+        Case::of(*self, run)
+    }
+
+    fn of_rules(&self, failed_run: &FailedRun, confidence: Confidence) -> Option<SpecEdit> {
+        let case = self.case(failed_run);
+        let mut rules = RULES.iter().filter(|(_, known, _)| *known == confidence);
+        rules.find_map(|(_, _, edit)| edit(&case))
+    }
+
     /// Change that the program requests by its output.
     fn reported(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        self.missing_variable(failed_run)
+        self.of_rules(failed_run, Confidence::Certain)
+            .or_else(|| self.of_rules(failed_run, Confidence::Likely))
+            .or_else(|| self.missing_variable(failed_run))
             .or_else(|| self.unfit_volume(failed_run))
             .or_else(|| self.missing_program(failed_run))
     }
@@ -151,7 +231,13 @@ impl EditContext<'_> {
     fn missing_variable(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
         let name = program::missing_variable(failed_run.evidence.as_ref()?, &self.service.env_vars)?;
         let reason = format!("the process reports that `{name}` is missing");
-        Some(self.edit(&format!("container.environment.{name}"), reason))
+        let edit = self.edit(&format!("container.environment.{name}"), reason);
+        Some(
+            match program::value_of(&name, self.service, &self.accepted.desired) {
+                Some(value) => edit.suggest(value),
+                None => edit,
+            },
+        )
     }
 
     fn edit(&self, key: &str, reason: String) -> SpecEdit {
@@ -161,59 +247,8 @@ impl EditContext<'_> {
             .edit_service(file, self.service.name.as_str(), key, reason)
     }
 
-    fn healthcheck(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let probe = self.service.probe.as_ref()?;
-        if let Some(took) = recovery_time(failed_run) {
-            let reason = format!("the service was healthy {} s after its start", seconds(took));
-            return Some(self.start_period(probe, took * 3 / 2, reason));
-        }
-        if self.was_healthy() {
-            return None;
-        }
-        let evidence = failed_run.evidence.as_ref()?;
-        let (path, port) = match &probe.kind {
-            ProbeHandler::Http { path, port } => (Some(path.as_str()), *port),
-            ProbeHandler::Tcp { port } => (None, *port),
-            ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
-        };
-        match evidence.listening.as_deref() {
-            Some([]) => {
-                let ran = failed_run.run_duration();
-                if ran >= MAX_SILENCE {
-                    return None;
-                }
-                let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
-                Some(self.start_period(probe, ran * 2, reason))
-            }
-            Some(listening) if listening.iter().all(|address| address.port() != port) => {
-                self.probe_port(port, listening)
-            }
-            Some(listening) if is_local_only(port, listening) => self.local_address(port),
-            Some(_) | None => self.probe_path(path?, evidence, failed_run),
-        }
-    }
-
-    /// Address of the command or of a variable that makes the process listen on the loopback interface only.
-    fn local_address(&self, port: u16) -> Option<SpecEdit> {
-        const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-        const LISTENING: [&str; 4] = ["HOST", "ADDR", "BIND", "LISTEN"];
-        let mut words = self.service.command.iter().flatten();
-        let in_command = words.find_map(|word| LOCAL.into_iter().find(|local| word.contains(local)));
-        let in_variable = |(name, value): (&String, &String)| {
-            let is_of_listener = LISTENING.iter().any(|word| name.to_uppercase().contains(word));
-            let local = LOCAL.into_iter().find(|local| value.starts_with(local))?;
-            is_of_listener.then(|| (format!("container.environment.{name}"), local))
-        };
-        let (key, local) = match in_command {
-            Some(local) => ("command".to_owned(), local),
-            None => self.service.env_vars.iter().find_map(in_variable)?,
-        };
-        let reason = format!("the process listens on port {port} only inside its container");
-        Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"))
-    }
-
     /// Longer `startPeriod` for a service that took this time; `None` without a health check in the file.
-    pub(super) fn start_period_of(&self, took: Duration) -> Option<SpecEdit> {
+    pub(crate) fn start_period_of(&self, took: Duration) -> Option<SpecEdit> {
         let probe = self.service.probe.as_ref()?;
         let reason = format!("the service needed {} s to become healthy", seconds(took));
         Some(self.start_period(probe, took * 3 / 2, reason))
@@ -234,60 +269,6 @@ impl EditContext<'_> {
         let needed = HumanDuration::from_secs(seconds(needed));
         self.edit("container.healthcheck.startPeriod", reason)
             .suggest(needed.to_string())
-    }
-
-    fn probe_port(&self, port: u16, listening: &[SocketAddr]) -> Option<SpecEdit> {
-        // The probe connects from outside, which a loopback address refuses.
-        let reachable: BTreeSet<u16> = listening
-            .iter()
-            .filter(|address| !is_loopback(address))
-            .map(SocketAddr::port)
-            .collect();
-        let published = self
-            .service
-            .ports
-            .iter()
-            .filter(|port| port.protocol == Protocol::Tcp);
-        let published = published
-            .map(|port| port.container)
-            .find(|port| reachable.contains(port));
-        let best = published.or_else(|| reachable.first().copied())?;
-        let all: Vec<String> = reachable.iter().map(ToString::to_string).collect();
-        let reason = format!(
-            "no process listens on port {port}, the container listens on {}",
-            all.join(", ")
-        );
-        Some(
-            self.edit("container.healthcheck.port", reason)
-                .suggest(best.to_string()),
-        )
-    }
-
-    fn probe_path(&self, path: &str, evidence: &Evidence, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let last = failed_run.probe_output.last()?;
-        let is_wrong = ["404", "405", "410"]
-            .iter()
-            .any(|status| last.contains(&format!(": {status}")));
-        let without_query = path.split('?').next().unwrap_or(path);
-        let best = evidence
-            .healthy_paths
-            .iter()
-            .find(|healthy| *healthy != without_query);
-        match best {
-            // A path that exists may fail for a good reason.
-            Some(best) if is_wrong => {
-                let reason = format!("`{without_query}` does not succeed, `{best}` does");
-                Some(
-                    self.edit("container.healthcheck.path", reason)
-                        .suggest(best.clone()),
-                )
-            }
-            None if is_wrong => {
-                let reason = format!("`{without_query}` does not exist in the container");
-                Some(self.edit("container.healthcheck.path", reason))
-            }
-            Some(_) | None => None,
-        }
     }
 
     fn memory(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
@@ -311,8 +292,15 @@ impl EditContext<'_> {
     }
 }
 
+/// Change for a container that the engine could not start.
+pub(crate) fn of_start(context: &EditContext<'_>, reason: &str) -> Option<SpecEdit> {
+    let edit = command::of_reason(context, reason)
+        .or_else(|| command_edit(context.accepted, context.service, program::program_in(reason)?));
+    edit.map(|edit| context.public(edit))
+}
+
 /// Change of the command that names a missing program; `None` if the image names it.
-pub(super) fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<SpecEdit> {
+fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<SpecEdit> {
     let names = |words: &Option<Vec<String>>| {
         let mut words = words.iter().flatten();
         words.any(|word| word.contains(name))
@@ -329,16 +317,6 @@ pub(super) fn command_edit(accepted: &Accepted, service: &Service, name: &str) -
     Some(edit.now(name))
 }
 
-fn is_loopback(address: &SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
-}
-
-/// True if all listeners of a port refuse connections from outside.
-fn is_local_only(port: u16, listening: &[SocketAddr]) -> bool {
-    let mut of_port = listening.iter().filter(|address| address.port() == port);
-    of_port.all(is_loopback)
-}
-
 /// Time from the start until the first success of a run that recovered without a restart.
 fn recovery_time(failed_run: &FailedRun) -> Option<Duration> {
     let recovered = failed_run.recovered_at?;
@@ -350,3 +328,18 @@ fn recovery_time(failed_run: &FailedRun) -> Option<Duration> {
 fn seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
+
+/// Returns the name with the next number at its end.
+pub(crate) fn next_name(name: &str) -> String {
+    let numbered = name
+        .rsplit_once('-')
+        .and_then(|(stem, number)| Some((stem, number.parse::<u32>().ok()?)));
+    match numbered {
+        Some((stem, number)) => format!("{stem}-{}", number.saturating_add(1)),
+        None => format!("{name}-2"),
+    }
+}
+
+#[cfg(test)]
+#[path = "remedy/corpus_tests.rs"]
+mod tests;
