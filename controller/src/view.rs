@@ -135,7 +135,7 @@ impl StatusView for StatusBuilder {
             ..EnvironmentStatus::clone(&previous)
         });
         let no_history = EnvHistory::default();
-        let history = snapshot.state.environments.get(env).unwrap_or(&no_history);
+        let history = snapshot.state.history(env).unwrap_or(&no_history);
         for note in events_between(env, before.as_ref(), &status, history, &snapshot.state.refused) {
             self.journal.record_event(note);
         }
@@ -237,7 +237,7 @@ fn status_condition(
         observed: snapshot.store.of(env).unwrap_or(&no_objects),
         plan: snapshot.plans.get(env).map(AsRef::as_ref),
         health: &snapshot.health,
-        history: snapshot.state.environments.get(env).unwrap_or(&no_history),
+        history: snapshot.state.history(env).unwrap_or(&no_history),
         refused: &snapshot.state.refused,
         progress: &snapshot.progress,
         preflight: Some(&snapshot.preflight),

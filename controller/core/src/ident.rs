@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Reason why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,9 +46,11 @@ fn check(
 macro_rules! name {
     ($(#[$doc:meta])* $ty:ident, $what:literal, $longest:literal, $allowed:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $ty(String);
+        ///
+        /// Clones share the text.
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $ty(Arc<str>);
 
         impl $ty {
             /// Returns the name if the text is valid.
@@ -57,7 +60,7 @@ macro_rules! name {
             pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
                 let text = text.into();
                 check($what, &text, $longest, $allowed)?;
-                Ok(Self(text))
+                Ok(Self(text.into()))
             }
 
             /// Returns the name as text.
@@ -82,7 +85,13 @@ macro_rules! name {
 
         impl From<$ty> for String {
             fn from(name: $ty) -> String {
-                name.0
+                name.0.to_string()
+            }
+        }
+
+        impl Serialize for $ty {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
             }
         }
 

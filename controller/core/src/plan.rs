@@ -150,7 +150,7 @@ pub struct PlanInput<'a> {
 
 impl PlanInput<'_> {
     fn history(&self) -> Option<&EnvHistory> {
-        self.state.environments.get(self.env)
+        self.state.history(self.env)
     }
 
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.

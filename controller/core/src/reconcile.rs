@@ -27,8 +27,8 @@ use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ProtocolPort};
-use crate::lease::{ControllerLeases, Liveness, Ownership};
-use crate::observed::{Observed, Store};
+use crate::lease::{ControllerLeases, Liveness};
+use crate::observed::{Observed, Outage, Store};
 use crate::outcome::{ActionError, Done};
 use crate::plan::obstacle::Obstacles;
 use crate::plan::port::{Assignment, PortReservations};
@@ -36,7 +36,7 @@ use crate::plan::render::Rendered;
 use crate::plan::{self, ControllerIdentity, Plan, PlanInput, held_port, render};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
-use crate::state::{PlannerState, observe};
+use crate::state::PlannerState;
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
@@ -44,6 +44,7 @@ mod breakers;
 mod expectations;
 pub mod forecast;
 mod invalidation;
+mod observation;
 mod obstacles;
 mod peers;
 mod requests;
@@ -115,6 +116,12 @@ pub struct Planner {
     disk_full: bool,
     /// Last connectivity check of every environment.
     connectivity: Arc<CheckResults>,
+    /// Outages of the engine in the last pass.
+    outages: Vec<Outage>,
+    /// Reserved host ports; `None` after a change of the assignments.
+    reservations: Option<PortReservations>,
+    /// An assignment changed in this pass.
+    ports_changed: bool,
 }
 
 /// Last plan of an environment with its inputs. Unchanged inputs skip the planning.
@@ -126,6 +133,8 @@ struct Cached {
     rendered: Rendered,
     plan: Arc<Plan>,
     stale: bool,
+    /// The last observation or plan changed the state, so the next pass observes the environment again.
+    observe_again: bool,
 }
 
 impl Planner {
@@ -147,6 +156,9 @@ impl Planner {
             preflight_at: None,
             disk_full: false,
             connectivity: Arc::default(),
+            outages: Vec::new(),
+            reservations: None,
+            ports_changed: false,
         }
     }
 
@@ -186,40 +198,15 @@ impl Planner {
             self.requests.clone_from(inputs.requests);
             self.invalidate_all();
         }
-        let nothing = Arc::new(Observed::default());
         let envs: BTreeSet<EnvName> = inputs
             .specs
             .keys()
             .chain(inputs.store.environments().keys())
             .cloned()
             .collect();
-        let mut is_image_forgotten = false;
-        for env in &envs {
-            if matches!(
-                inputs.leases.ownership(env, true, inputs.now),
-                Ownership::HeldByOther(_)
-            ) {
-                // Failures and ports of another controller's environment are not ours.
-                continue;
-            }
-            let observed = inputs.store.of(env).unwrap_or(&nothing);
-            is_image_forgotten |= self.state.observe(
-                env,
-                inputs.specs.get(env).map(AsRef::as_ref),
-                observed,
-                &observe::Context {
-                    health: inputs.health,
-                    outages: inputs.store.outages(),
-                    requests: inputs.requests,
-                    controller: &self.identity.controller,
-                    now: inputs.now,
-                },
-            );
-        }
-        if is_image_forgotten {
-            self.invalidate_all();
-        }
+        self.observe(&envs, inputs);
         self.observe_obstacles(inputs);
+        let nothing = Arc::new(Observed::default());
         let mut reservations = self.reservations();
         for env in self.by_urgency(envs, inputs) {
             let observed = inputs.store.of(&env).unwrap_or(&nothing);
@@ -235,6 +222,7 @@ impl Planner {
                 result.plans.insert(env, cached.plan.clone());
             }
         }
+        self.reservations = (!std::mem::take(&mut self.ports_changed)).then_some(reservations);
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self
             .state
@@ -270,6 +258,9 @@ impl Planner {
 
     fn forget_absent(&mut self, inputs: &Inputs<'_>) {
         let gone = self.state.forget_absent(inputs.specs, inputs.store, inputs.now);
+        if gone {
+            self.reservations = None;
+        }
         if std::mem::take(&mut self.specs_changed) || gone {
             self.state.forget_unused_images(inputs.specs);
         }
@@ -324,10 +315,14 @@ impl Planner {
         if let Some(accepted) = accepted {
             let desired = &accepted.desired;
             let facts = (inputs.preflight, &self.identity);
+            let before = self
+                .state
+                .environments
+                .get(env)
+                .map(|history| history.ports.clone());
             let state = &mut self.state;
             let mut ports = held_port::assign(desired, observed, state, reservations, facts, inputs.now);
             self.obstacles.block_ports(desired, &mut ports);
-            let history = self.state.environments.entry(env.clone()).or_default();
             let same = cached
                 .accepted
                 .as_ref()
@@ -337,15 +332,20 @@ impl Planner {
                 cached.rendered = render::render_all(desired, &ports.ports, &self.identity);
             }
             cached.ports = ports;
-            reservations.retain(|_, (by, _)| by != env);
             // A requested port that another environment has reserved is not recorded for this environment.
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
-                !reservations.contains_key(&ProtocolPort { number, protocol })
+                let reserved = reservations.get(&ProtocolPort { number, protocol });
+                reserved.is_none_or(|(by, _)| by == env)
             });
+            let history = self.state.environments.entry(env.clone()).or_default();
             history.remember_ports(desired, &held);
-            reservations.extend(reservations_of(env, &held));
+            if before.as_ref() != Some(&held) {
+                self.ports_changed = true;
+                reservations.retain(|_, (by, _)| by != env);
+                reservations.extend(reservations_of(env, &held));
+            }
         }
         self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
         let plan = plan::plan(&PlanInput {
@@ -376,11 +376,13 @@ impl Planner {
         if let Some(accepted) = accepted
             && plan.unfinished(&accepted.desired.services).next().is_none()
             && let Some(history) = self.state.environments.get_mut(env)
+            && history.last_ready.as_ref() != Some(&accepted.desired.revision)
         {
-            history.last_ready = Some(accepted.desired.revision.clone());
+            Arc::make_mut(history).last_ready = Some(accepted.desired.revision.clone());
         }
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
+        cached.observe_again |= !steps.is_empty();
         cached.accepted = accepted.cloned();
         cached.version = Some(observed.version);
         cached.plan = Arc::new(plan);

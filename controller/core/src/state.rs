@@ -65,8 +65,8 @@ pub(crate) const RESTART_RATE_WINDOW: Duration = Duration::from_secs(60);
 /// State of all environments on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlannerState {
-    /// History by environment; kept while the environment is desired or observed.
-    pub environments: BTreeMap<EnvName, EnvHistory>,
+    /// History by environment; kept while the environment is desired or observed. Clones share the histories that do not change.
+    pub environments: BTreeMap<EnvName, Arc<EnvHistory>>,
     /// Submitted actions without a result.
     pub in_flight: BTreeMap<Subject, InFlight>,
     /// Effects of finished actions that are not observed yet.
@@ -122,6 +122,13 @@ pub struct EnvHistory {
     pub last_ready: Option<Revision>,
     /// Revision of the recorded failures and restart counters.
     pub revision: Option<Revision>,
+}
+
+impl PlannerState {
+    /// History of an environment, if it is known.
+    pub fn history(&self, env: &EnvName) -> Option<&EnvHistory> {
+        self.environments.get(env).map(AsRef::as_ref)
+    }
 }
 
 impl EnvHistory {
@@ -227,15 +234,17 @@ pub enum ImageState {
 }
 
 impl EnvHistory {
-    /// Stores an assignment together with the requests of the file.
-    pub fn remember_ports(&mut self, desired: &Desired, ports: &PortMap) {
-        self.ports.clone_from(ports);
-        self.requested_ports.clear();
-        for service in desired.services.values() {
-            for port in &service.ports {
-                self.requested_ports
-                    .insert(port.key(&service.name), port.requested.unwrap_or(0));
-            }
+    /// Stores an assignment together with the requests of the file. An unchanged history stays shared.
+    pub fn remember_ports(self: &mut Arc<Self>, desired: &Desired, ports: &PortMap) {
+        let services = desired.services.values();
+        let all = services.flat_map(|service| service.ports.iter().map(|port| (&service.name, port)));
+        let requested: PortMap = all
+            .map(|(service, port)| (port.key(service), port.requested.unwrap_or(0)))
+            .collect();
+        if self.ports != *ports || self.requested_ports != requested {
+            let history = Arc::make_mut(self);
+            history.ports.clone_from(ports);
+            history.requested_ports = requested;
         }
     }
 }

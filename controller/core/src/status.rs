@@ -296,9 +296,5 @@ fn spec_path(input: &StatusInput<'_>) -> String {
 
 /// Desired service of a status row.
 fn desired<'a>(input: &StatusInput<'a>, row: &ServiceStatus) -> Option<&'a crate::desired::Service> {
-    let services = &input.accepted?.desired.services;
-    services
-        .iter()
-        .find(|(name, _)| name.as_str() == row.name)
-        .map(|(_, service)| service)
+    input.accepted?.desired.services.get(row.name.as_str())
 }

@@ -110,9 +110,14 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
+    /// Time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+
     /// Seconds since the start.
     pub fn seconds(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
+        self.elapsed().as_secs_f64()
     }
 }
 

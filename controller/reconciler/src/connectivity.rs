@@ -10,17 +10,11 @@ use std::time::Duration;
 
 use argus_backend::{Backend, PROGRESS_TIMEOUT};
 use argus_core::connectivity::{
-    CheckRequest, CheckResults, ConnectivityCheck, ConnectivityInput, LinkResult, LinkSource, Target,
-    TargetResult,
+    CheckRequest, CheckResults, ConnectivityCheck, LinkResult, LinkSource, Target, TargetResult,
 };
-use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
-use argus_core::observed::{Observed, Outage};
 use argus_core::outcome::ActionError;
-use argus_core::plan::Plan;
-use argus_core::probe::HealthStates;
-use argus_core::state::EnvHistory;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +24,10 @@ use crate::snapshot::Snapshot;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 mod link_state;
+mod topology_inputs;
 
 pub(crate) use link_state::{LinkState, link_state};
+use topology_inputs::TopologyInputs;
 
 /// Delays before failed links are checked again; the last one repeats. They count from the second check on, because
 /// a service that has just started may not listen yet.
@@ -49,44 +45,6 @@ const DOWN_DELAY: Duration = Duration::from_secs(5);
 const MAX_HOLD: Duration = Duration::from_secs(60);
 /// Grace period for a running check at a stop, so that no helper container remains.
 const STOP_GRACE: Duration = Duration::from_secs(3);
-
-/// Inputs of a [`CheckRequest`]. While they are unchanged, the request is not computed again.
-#[derive(Debug, Clone, PartialEq)]
-struct TopologyInputs {
-    accepted: Shared<Accepted>,
-    observed: Shared<Observed>,
-    plan: Shared<Plan>,
-    health: Shared<HealthStates>,
-    outages: Vec<Outage>,
-}
-
-impl TopologyInputs {
-    fn is_starting(&self, history: Option<&EnvHistory>) -> bool {
-        let services = &self.accepted.0.desired.services;
-        self.plan.0.is_starting(services, history, &self.outages)
-    }
-
-    fn topology(&self, engine_returned_at: Option<Timestamp>) -> ConnectivityInput<'_> {
-        ConnectivityInput {
-            desired: &self.accepted.0.desired,
-            observed: &self.observed.0,
-            hashes: Some(&self.plan.0.hashes),
-            health: &self.health.0,
-            outages: &self.outages,
-            engine_returned_at,
-        }
-    }
-}
-
-/// Pointer that is equal only to itself.
-#[derive(Debug, Clone)]
-struct Shared<T>(Arc<T>);
-
-impl<T> PartialEq for Shared<T> {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
 
 /// Check schedule of one environment.
 #[derive(Debug, Default)]
@@ -107,8 +65,8 @@ impl CheckSchedule {
     fn update_hold(&mut self, inputs: Option<&TopologyInputs>, is_starting: bool, now: Timestamp) {
         let held = self.held_until.take();
         if is_starting {
-            let progress = |it: &TopologyInputs| it.plan.0.start_progress(&it.accepted.0.desired.services);
-            let has_progress = self.inputs.as_ref().map(progress) != inputs.map(progress);
+            let has_progress = self.inputs.as_ref().map(TopologyInputs::start_progress)
+                != inputs.map(TopologyInputs::start_progress);
             self.held_until = held.filter(|_| !has_progress).or(Some(now + MAX_HOLD));
         } else if held.is_some() && self.has_down() {
             self.due = self.due.map(|due| due.max(now + DOWN_DELAY));
@@ -216,7 +174,7 @@ impl<B: Backend> ConnectivityTask<B> {
         self.schedules.retain(|env, _| wanted.contains(env));
         self.results.checks.retain(|env, _| wanted.contains(env));
         for env in wanted {
-            let inputs = topology_inputs(snapshot, env);
+            let inputs = TopologyInputs::of(snapshot, env);
             let schedule = self.schedules.entry(env.clone()).or_default();
             if inputs.is_some() && schedule.inputs == inputs {
                 continue;
@@ -224,7 +182,7 @@ impl<B: Backend> ConnectivityTask<B> {
             let request = inputs
                 .as_ref()
                 .and_then(|inputs| inputs.topology(self.engine_returned_at).request());
-            let history = snapshot.state.environments.get(env);
+            let history = snapshot.state.history(env);
             let is_starting = inputs.as_ref().is_some_and(|inputs| inputs.is_starting(history));
             schedule.update_hold(inputs.as_ref(), is_starting, self.clock.now());
             schedule.inputs = inputs;
@@ -320,16 +278,6 @@ impl<B: Backend> ConnectivityTask<B> {
             differs
         });
     }
-}
-
-fn topology_inputs(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
-    Some(TopologyInputs {
-        accepted: Shared(snapshot.desired.get(env)?.clone()),
-        observed: Shared(snapshot.store.of(env)?.clone()),
-        plan: Shared(snapshot.plans.get(env)?.clone()),
-        health: Shared(snapshot.health.clone()),
-        outages: snapshot.store.outages().to_vec(),
-    })
 }
 
 /// Checks all links of an environment, one source service after the other.

@@ -13,7 +13,7 @@ use crate::command::{Command, CommandError, Reply, Request};
 use crate::connectivity::{LinkState, link_state};
 use crate::journal::Journal;
 use crate::persisted::WriteResult;
-use crate::reconciler::PersistedState;
+use crate::reconciler::StateToPersist;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::sync_barrier::{SYNC_TIMEOUT, SyncRequester};
@@ -35,7 +35,7 @@ pub struct Handle {
     pub(crate) spec_sync: SyncRequester,
     pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
     /// Result of the last write of the commands in effect.
-    pub(crate) saved: watch::Receiver<Option<WriteResult<PersistedState>>>,
+    pub(crate) saved: watch::Receiver<Option<WriteResult<StateToPersist>>>,
     /// Newest snapshot that the status files show.
     pub(crate) flushed: watch::Receiver<Arc<Snapshot>>,
     pub(crate) heartbeat: Heartbeat,
@@ -107,7 +107,7 @@ impl Handle {
     /// write fails.
     async fn wait_until_saved(&self, number: u64) -> Result<(), CommandError> {
         let mut saved = self.saved.clone();
-        let is_written = |written: &Option<WriteResult<PersistedState>>| {
+        let is_written = |written: &Option<WriteResult<StateToPersist>>| {
             let value = written.as_ref().map(|written| &written.value);
             value.is_some_and(|value| value.accepted_commands >= number)
         };

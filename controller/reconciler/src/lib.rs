@@ -52,6 +52,7 @@ pub mod state_file;
 mod state_modes;
 pub mod status_writer;
 pub mod supervise;
+mod write_batch;
 
 pub use argus_core::action::Deadlines;
 pub use breaker_guard::BreakerGuard;

@@ -2,7 +2,7 @@
 
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run::FailedRun;
-use argus_core::state::{Attribution, Disruption, EnvHistory, Interruption, TestRestart};
+use argus_core::state::{Attribution, Disruption, Interruption, TestRestart};
 use argus_core::user_requests::TestLease;
 
 use super::*;
@@ -104,10 +104,7 @@ impl Fixture {
             store: Store::default(),
             now: Timestamp(10_000),
         };
-        fixture
-            .state
-            .environments
-            .insert(env("shop"), EnvHistory::default());
+        fixture.state.environments.insert(env("shop"), Arc::default());
         fixture
     }
 
@@ -142,7 +139,7 @@ impl Fixture {
             .overrides
             .effective(&self.specs)
             .unwrap_or_else(|| self.specs.environments.clone());
-        let history = self.state.environments.get_mut(&env("shop")).unwrap();
+        let history = Arc::make_mut(self.state.environments.get_mut(&env("shop")).unwrap());
         history.last_ready = Some(desired[&env("shop")].desired.revision.clone());
         let inputs = OverrideInputs {
             specs: &self.specs,
@@ -337,7 +334,7 @@ fn failed_optional_service_causes_no_rollback() {
         fixture.store = listed();
         fixture.ready();
         fixture.file(&two);
-        let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+        let history = Arc::make_mut(fixture.state.environments.get_mut(&env("shop")).unwrap());
         history.last_ready = Some(two.desired.revision.clone());
         let container = argus_core::ident::ContainerId::new("a").unwrap();
         let web = two.desired.services.keys().next().unwrap();
@@ -543,7 +540,7 @@ fn test_report_contains_failures_of_its_own_time() {
     assert!(matches!(fixture.apply(&end), Err(CommandError::Refused(_))));
     let begin = begin_test(600);
     assert!(matches!(fixture.apply(&begin), Ok(Reply::TestLease(_))));
-    let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+    let history = Arc::make_mut(fixture.state.environments.get_mut(&env("shop")).unwrap());
     history.restarts = vec![restart(9_000), restart(13_000)];
     // A failure during parallel tests is recorded for one of them.
     history.disruptions = vec![
@@ -578,7 +575,7 @@ fn test_past_its_lease_still_has_a_report() {
     for (ended, is_reported) in [(3_700_000, true), (3_760_000, false)] {
         fixture.now = Timestamp(100_000);
         fixture.apply(&begin).unwrap();
-        let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+        let history = Arc::make_mut(fixture.state.environments.get_mut(&env("shop")).unwrap());
         history.disruptions = [110_000, 170_000].map(|at| disruption(at, "other")).to_vec();
         fixture.now = Timestamp(ended);
         fixture.overrides.drop_ended(&fixture.specs, fixture.now);

@@ -13,9 +13,10 @@ use crate::journal::checksum;
 use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 use crate::state_file;
+use crate::write_batch::WriteBatch;
 
-/// Changes within this time are written together.
-const BATCH_DELAY: Duration = Duration::from_millis(50);
+/// Delay between a change and its write, and its maximum while changes continue.
+const BATCH_DELAYS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(400));
 /// Delay after a failed write.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -96,22 +97,30 @@ pub struct WriteResult<T> {
     pub error: Option<String>,
 }
 
-/// Writes every change until the sender of `values` is dropped, then once more. Each result is published in
-/// `saved`.
-pub async fn persist<T>(
+/// Writes the changed values of `sources` until the sender is dropped, then once more. Each result is published in `saved`. `is_awaited`
+/// reports whether a client waits for the write of a value that replaces another one.
+pub async fn persist<S, T>(
     path: PathBuf,
-    mut values: watch::Receiver<T>,
+    mut sources: watch::Receiver<S>,
+    value_of: fn(&S) -> T,
+    is_awaited: fn(&T, &T) -> bool,
     saved: Option<watch::Sender<Option<WriteResult<T>>>>,
 ) where
     T: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
-    let mut on_disk = None;
+    let mut on_disk: Option<T> = None;
+    let mut batch = WriteBatch::new(BATCH_DELAYS.0, BATCH_DELAYS.1);
     loop {
-        let is_last = values.changed().await.is_err();
+        let is_last = sources.changed().await.is_err();
         if !is_last {
-            tokio::time::sleep(BATCH_DELAY).await;
+            let written = on_disk.as_ref();
+            batch
+                .wait(&mut sources, |source| {
+                    written.is_none_or(|written| is_awaited(&value_of(source), written))
+                })
+                .await;
         }
-        let value = values.borrow_and_update().clone();
+        let value = value_of(&sources.borrow_and_update());
         if on_disk.as_ref() != Some(&value) {
             let outcome = write_blocking(path.clone(), value.clone()).await;
             if let Some(saved) = &saved {
@@ -126,10 +135,11 @@ pub async fn persist<T>(
                     tracing::error!(path = %path.display(), %error, "cannot write state");
                     if !is_last {
                         tokio::time::sleep(RETRY_DELAY).await;
-                        values.mark_changed();
+                        sources.mark_changed();
                     }
                 }
             }
+            batch.on_written();
         }
         if is_last {
             return;
@@ -196,7 +206,10 @@ mod tests {
             sender.send_replace(Map::from([("a".to_owned(), 2)]));
             drop(sender);
         };
-        tokio::join!(persist(path.clone(), receiver, None), all);
+        tokio::join!(
+            persist(path.clone(), receiver, Clone::clone, |_, _| false, None),
+            all
+        );
         let value = read::<Value>(&path, NOW).value.unwrap();
         assert_eq!(value["a"], 2);
     }

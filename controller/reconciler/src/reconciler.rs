@@ -18,9 +18,9 @@ use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::Planner;
-use argus_core::state::EnvHistory;
+use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -50,13 +50,54 @@ const MIN_DELAY: Duration = Duration::from_millis(10);
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistedState {
     /// Assigned ports and counters.
-    pub environments: BTreeMap<EnvName, EnvHistory>,
+    pub environments: BTreeMap<EnvName, Arc<EnvHistory>>,
     /// Requests of people and agents.
     #[serde(flatten)]
     pub overrides: Overrides,
+}
+
+/// The part of a snapshot that survives the process, in the format of [`PersistedState`].
+#[derive(Debug, Clone)]
+pub(crate) struct StateToPersist {
+    state: Arc<PlannerState>,
+    overrides: Arc<Overrides>,
     /// Number of accepted commands. A command is answered when its number is on disk.
-    #[serde(skip)]
-    pub accepted_commands: u64,
+    pub(crate) accepted_commands: u64,
+}
+
+impl StateToPersist {
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            state: snapshot.state.clone(),
+            overrides: snapshot.overrides.clone(),
+            accepted_commands: snapshot.accepted_commands,
+        }
+    }
+}
+
+impl PartialEq for StateToPersist {
+    fn eq(&self, other: &Self) -> bool {
+        self.accepted_commands == other.accepted_commands
+            && (Arc::ptr_eq(&self.state, &other.state) || self.state.environments == other.state.environments)
+            && (Arc::ptr_eq(&self.overrides, &other.overrides) || self.overrides == other.overrides)
+    }
+}
+
+impl Serialize for StateToPersist {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Fields<'a> {
+            environments: &'a BTreeMap<EnvName, Arc<EnvHistory>>,
+            #[serde(flatten)]
+            overrides: &'a Overrides,
+        }
+        let fields = Fields {
+            environments: &self.state.environments,
+            overrides: &self.overrides,
+        };
+        fields.serialize(to)
+    }
 }
 
 /// Input channels of the reconciler.
@@ -77,7 +118,6 @@ pub(crate) struct InputChannels {
 pub(crate) struct OutputChannels {
     pub(crate) desired: watch::Sender<Arc<DesiredState>>,
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
-    pub(crate) persisted: watch::Sender<PersistedState>,
     pub(crate) epochs: watch::Sender<BreakerOpenings>,
     /// Request for a preflight check.
     pub(crate) needs_preflight: Arc<Notify>,
@@ -130,7 +170,8 @@ impl<B: Backend> Reconciler<B> {
         outputs: OutputChannels,
         recorder: ReconcilerJournal,
     ) -> Self {
-        let (progress, overrides) = (executor.progress(), outputs.persisted.borrow().overrides.clone());
+        let overrides = Overrides::clone(&outputs.snapshots.borrow().overrides);
+        let progress = executor.progress();
         let plans = Arc::default();
         Self {
             planner,
@@ -239,7 +280,6 @@ impl<B: Backend> Reconciler<B> {
             );
         }
         self.publish();
-        self.persist();
         self.recorder.record_stop();
     }
 }

@@ -228,17 +228,18 @@ impl Controller {
         let own_lease = lease::OwnLease::new(&identity, state_dir_id, options.lease_ttl);
         let (leases, leases_seen) = watch::channel(ControllerLeases::of(own_lease.identity.clone()));
         let planner_state = PlannerState {
-            environments: persisted.environments.clone(),
+            environments: persisted.environments,
             breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             retries: options.retries,
             waits: options.waits,
             ..PlannerState::default()
         };
-        let (persisted, persisted_seen) = watch::channel(persisted);
         let (saved, saved_seen) = watch::channel(None);
-        let blank = Snapshot::blank(identity.clone(), planner_state.clone(), clock.now());
-        let blank = Arc::new(blank);
+        let blank = Arc::new(Snapshot {
+            overrides: Arc::new(persisted.overrides),
+            ..Snapshot::blank(identity.clone(), planner_state.clone(), clock.now())
+        });
         let (flushed, flushed_seen) = watch::channel(blank.clone());
         let (snapshots, snapshots_seen) = watch::channel(blank);
         let (commands, requests) = mpsc::channel(COMMAND_CAPACITY);
@@ -265,7 +266,12 @@ impl Controller {
             metrics: journal.metrics().clone(),
         };
         start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);
-        start_writers(&supervisor, &state, (persisted_seen, saved), persisted_specs_seen);
+        start_writers(
+            &supervisor,
+            &state,
+            (snapshots_seen.clone(), saved),
+            persisted_specs_seen,
+        );
         let lease_inputs = lease::LeaseInputs {
             desired: desired_seen,
             stores: stores_seen.clone(),
@@ -316,7 +322,6 @@ impl Controller {
         let outputs = OutputChannels {
             desired,
             snapshots,
-            persisted,
             epochs,
             needs_preflight: needs_preflight.clone(),
             heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),

@@ -193,6 +193,16 @@ impl Snapshot {
             && is_same_health()
     }
 
+    /// Reports whether a client waits for the status files of this snapshot, after those of `shown`: a command or a new spec file takes
+    /// effect, a preflight check ends, or an environment is settled.
+    pub(crate) fn is_awaited_after(&self, shown: &Self) -> bool {
+        let settled = |snapshot: &Self| snapshot.plans.values().filter(|plan| plan.is_settled()).count();
+        self.accepted_commands != shown.accepted_commands
+            || self.preflight.at != shown.preflight.at
+            || !Arc::ptr_eq(&self.specs, &shown.specs)
+            || settled(self) != settled(shown)
+    }
+
     /// Inputs that determine the mode.
     pub fn mode_inputs(&self) -> ModeInputs {
         let failures = &self.state.action_failures;

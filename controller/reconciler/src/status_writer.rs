@@ -17,11 +17,12 @@ use tokio::sync::{Notify, watch};
 use crate::snapshot::Snapshot;
 use crate::state_dir::{StateDir, is_status};
 use crate::state_file;
+use crate::write_batch::WriteBatch;
 
 mod env_file;
 
-/// Changes within this time are written together.
-const BATCH_DELAY: Duration = Duration::from_millis(30);
+/// Delay between a change and its write, and its maximum while changes continue.
+const BATCH_DELAYS: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(240));
 /// Delay after a failed write.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -84,13 +85,17 @@ pub async fn run(
     let mut first = true;
     snapshots.mark_changed();
     let view_changed = view.changed();
+    let mut batch = WriteBatch::new(BATCH_DELAYS.0, BATCH_DELAYS.1);
     loop {
         let ended = tokio::select! {
             changed = snapshots.changed() => changed.is_err(),
             () = view_changed.notified() => false,
         };
         if !ended && !first {
-            tokio::time::sleep(BATCH_DELAY).await;
+            let shown = flushed.borrow().clone();
+            batch
+                .wait(&mut snapshots, |snapshot| snapshot.is_awaited_after(&shown))
+                .await;
         }
         let snapshot = snapshots.borrow_and_update().clone();
         let written = snapshot.clone();
@@ -115,6 +120,7 @@ pub async fn run(
             Ok(()) => {
                 first = false;
                 flushed.send_replace(written);
+                batch.on_written();
             }
             Err(error) => {
                 tracing::error!(%error, "cannot write status files");

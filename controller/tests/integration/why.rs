@@ -463,7 +463,7 @@ fn evidence_reads_old_failures_from_the_saved_state() {
         ..EnvHistory::default()
     };
     let persisted = PersistedState {
-        environments: [(EnvName::new("shop").unwrap(), environment)].into(),
+        environments: [(EnvName::new("shop").unwrap(), environment.into())].into(),
         ..PersistedState::default()
     };
     let path = home.dir.path().join("state/private/state.json");

@@ -1,5 +1,7 @@
 //! Planner state before the first reconcile pass.
 
+use std::sync::Arc;
+
 use argus_core::failed_run::{FailedRun, Fingerprint, Ran};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::Evidence;
@@ -20,7 +22,7 @@ impl GoldenFixture {
                 let at = moment(self.now, at);
                 let ran = Options(rest.to_vec()).get("ran").unwrap_or("1s").to_owned();
                 let container = ContainerId::new("c1").map_err(|why| why.to_string())?;
-                let kept = self.memory.environments.entry(env).or_default();
+                let kept = Arc::make_mut(self.memory.environments.entry(env).or_default());
                 let kept = kept.service_mut(&service);
                 let options = Options(rest.to_vec());
                 kept.failure_count += 1;
@@ -41,7 +43,7 @@ impl GoldenFixture {
             ["budget", service, at, rest @ ..] => {
                 let (env, service) = self.address(service)?;
                 let message = Options(rest.to_vec()).get("said").unwrap_or_default().to_owned();
-                let kept = self.memory.environments.entry(env).or_default();
+                let kept = Arc::make_mut(self.memory.environments.entry(env).or_default());
                 let kept = kept.service_mut(&service);
                 kept.ended_budgets.push(EndedBudget {
                     at: moment(self.now, at),
@@ -58,13 +60,13 @@ impl GoldenFixture {
                 let ports = self.ports(&env, &service, None);
                 let (_, hash) = objects::spec_of(&self.written[&env], &service, &ports, &self.site, self.now)
                     .ok_or("no such service")?;
-                let kept = self.memory.environments.entry(env).or_default();
+                let kept = Arc::make_mut(self.memory.environments.entry(env).or_default());
                 kept.service_mut(&service).completed = Some(hash);
             }
             ["port", service, pair, "wanted", wanted] => {
                 let (env, service) = self.address(service)?;
                 let (key, host) = objects::pair(&service, pair).ok_or("no port")?;
-                let kept = self.memory.environments.entry(env).or_default();
+                let kept = Arc::make_mut(self.memory.environments.entry(env).or_default());
                 kept.ports.insert(key.clone(), host);
                 kept.requested_ports
                     .insert(key, wanted.parse().map_err(|_| "no port")?);

@@ -70,7 +70,7 @@ pub(crate) struct SimFixture {
     waiting: BTreeMap<CallId, Step>,
     probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
     /// State on disk, if it is older than the state in memory.
-    saved: Option<BTreeMap<EnvName, EnvHistory>>,
+    saved: Option<BTreeMap<EnvName, Arc<EnvHistory>>>,
     away_until: Option<Timestamp>,
 }
 

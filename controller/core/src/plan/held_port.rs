@@ -1,5 +1,7 @@
 //! Ports that processes hold before the first start of a service.
 
+use std::sync::Arc;
+
 use super::ControllerIdentity;
 use super::port::{self, Assignment, PortReservations};
 use crate::desired::{Desired, PortStrategy};
@@ -98,7 +100,7 @@ fn release_moved_ports(
             .is_some_and(|(env, _)| *env != desired.env);
         if !is_refused && !is_own && !is_reserved && !listeners.busy.contains_key(&requested) {
             state.refused.remove(&requested);
-            history.ports.remove(&key);
+            Arc::make_mut(history).ports.remove(&key);
         }
     }
 }
@@ -237,7 +239,7 @@ mod tests {
         let (ports, mut state) = assigned(&desired, &[8080]);
         assert_eq!(ports, [9000, 8081, 9001]);
         let identity = identity();
-        let history = state.environments.entry(desired.env.clone()).or_default();
+        let history = Arc::make_mut(state.environments.entry(desired.env.clone()).or_default());
         history.ports = port::assign(&desired, history, &BTreeMap::new(), &state.refused, NOW).ports;
         let mut assign = |at: Timestamp, facts: PreflightSnapshot, now: Timestamp| {
             let facts = PreflightSnapshot {

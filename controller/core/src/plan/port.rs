@@ -245,6 +245,8 @@ fn assigned_before(history: &EnvHistory, service: &ServiceName, port: &Port) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::desired::admit::{SpecContext, admit};
     use crate::ident::Protocol;
@@ -264,7 +266,7 @@ mod tests {
         );
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let desired = admit(&written, &SpecContext::default()).desired.unwrap();
-        let (mut history, mut refused) = (EnvHistory::default(), BTreeMap::new());
+        let (mut history, mut refused) = (Arc::<EnvHistory>::default(), BTreeMap::new());
         let now = Timestamp(1_763_000_000_000);
         let mut moves = 0;
         // The engine refuses the port of the last service first.

@@ -34,7 +34,7 @@ pub(crate) fn urgency(
 /// waits and is more urgent keeps a permit.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     let urgency = |subject: &Subject| {
-        let history = input.state.environments.get(input.env);
+        let history = input.history();
         urgency(input.accepted, history, subject, input.now).unwrap_or((Criticality::Optional, input.now))
     };
     limit(

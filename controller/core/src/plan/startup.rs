@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
 
 use super::Plan;
+use super::required::WaitIndex;
 use crate::action::{ActionKind, Subject};
 use crate::desired::Service;
 use crate::ident::ServiceName;
 use crate::observed::Outage;
 use crate::state::{EnvHistory, restart};
-use crate::wait::{Wait, WaitReason};
+use crate::wait::WaitReason;
 
 impl Plan {
     /// True if something is unfinished, and all of it proceeds. False as soon as an unfinished service has failed, or something
@@ -21,7 +22,7 @@ impl Plan {
         outages: &[Outage],
     ) -> bool {
         let start = Start {
-            plan: self,
+            waits: WaitIndex::of(self),
             history,
             outages,
         };
@@ -40,17 +41,20 @@ impl Plan {
 impl Plan {
     /// Stages of everything that is unfinished. They change with each progress of a start, and not with the time.
     pub fn start_progress(&self, services: &BTreeMap<ServiceName, Service>) -> BTreeMap<Subject, StartStage> {
-        let stage = |subject: &Subject| {
-            let step = self.steps.iter().find(|step| step.subject == *subject);
-            let wait = || self.waits.iter().find(|wait| wait.subject == *subject);
-            match step {
-                Some(step) => Some(StartStage::Action(step.action.kind())),
-                None => wait().map(|wait| StartStage::Wait(discriminant(&wait.on))),
-            }
-        };
+        let mut stages = BTreeMap::new();
+        for step in &self.steps {
+            stages
+                .entry(&step.subject)
+                .or_insert(StartStage::Action(step.action.kind()));
+        }
+        for wait in &self.waits {
+            stages
+                .entry(&wait.subject)
+                .or_insert(StartStage::Wait(discriminant(&wait.on)));
+        }
         let unfinished = self.unfinished(services);
         unfinished
-            .filter_map(|subject| Some((subject.clone(), stage(subject)?)))
+            .filter_map(|subject| Some((subject.clone(), *stages.get(subject)?)))
             .collect()
     }
 }
@@ -66,7 +70,7 @@ pub enum StartStage {
 
 /// Facts about a start.
 struct Start<'a> {
-    plan: &'a Plan,
+    waits: WaitIndex<'a>,
     history: Option<&'a EnvHistory>,
     outages: &'a [Outage],
 }
@@ -74,10 +78,9 @@ struct Start<'a> {
 impl Start<'_> {
     /// True if a service proceeds. `left` is the maximum length of its chain of dependencies.
     fn service_proceeds(&self, name: &ServiceName, left: usize) -> bool {
-        let is_own = |wait: &&Wait| wait.subject.service() == Some(name);
         !self.has_failed(name)
             // Without a wait, it has an action or is finished.
-            && self.plan.waits.iter().find(is_own).is_none_or(|wait| self.proceeds(&wait.on, left))
+            && self.waits.of_service(name).is_none_or(|on| self.proceeds(on, left))
     }
 
     /// True if the last run of a service failed. The engine causes no failures of services.
@@ -149,6 +152,7 @@ mod tests {
     use crate::failed_run::FailedRun;
     use crate::ident::{ContainerId, EnvName};
     use crate::time::Timestamp;
+    use crate::wait::Wait;
 
     const SPEC: &str = "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: a, container: { name: shop-db } }\n  \
                         web: { image: a, dependsOn: [db], container: { name: shop-web } }\n  \

@@ -5,12 +5,14 @@ use crate::ident::{EnvName, PortMap, ProtocolPort, ServiceName};
 use crate::plan::port::PortReservations;
 
 impl Planner {
-    pub(super) fn reservations(&self) -> PortReservations {
-        self.state
-            .environments
-            .iter()
-            .flat_map(|(env, history)| reservations_of(env, &history.ports))
-            .collect()
+    /// Takes the reservations of the last pass, or collects them after a change.
+    pub(super) fn reservations(&mut self) -> PortReservations {
+        self.reservations.take().unwrap_or_else(|| {
+            let histories = self.state.environments.iter();
+            histories
+                .flat_map(|(env, history)| reservations_of(env, &history.ports))
+                .collect()
+        })
     }
 }
 

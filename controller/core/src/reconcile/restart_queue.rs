@@ -38,7 +38,7 @@ impl Planner {
                 .waits
                 .iter()
                 .filter(|wait| matches!(wait.on, WaitReason::RestartRateLimited { .. }));
-            let history = self.state.environments.get(other);
+            let history = self.state.history(other);
             limited.filter_map(move |wait| urgency(cached.accepted.as_deref(), history, &wait.subject, now))
         });
         claims.collect()

@@ -6,7 +6,7 @@ use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Sub
 use crate::correlation;
 use crate::effect::ObservableEffect;
 use crate::failed_run::REPORTED_LINES;
-use crate::ident::EnvName;
+use crate::ident::{EnvName, ServiceName};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Diagnosis, Done, Evidence};
 use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
@@ -27,8 +27,7 @@ impl PlannerState {
         if let Subject::Service { environment, service } = &step.subject
             && correlation::begins_run(&step.action)
         {
-            let history = self.environments.entry(environment.clone()).or_default();
-            let history = history.service_mut(service);
+            let history = self.service_history_mut(environment, service);
             history.last_start = Some(id.clone());
         }
         let call = InFlight {
@@ -120,8 +119,7 @@ impl PlannerState {
                 self.record_refusal_evidence(subject, run.number);
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
-                let history = self.environments.entry(environment.clone()).or_default();
-                let history = history.service_mut(service);
+                let history = self.service_history_mut(environment, service);
                 history.copied_files = Some((id.clone(), file.digest()));
             }
             (Action::PullImage { .. } | Action::BuildImage(_), Subject::Image { key }) => {
@@ -175,18 +173,29 @@ impl PlannerState {
         ended.max(info.and_then(|info| info.started_at))
     }
 
-    fn service_history(&mut self, subject: &Subject) -> Option<&mut ServiceHistory> {
+    /// History of a service for changes. It is empty for an unknown service.
+    pub(super) fn service_history_mut(
+        &mut self,
+        environment: &EnvName,
+        service: &ServiceName,
+    ) -> &mut ServiceHistory {
+        let history = self.environments.entry(environment.clone()).or_default();
+        Arc::make_mut(history).service_mut(service)
+    }
+
+    /// History of a known service for changes.
+    pub(super) fn known_service_mut(&mut self, subject: &Subject) -> Option<&mut ServiceHistory> {
         let Subject::Service { environment, service } = subject else {
             return None;
         };
-        let services = &mut self.environments.get_mut(environment)?.services;
-        services.get_mut(service).map(Arc::make_mut)
+        let history = self.environments.get_mut(environment).map(Arc::make_mut)?;
+        history.services.get_mut(service).map(Arc::make_mut)
     }
 
     /// Stores the newest evidence completely. Older evidence keeps only the last lines of stderr, for errors and for the
     /// comparison of failures.
     fn store_evidence(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
-        let Some(history) = self.service_history(subject) else {
+        let Some(history) = self.known_service_mut(subject) else {
             return;
         };
         for failed_run in &mut history.failures {
@@ -201,7 +210,7 @@ impl PlannerState {
     }
 
     fn attach_diagnosis(&mut self, subject: &Subject, number: u64, diagnosis: &Diagnosis) {
-        let history = self.service_history(subject);
+        let history = self.known_service_mut(subject);
         let mut failures = history.into_iter().flat_map(|history| &mut history.failures);
         let failed_run = failures.find(|failed_run| failed_run.number == number);
         if let Some(evidence) = failed_run.and_then(|failed_run| failed_run.evidence.as_mut()) {

@@ -55,7 +55,8 @@ impl PlannerState {
             !always.contains(key) && (*known == ImageState::Present || !images.contains(key))
         });
         if let Some(history) = self.environments.get_mut(env) {
-            let selected = history.services.iter_mut().filter(|(name, _)| is_selected(name));
+            let services = &mut Arc::make_mut(history).services;
+            let selected = services.iter_mut().filter(|(name, _)| is_selected(name));
             selected.for_each(|(_, service)| Arc::make_mut(service).clear_failures());
         }
         is_image_forgotten || self.images.len() < known_images

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::desired::{Accepted, Desired, RestartPolicy, Service};
 use crate::failed_run::{FailedRun, FailureCause};
-use crate::ident::{ContainerId, EnvName};
+use crate::ident::{ContainerId, EnvName, PortMap};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
@@ -36,6 +36,17 @@ pub struct Context<'a> {
     pub now: Timestamp,
 }
 
+/// Effects of an observation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// It forgot the state of an image, which other environments may share.
+    pub is_image_forgotten: bool,
+    /// It changed the history. The next one can then find more, even if nothing else changes.
+    pub is_changed: bool,
+    /// It restored port assignments.
+    pub has_new_ports: bool,
+}
+
 /// Adopts containers of other controllers whose services are desired. They are then removed like our own.
 fn adopt(history: &mut EnvHistory, desired: &Desired, observed: &Observed, controller: &str) {
     history.adopted.retain(|id| observed.containers.contains_key(id));
@@ -49,38 +60,38 @@ fn adopt(history: &mut EnvHistory, desired: &Desired, observed: &Observed, contr
 }
 
 impl PlannerState {
-    /// Folds one observation of an environment into its history. Returns true if it forgot the state of an image, which other
-    /// environments may share.
+    /// Folds one observation of an environment into its history.
     pub fn observe(
         &mut self,
         env: &EnvName,
         accepted: Option<&Accepted>,
         observed: &Observed,
         context: &Context<'_>,
-    ) -> bool {
+    ) -> Observation {
         let Some(accepted) = accepted else {
-            return false;
+            return Observation::default();
         };
         let mut is_image_forgotten = false;
         let desired = &accepted.desired;
-        let history = self.environments.entry(env.clone()).or_default();
-        if history.revision.as_ref() != Some(&desired.revision) {
-            let is_first = history.revision.is_none();
-            history.revision = Some(desired.revision.clone());
-            if !is_first {
-                for service in history.services.values_mut() {
-                    Arc::make_mut(service).restarts = 0;
-                }
-                is_image_forgotten = self.clear_failures(env, Some(desired));
-                let services = self.environments.get_mut(env).into_iter();
-                for service in services.flat_map(|history| history.services.values_mut()) {
-                    Arc::make_mut(service).ended_budgets.clear();
-                }
+        let before = self.environments.get(env).cloned();
+        let known_revision = before.as_ref().and_then(|before| before.revision.as_ref());
+        if known_revision.is_some_and(|known| *known != desired.revision) {
+            is_image_forgotten = self.clear_failures(env, Some(desired));
+        }
+        let mut current = self
+            .environments
+            .get(env)
+            .map(|known| EnvHistory::clone(known))
+            .unwrap_or_default();
+        let history = &mut current;
+        if known_revision.is_some_and(|known| *known != desired.revision) {
+            for service in history.services.values_mut() {
+                let service = Arc::make_mut(service);
+                service.restarts = 0;
+                service.ended_budgets.clear();
             }
         }
-        let Some(history) = self.environments.get_mut(env) else {
-            return is_image_forgotten;
-        };
+        history.revision = Some(desired.revision.clone());
         history.delete_volumes = Some(desired.delete_volumes);
         adopt(history, desired, observed, context.controller);
         history
@@ -113,7 +124,18 @@ impl PlannerState {
             }
             .observe_service(history, &containers);
         }
-        is_image_forgotten
+        let no_ports = PortMap::new();
+        let ports_before = before.as_ref().map_or(&no_ports, |before| &before.ports);
+        let observation = Observation {
+            is_image_forgotten,
+            is_changed: before.as_deref() != Some(&current),
+            has_new_ports: *ports_before != current.ports,
+        };
+        // An unchanged history stays shared with the snapshots.
+        if observation.is_changed {
+            self.environments.insert(env.clone(), Arc::new(current));
+        }
+        observation
     }
 }
 

@@ -1,7 +1,5 @@
 //! Calls on one container that the engine refuses again and again.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::PlannerState;
@@ -48,8 +46,7 @@ impl PlannerState {
         if !is_refusal(step.action.kind(), error) {
             return;
         }
-        let history = self.environments.entry(environment.clone()).or_default();
-        let history = history.service_mut(service);
+        let history = self.service_history_mut(environment, service);
         let verb = step.action.kind();
         let known = history.refused_call.take();
         let mut call = known
@@ -71,9 +68,7 @@ impl PlannerState {
 
     /// Records that the evidence of a refused call was collected, or cannot be collected.
     pub(super) fn record_refusal_evidence(&mut self, subject: &Subject, number: u64) {
-        if let Subject::Service { environment, service } = subject
-            && let Some(history) = self.environments.get_mut(environment)
-            && let Some(history) = history.services.get_mut(service).map(Arc::make_mut)
+        if let Some(history) = self.known_service_mut(subject)
             && let Some(call) = &mut history.refused_call
             && call.evidence_number == Some(number)
         {
@@ -83,10 +78,7 @@ impl PlannerState {
 
     /// Forgets the refusals of an action that succeeded on the same container.
     pub(super) fn forget_refusal(&mut self, step: &Step) {
-        if let Subject::Service { environment, service } = &step.subject
-            && let Some(history) = self.environments.get_mut(environment)
-            && let Some(history) = history.services.get_mut(service).map(Arc::make_mut)
-        {
+        if let Some(history) = self.known_service_mut(&step.subject) {
             let is_same = |call: &RefusedCall| {
                 call.verb == step.action.kind() && step.action.container() == Some(&call.container)
             };

@@ -12,7 +12,7 @@ impl PlannerState {
     /// Requests the restart of a service, or of all services of an environment except its completed one-shots. It also
     /// clears the failures of the services.
     pub fn request_restart(&mut self, desired: &Desired, service: Option<&ServiceName>, observed: &Observed) {
-        let Some(history) = self.environments.get_mut(&desired.env) else {
+        let Some(history) = self.environments.get_mut(&desired.env).map(Arc::make_mut) else {
             return;
         };
         for (name, spec) in &desired.services {

@@ -136,9 +136,9 @@ fn error_behind(
 ) -> Option<StructuredError> {
     let persisted = error_scope
         .service
-        .and_then(|name| input.history.services.iter().find(|(n, _)| n.as_str() == name));
+        .and_then(|name| input.history.services.get(name));
     let no_history = ServiceHistory::default();
-    let history = persisted.map_or(&no_history, |(_, history)| history);
+    let history = persisted.map_or(&no_history, AsRef::as_ref);
     let last = history.failures.last();
     match on {
         WaitReason::Retry { failure, until } => {
@@ -308,11 +308,7 @@ fn lease_error(holder: &LeaseHolder) -> StructuredError {
 }
 
 fn probe_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {
-    let health = input
-        .health
-        .iter()
-        .find(|(id, _)| Some(id.as_str()) == error_scope.container)
-        .map(|(_, health)| health);
+    let health = error_scope.container.and_then(|id| input.health.get(id));
     let output = health.map(|health| health.output.as_str()).unwrap_or_default();
     let output = FailureContext::of(input, error_scope).redacted(output);
     let output_line = one_line(&output);
@@ -382,9 +378,5 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
 
 /// Desired service of an error.
 fn service_of<'a>(input: &StatusInput<'a>, error_scope: &ErrorScope<'_>) -> Option<&'a Service> {
-    let services = &input.accepted?.desired.services;
-    let mut services = services.iter();
-    services
-        .find(|(name, _)| Some(name.as_str()) == error_scope.service)
-        .map(|(_, service)| service)
+    input.accepted?.desired.services.get(error_scope.service?)
 }

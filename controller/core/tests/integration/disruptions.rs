@@ -155,10 +155,8 @@ impl Fixture {
     }
 
     fn history(&mut self) -> &mut EnvHistory {
-        self.state
-            .environments
-            .get_mut(&EnvName::new("shop").unwrap())
-            .unwrap()
+        let history = self.state.environments.get_mut(&EnvName::new("shop").unwrap());
+        Arc::make_mut(history.unwrap())
     }
 
     /// Disruptions and restarts as JSON words: cause, attribution, originator; then the reasons of the restarts.

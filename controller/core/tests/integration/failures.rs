@@ -164,7 +164,7 @@ impl Fixture {
     }
 
     fn history(&mut self) -> &mut ServiceHistory {
-        let history = self.state.environments.get_mut(&env()).unwrap();
+        let history = Arc::make_mut(self.state.environments.get_mut(&env()).unwrap());
         history.service_mut(&ServiceName::new("web").unwrap())
     }
 

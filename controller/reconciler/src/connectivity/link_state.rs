@@ -4,7 +4,7 @@ use argus_core::connectivity;
 use argus_core::ident::EnvName;
 use argus_crds::error::StructuredError;
 
-use super::topology_inputs;
+use super::topology_inputs::TopologyInputs;
 use crate::snapshot::Snapshot;
 
 /// State of the links of an environment.
@@ -38,7 +38,7 @@ pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
     // The snapshot can be newer than the check.
     let check = snapshot.links.checks.get(env);
     let check = check
-        .zip(topology_inputs(snapshot, env))
+        .zip(TopologyInputs::of(snapshot, env))
         .filter(|(check, inputs)| inputs.topology(None).is_current(check));
     let Some((check, inputs)) = check else {
         return LinkState::Pending("no connectivity check of the current state is done".to_owned());

@@ -333,7 +333,7 @@ async fn start_without_progress_or_with_a_failure_is_checked() {
     let run = FailedRun::of(ContainerId::new("web").unwrap(), Timestamp(1));
     let environments = &mut Arc::make_mut(&mut failed.state).environments;
     let history = environments.entry(EnvName::new("shop").unwrap()).or_default();
-    history.service_mut(&web).failures.push(run);
+    Arc::make_mut(history).service_mut(&web).failures.push(run);
     run_script(failed, true, async |fixture| {
         fixture.set_result_from("n", Ok(refused()));
         let (check, took) = fixture.wait_for_check(|_| true).await;

@@ -31,7 +31,7 @@ impl Overrides {
             let is_ready = |history: &&EnvHistory| {
                 history.last_ready.as_ref() == Some(revision) && is_running(env, history, inputs.store)
             };
-            let history = inputs.state.environments.get(env).filter(is_ready);
+            let history = inputs.state.history(env).filter(is_ready);
             let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
             let last = good_revisions
                 .last()
@@ -235,7 +235,7 @@ mod tests {
             last_ready: Some(accepted.desired.revision.clone()),
             ..EnvHistory::default()
         };
-        state.environments.insert(env.clone(), history);
+        state.environments.insert(env.clone(), Arc::new(history));
         let mut overrides = Overrides::default();
         let mut record = |store: &Store| {
             let specs = SpecRegistry::default();

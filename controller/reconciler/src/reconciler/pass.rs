@@ -13,8 +13,8 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
+use super::Reconciler;
 use super::recorder::RecoveryInputs;
-use super::{PersistedState, Reconciler};
 use crate::breaker_guard::BreakerOpenings;
 use crate::overrides::{DesiredState, OverrideInputs};
 use crate::snapshot::Snapshot;
@@ -54,7 +54,7 @@ impl<B: Backend> Reconciler<B> {
     /// 5. **Plan**: the pure pass of the planner.
     /// 6. **Record** the revisions that became known good.
     /// 7. **Dispatch**: publish the breakers first, so that each action is checked against the state it was planned under.
-    /// 8. **Publish** the snapshot, and the state to persist.
+    /// 8. **Publish** the snapshot, which the writers of the status files and of the persisted state read.
     ///
     /// Returns the time of the next pass without an event.
     pub(super) fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
@@ -87,7 +87,6 @@ impl<B: Backend> Reconciler<B> {
         ];
         self.planned_inputs = inputs;
         self.publish();
-        self.persist();
         wakes.into_iter().chain(due).flatten().min()
     }
 
@@ -212,23 +211,6 @@ impl<B: Backend> Reconciler<B> {
         if !snapshot.eq_ignoring_time(&last) {
             self.outputs.snapshots.send_replace(Arc::new(snapshot));
         }
-    }
-
-    pub(super) fn persist(&self) {
-        let PlannerState { environments, .. } = self.planner.state();
-        self.outputs.persisted.send_if_modified(|persisted| {
-            let differs = persisted.environments != *environments
-                || persisted.overrides != self.overrides
-                || persisted.accepted_commands != self.accepted_commands;
-            if differs {
-                *persisted = PersistedState {
-                    environments: environments.clone(),
-                    overrides: self.overrides.clone(),
-                    accepted_commands: self.accepted_commands,
-                };
-            }
-            differs
-        });
     }
 }
 

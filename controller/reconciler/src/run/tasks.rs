@@ -20,7 +20,7 @@ use crate::overrides::DesiredState;
 use crate::persisted::{self, WriteResult};
 use crate::preflight::{self, PreflightIo};
 use crate::prober::{self, Addresses, ProberIo};
-use crate::reconciler::PersistedState;
+use crate::reconciler::StateToPersist;
 use crate::snapshot::Snapshot;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::location::HostAccess;
@@ -62,15 +62,27 @@ pub(super) fn start_specs(
 pub(super) fn start_writers(
     supervisor: &Supervisor,
     state: &StateDir,
-    (persisted, saved): (
-        watch::Receiver<PersistedState>,
-        watch::Sender<Option<WriteResult<PersistedState>>>,
+    (snapshots, saved): (
+        watch::Receiver<Arc<Snapshot>>,
+        watch::Sender<Option<WriteResult<StateToPersist>>>,
     ),
     persisted_specs: watch::Receiver<PersistedSpecs>,
 ) {
-    let state_writer = persisted::persist(state.state_json(), persisted, Some(saved));
+    let state_writer = persisted::persist(
+        state.state_json(),
+        snapshots,
+        |snapshot| StateToPersist::of(snapshot),
+        |state, written| state.accepted_commands != written.accepted_commands,
+        Some(saved),
+    );
     supervisor.spawn_once("state_writer", Importance::Critical, state_writer);
-    let registry_writer = persisted::persist(state.specs_json(), persisted_specs, None);
+    let registry_writer = persisted::persist(
+        state.specs_json(),
+        persisted_specs,
+        Clone::clone,
+        |_, _| true,
+        None,
+    );
     supervisor.spawn_once("registry_writer", Importance::Critical, registry_writer);
 }
 

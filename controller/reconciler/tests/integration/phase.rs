@@ -59,7 +59,7 @@ impl StatusView for Recorder {
             observed: snapshot.store.of(env).unwrap_or(&no_objects),
             plan: snapshot.plans.get(env).map(AsRef::as_ref),
             health: &snapshot.health,
-            history: snapshot.state.environments.get(env).unwrap_or(&no_history),
+            history: snapshot.state.history(env).unwrap_or(&no_history),
             refused: &snapshot.state.refused,
             progress: &snapshot.progress,
             preflight: Some(&snapshot.preflight),
