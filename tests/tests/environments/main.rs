@@ -19,6 +19,7 @@ mod retry_settings;
 mod selftest;
 mod status_files;
 mod suites;
+mod trust;
 mod up;
 mod worktrees;
 mod yaml_suites;

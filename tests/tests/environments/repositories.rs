@@ -35,7 +35,7 @@ impl Run {
         Self::spawn(argus(engine, directory, words), directory.with_extension("log"))
     }
 
-    fn spawn(mut command: Command, log: PathBuf) -> Self {
+    pub(super) fn spawn(mut command: Command, log: PathBuf) -> Self {
         let file = fs::File::create(&log).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file);
         let child = command.spawn().unwrap();

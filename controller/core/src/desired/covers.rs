@@ -54,7 +54,7 @@ pub(super) fn check_writable(
         return;
     };
     let message = format!("`{}` {problem}, and the mount is writable", shown(text));
-    let hint = "POLICY_VIOLATION: add `:ro`, trust the project with `argus allow`, or start the controller with `--git-writable`";
+    let hint = "POLICY_VIOLATION: add `:ro`, run `argus allow` and restart the controller, or start the controller with `--git-writable`";
     diagnostics.push(Diagnostic::error(path, message).hint(hint));
 }
 

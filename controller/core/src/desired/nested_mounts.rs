@@ -174,7 +174,8 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
     }
     let (other, file) = (&existing.desired, &existing.spec_path);
     let mut report = |at: PlacedMount<'_>, message: String, fix: &str| {
-        let hint = format!("SPEC_CONFLICT: {fix}, trust the project with `argus allow`, or remove `{file}`");
+        let hint =
+            format!("SPEC_CONFLICT: {fix}, run `argus allow` and restart the controller, or remove `{file}`");
         let path = candidate.mounts.find(at).path;
         diagnostics.push(Diagnostic::error(path, message).hint(hint));
     };
@@ -210,7 +211,7 @@ pub(super) fn check(services: &[(String, Service)], places: &MountPlaces, diagno
             nested.text, writable.text, above.service.name
         );
         let fix = above.fix(&writable.text);
-        let hint = format!("POLICY_VIOLATION: {fix}, or trust the project with `argus allow`");
+        let hint = format!("POLICY_VIOLATION: {fix}, or run `argus allow` and restart the controller");
         let diagnostic = Diagnostic::error(nested.path, message).hint(hint);
         diagnostics.push(diagnostic.relate(writable.path, format!("`{}` is", writable.text)));
     }

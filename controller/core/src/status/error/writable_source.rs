@@ -15,9 +15,11 @@ pub(super) fn error(input: &StatusInput<'_>, on: &WritableSource) -> StructuredE
         writer.mount
     );
     let fix = if environment == input.env {
-        "trust the project with `argus allow`".to_owned()
+        "run `argus allow` and restart the controller".to_owned()
     } else {
-        format!("trust the project with `argus allow`, or run `argus down {environment}`")
+        format!(
+            "run `argus allow` in the project of each environment and restart the controller, or run `argus down {environment}`"
+        )
     };
     let error = StructuredError::new(Code::PolicyViolation, message).details(json!({
         "mount": mount,
