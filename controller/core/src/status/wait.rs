@@ -94,6 +94,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::Obstacle { .. } => "ObstacleNotGone",
         WaitReason::WritableSource(_) => "SourceWritable",
         WaitReason::Containers => "ContainersNotGone",
+        WaitReason::Dependent { .. } => "DependentNotStopped",
         WaitReason::Removal => "RemovalInProgress",
     }
 }
@@ -197,6 +198,7 @@ fn message(on: &WaitReason) -> String {
             format!("the end of container `{container}`, which can write `{above}` above `{mount}`")
         }
         WaitReason::Containers => "its containers to be removed first".to_owned(),
+        WaitReason::Dependent { service } => format!("the stop of `{service}`, which depends on it"),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
 }
