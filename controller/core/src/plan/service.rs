@@ -290,7 +290,8 @@ impl ServicePlanner<'_> {
         }
         if !current.state.is_up()
             && !self.is_blocking(other)
-            && let Err(wait) = ready::check_replacement(self.input, self.service).and_then(|()| self.check_ports())
+            && let Err(wait) =
+                ready::check_replacement(self.input, self.service).and_then(|()| self.check_ports())
         {
             return Decision::Wait(wait);
         }

@@ -404,7 +404,7 @@ fn stop_that_cannot_succeed_delays_nothing() {
 }
 
 #[test]
-fn stop_that_keeps_failing_delays_its_dependency_for_a_limited_time() {
+fn stop_that_keeps_failing_delays_for_a_limited_time() {
     let error = ActionError::Busy("did not receive an exit event".to_owned());
     let mut world = failed_stop(&error);
     let start = world.now;
