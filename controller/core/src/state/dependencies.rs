@@ -81,10 +81,8 @@ mod tests {
     fn names(history: &EnvHistory) -> Vec<String> {
         let all = history.depends_on.iter();
         all.map(|(name, on)| {
-            format!(
-                "{name}:{}",
-                Vec::from_iter(on.iter().map(ServiceName::as_str)).join(",")
-            )
+            let on: Vec<&str> = on.iter().map(ServiceName::as_str).collect();
+            format!("{name}:{}", on.join(","))
         })
         .collect()
     }
