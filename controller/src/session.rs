@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::namespace::NamespaceFrom;
+use argus_core::plan::longest_stop;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::{Code, Reason, StructuredError};
@@ -36,7 +37,7 @@ use crate::view::Statuses;
 
 pub(crate) use background::start_in_background;
 
-/// Maximum time of the removal at the end.
+/// Maximum time of the removal at the end, without the grace periods of the services.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Spec file of a folder without a setting.
 const DEFAULT_FILE: &str = "e2e.yaml";
@@ -46,6 +47,8 @@ const DEFAULT_FILE: &str = "e2e.yaml";
 pub(crate) struct SpecChoice {
     pub(crate) file: PathBuf,
     pub(crate) environment: String,
+    /// Maximum time of its stop, if each service uses its grace period.
+    pub(crate) longest_stop: Duration,
 }
 
 impl SpecChoice {
@@ -85,6 +88,7 @@ impl SpecChoice {
         match &file.desired {
             Some(desired) if !is_rejected(&file) => Ok(Self {
                 environment: desired.env.to_string(),
+                longest_stop: longest_stop(desired),
                 file: file.path,
             }),
             _ => {
@@ -153,6 +157,8 @@ fn rejection(name: &str, mistakes: &Vec<&Diagnostic>) -> Failure {
 pub(crate) struct Session {
     pub(crate) client: ControllerClient,
     pub(crate) environment: String,
+    /// Maximum time of the removal.
+    removal: Duration,
     /// Link in the specs folder of a running controller, which this session uses.
     link: Option<PathBuf>,
 }
@@ -169,6 +175,7 @@ impl Session {
     ) -> Result<Option<T>, Failure> {
         let remote = ControllerClient::remote(settings.clone());
         let environment = spec.environment.clone();
+        let removal = REMOVAL_TIMEOUT + spec.longest_stop;
         if remote.missing_controller().await?.is_none() {
             let link = remote.run_blocking({
                 let spec = spec.clone();
@@ -178,6 +185,7 @@ impl Session {
                 link: link.await?,
                 client: remote,
                 environment,
+                removal,
             };
             let result = work(&session).await;
             return session.end(keep, result).await.map(Some);
@@ -197,6 +205,7 @@ impl Session {
         let session = Self {
             client: app.client(),
             environment,
+            removal,
             link: None,
         };
         let stop_controller = app.stop_token();
@@ -288,7 +297,7 @@ impl Session {
         output::print_note(&format!("removing `{}`", self.environment));
         let context = Context::new(self.client.clone());
         let names = [self.environment.clone()];
-        let removed = remove_environments(&context, &names, REMOVAL_TIMEOUT).await;
+        let removed = remove_environments(&context, &names, self.removal).await;
         if let Some(link) = &self.link
             && removed.is_ok()
         {

@@ -41,7 +41,7 @@ pub struct Service {
     )]
     #[schemars(with = "text::TextMap")]
     pub vars: BTreeMap<String, String>,
-    /// List of dependencies that start first: names, or maps with a name and a condition.
+    /// List of dependencies, which start before the service and stop after it: names, or maps with a name and a condition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
     /// Arguments of the main process; replaces `CMD` of the image.

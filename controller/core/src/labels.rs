@@ -33,6 +33,10 @@ pub const INTERNAL: &str = "argusai.internal";
 /// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas.
 pub const PORTS: &str = "argusai.ports";
 
+/// Services that the service of the container depends on, directly or through other services, joined by commas. They stop
+/// after it. Containers of older versions do not have this label.
+pub const DEPENDS_ON: &str = "argusai.depends-on";
+
 /// Run id of the holder, on a lease.
 pub const LEASE: &str = "argusai.lease";
 

@@ -4,7 +4,7 @@
 //! [`Wait`]s (reasons why a subject cannot proceed). Each subject has at most one action, planned or in flight.
 //!
 //! The order of the stages matters: network, volumes, services, images, garbage collection (`gc`), then the filters that
-//! turn steps into waits: `holds`, [`restart_rate_limit`] and `breaker_filter`.
+//! turn steps into waits: `holds`, `stop_order`, [`restart_rate_limit`] and `breaker_filter`.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,9 +45,11 @@ mod required;
 pub mod restart_rate_limit;
 mod service;
 mod startup;
+mod stop_order;
 mod volume;
 
 pub use startup::StartStage;
+pub use stop_order::longest_stop;
 
 /// Actions and waits of one environment at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -298,6 +300,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     }
     gc::plan(input, &mut plan);
     holds::apply(input, &mut plan);
+    stop_order::apply(input, &mut plan);
     restart_rate_limit::apply(input, &mut plan);
     breaker_filter::apply(input, &mut plan);
     plan

@@ -31,6 +31,7 @@ pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
 mod case_attribution;
+mod dependencies;
 mod disruption;
 pub mod ended_budget;
 pub mod expectation;
@@ -49,6 +50,7 @@ mod stopped_run;
 
 pub use breaker_registry::BreakerRegistry;
 pub use case_attribution::{CaseAttribution, CaseEvidence, FailureOrigin};
+pub use dependencies::Dependencies;
 pub use disruption::{Disruption, TestRestart};
 pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
@@ -117,6 +119,9 @@ pub struct EnvHistory {
     pub adopted: BTreeSet<ContainerId>,
     /// True if the last accepted file requests the removal of the volumes with the environment.
     pub delete_volumes: Option<bool>,
+    /// Dependencies of each service in the last accepted file, and of removed services that still have containers.
+    #[serde(skip_serializing_if = "dependencies::is_empty")]
+    pub depends_on: Arc<Dependencies>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,

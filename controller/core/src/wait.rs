@@ -251,6 +251,11 @@ pub enum WaitReason {
     WritableSource(Box<WritableSource>),
     /// The containers on it must be removed first.
     Containers,
+    /// A container that depends on it must stop first.
+    Dependent {
+        /// Service of that container.
+        service: ServiceName,
+    },
     /// The engine is already removing the object.
     Removal,
 }
@@ -380,6 +385,7 @@ impl WaitReason {
             | Self::RestartsDisabled
             | Self::SpecPending
             | Self::Containers
+            | Self::Dependent { .. }
             | Self::Removal => None,
         }
     }

@@ -83,6 +83,8 @@ fn conflict(env: &str, at: &Path, message: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 
     use super::*;
@@ -112,7 +114,11 @@ mod tests {
         let environment = "shop".to_owned();
         (
             ControllerClient::remote(settings),
-            SpecChoice { file, environment },
+            SpecChoice {
+                file,
+                environment,
+                longest_stop: Duration::ZERO,
+            },
         )
     }
 

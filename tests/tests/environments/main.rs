@@ -18,6 +18,7 @@ mod repositories;
 mod retry_settings;
 mod selftest;
 mod status_files;
+mod stop_order;
 mod suites;
 mod trust;
 mod up;

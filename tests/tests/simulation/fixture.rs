@@ -8,8 +8,8 @@ use std::time::Duration;
 use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
 use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired, Service};
-use argus_core::ident::{ContainerId, EnvName, ProtocolPort};
-use argus_core::labels::{ENVIRONMENT, SERVICE};
+use argus_core::ident::{ContainerId, EnvName, ProtocolPort, ServiceName};
+use argus_core::labels::{DEPENDS_ON, ENVIRONMENT, SERVICE};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
@@ -392,6 +392,9 @@ impl SimFixture {
             if let Some(lost) = self.lost_evidence(step) {
                 broken.push(("evidence", lost));
             }
+            if let Some(early) = self.early_stop(step) {
+                broken.push(("order", early));
+            }
         }
         for (env, accepted) in &self.specs {
             let plan = turn.plans.get(env);
@@ -430,6 +433,54 @@ impl SimFixture {
         let kept = self.planner.state().environments.get(environment)?;
         let last = kept.services.get(service)?.failures.last()?;
         (last.container == *id && last.evidence.is_none()).then(|| format!("{step:?}"))
+    }
+
+    /// A violation if a container of no file is ended while one that depends on it runs and is to be removed too. A dependent
+    /// whose own stop failed is no violation.
+    fn early_stop(&self, step: &Step) -> Option<String> {
+        let id = step
+            .action
+            .container()
+            .filter(|_| step.action.kind().ends_run())?;
+        let ended = self.store.container(id).filter(|it| it.state.is_up())?;
+        let owner = ended.owner().filter(|owner| owner.controller == "me")?;
+        let service = owner.service.clone()?;
+        let state = self.planner.state();
+        let recorded = state
+            .environments
+            .get(&owner.environment)
+            .map(|it| &it.depends_on);
+        let accepted = self.specs.get(&owner.environment);
+        let is_extra = |name: &ServiceName| {
+            accepted.is_none_or(|accepted| !accepted.desired.services.contains_key(name))
+        };
+        let depends = |one: &Container, name: &ServiceName, other: &ServiceName| {
+            let label = || {
+                one.labels
+                    .get(DEPENDS_ON)
+                    .is_some_and(|all| all.split(',').any(|it| it == other.as_str()))
+            };
+            recorded
+                .and_then(|all| all.get(name))
+                .map_or_else(label, |all| all.contains(other))
+        };
+        let others = self.store.of(&owner.environment)?.containers.values();
+        let mut dependents = others.filter(|other| other.state.is_up()).filter(|other| {
+            let of_other = other
+                .owner()
+                .filter(|it| it.controller == "me")
+                .and_then(|it| it.service);
+            let subject = Subject::ExtraContainer { id: other.id.clone() };
+            let of_other = of_other.filter(|_| !state.not_owned.contains(&other.id));
+            of_other.is_some_and(|name| {
+                is_extra(&name)
+                    && depends(other, &name, &service)
+                    && !depends(ended, &service, &name)
+                    && !state.action_failures.contains_key(&subject)
+            })
+        });
+        let first = dependents.next().filter(|_| is_extra(&service))?;
+        Some(format!("{} before {}", ended.name, first.name))
     }
 
     fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {

@@ -43,6 +43,13 @@ fn evidence_is_collected_before_any_action() {
 }
 
 #[test]
+fn dependents_stop_before_their_dependencies() {
+    in_every_run("dependents_stop_before_their_dependencies", |outcome| {
+        first(outcome, "order")
+    });
+}
+
+#[test]
 fn same_input_gives_the_same_plan() {
     in_every_run("same_input_gives_the_same_plan", |outcome| first(outcome, "pure"));
 }

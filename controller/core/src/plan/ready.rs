@@ -1,7 +1,10 @@
 //! Readiness of services, for their dependents and for the status.
 
+use std::collections::BTreeSet;
+
 use super::{PlanInput, drift};
-use crate::desired::{Condition, Service};
+use crate::action::Subject;
+use crate::desired::{Accepted, Condition, Service};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, ProbeStatus};
@@ -46,6 +49,61 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
         }
     }
     input.obstacles.check_sources(service, accepted.allowed)
+}
+
+/// Checks that the old container of a service may stop: its replacement can start, or waits only for dependencies that are
+/// replaced too. Their old containers stop after it.
+pub(super) fn check_replacement(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitReason> {
+    match (check_start(input, service), input.accepted) {
+        (Err(WaitReason::Dependency { .. }), Some(accepted))
+            if is_replaced_with_dependencies(input, accepted, service) =>
+        {
+            input.obstacles.check_sources(service, accepted.allowed)
+        }
+        (checked, _) => checked,
+    }
+}
+
+/// True if each dependency that is not met has a created container, which starts after the replacement of a running one: its
+/// own, or that of one of its dependencies.
+fn is_replaced_with_dependencies(input: &PlanInput<'_>, accepted: &Accepted, service: &Service) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![service];
+    while let Some(service) = next.pop() {
+        for dependency in &service.depends_on {
+            let Some(other) = accepted.desired.services.get(&dependency.service) else {
+                continue;
+            };
+            if is_dependency_met(input, other, dependency.condition) || !seen.insert(&other.name) {
+                continue;
+            }
+            let has_old = || {
+                input
+                    .observed
+                    .containers
+                    .of(&other.name)
+                    .any(|it| it.state.is_up())
+            };
+            if !is_created(input, accepted, other) || (check_start(input, other).is_ok() && !has_old()) {
+                return false;
+            }
+            next.push(other);
+        }
+    }
+    true
+}
+
+/// True if the container of a service is created, and nothing but its dependencies and its old container delays its start.
+fn is_created(input: &PlanInput<'_>, accepted: &Accepted, service: &Service) -> bool {
+    let subject = Subject::Service {
+        environment: input.env.clone(),
+        service: service.name.clone(),
+    };
+    current_container(input, &service.name).is_some_and(|it| it.state == ContainerState::Created)
+        && !input.ports.blocked.contains_key(&service.name)
+        && input.backoff_of(&subject).is_none()
+        && input.requests.hold(input.env, &service.name, input.now).is_none()
+        && input.obstacles.check_sources(service, accepted.allowed).is_ok()
 }
 
 fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {

@@ -9,6 +9,7 @@ use crate::ident::{ContainerSpecHash, ServiceName};
 use crate::labels;
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
+use crate::plan::stop_order;
 use crate::time::Timestamp;
 
 /// Rendered services of an environment, each with the hash that its container must carry.
@@ -27,7 +28,8 @@ pub fn render_all(desired: &Desired, ports: &PortMap, identity: &ControllerIdent
         .collect()
 }
 
-/// Adds the labels that differ at every creation and are not part of the hash.
+/// Adds the labels that are not part of the hash: those that differ at every creation, and the dependencies, because another
+/// order does not replace a container.
 pub fn stamped(
     spec: &ContainerSpec,
     hash: &ContainerSpecHash,
@@ -38,6 +40,10 @@ pub fn stamped(
     let mut spec = spec.clone();
     spec.labels.extend(volatile_labels(desired, identity, now));
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
+    let service = spec.labels.get(labels::SERVICE).map(String::as_str);
+    let dependencies = stop_order::dependencies_label(desired, service.unwrap_or_default());
+    let label = |names| (labels::DEPENDS_ON.to_owned(), names);
+    spec.labels.extend(dependencies.map(label));
     spec
 }
 

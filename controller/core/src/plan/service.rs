@@ -77,7 +77,8 @@ impl ServicePlanner<'_> {
     /// 5. **Start** the new container.
     ///
     /// The old container therefore runs until its replacement can start, and a failed pull or create costs no downtime.
-    /// It stops earlier only if it holds a host port that now belongs to another service.
+    /// It stops earlier only if it holds a host port that now belongs to another service, or if its dependencies are replaced
+    /// too: they stop after it.
     /// An old container that does not run is removed before the first step. Its name is then free for the new one.
     fn plan_service(&self) -> Decision {
         let current = ready::current_container(self.input, &self.service.name);
@@ -289,7 +290,8 @@ impl ServicePlanner<'_> {
         }
         if !current.state.is_up()
             && !self.is_blocking(other)
-            && let Err(wait) = ready::check_start(self.input, self.service).and_then(|()| self.check_ports())
+            && let Err(wait) =
+                ready::check_replacement(self.input, self.service).and_then(|()| self.check_ports())
         {
             return Decision::Wait(wait);
         }

@@ -114,6 +114,7 @@ impl Start<'_> {
             | WaitReason::Preflight { code: None, .. }
             | WaitReason::Obstacle { retry: None, .. }
             | WaitReason::Containers
+            | WaitReason::Dependent { .. }
             | WaitReason::Removal => true,
             WaitReason::Engine { .. }
             | WaitReason::Breaker { .. }

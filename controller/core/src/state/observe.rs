@@ -10,8 +10,8 @@ use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    EnvHistory, PlannerState, ServiceHistory, disruption, healthy_run, image_retagged, port_labels, restart,
-    run_count, stopped_run,
+    EnvHistory, PlannerState, ServiceHistory, dependencies, disruption, healthy_run, image_retagged,
+    port_labels, restart, run_count, stopped_run,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -93,6 +93,7 @@ impl PlannerState {
         }
         history.revision = Some(desired.revision.clone());
         history.delete_volumes = Some(desired.delete_volumes);
+        dependencies::record(history, desired, observed);
         adopt(history, desired, observed, context.controller);
         history
             .services

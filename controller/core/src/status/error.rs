@@ -227,6 +227,7 @@ fn error_behind(
         | WaitReason::SpecPending
         | WaitReason::WritableSource(_)
         | WaitReason::Containers
+        | WaitReason::Dependent { .. }
         // This error is reported once for the whole environment.
         | WaitReason::Preflight { .. }
         | WaitReason::Removal => None,
@@ -298,6 +299,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
         | WaitReason::Containers
+        | WaitReason::Dependent { .. }
         | WaitReason::Removal => None,
     }
 }

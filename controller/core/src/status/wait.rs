@@ -7,7 +7,7 @@ use argus_crds::status::WaitingOn;
 use crate::action::{ActionFailure, ActionKind};
 use crate::desired::Condition;
 use crate::outcome::one_line;
-use crate::wait::{LeaseHolder, WaitReason};
+use crate::wait::{LeaseHolder, WaitReason, WritableSource};
 
 use super::error::code_of_wait;
 
@@ -94,6 +94,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::Obstacle { .. } => "ObstacleNotGone",
         WaitReason::WritableSource(_) => "SourceWritable",
         WaitReason::Containers => "ContainersNotGone",
+        WaitReason::Dependent { .. } => "DependentNotStopped",
         WaitReason::Removal => "RemovalInProgress",
     }
 }
@@ -192,13 +193,16 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Obstacle { object, .. } => {
             format!("the removal of {object}, which nothing needs any more")
         }
-        WaitReason::WritableSource(on) => {
-            let (mount, container, above) = (&on.mount, &on.writer.container, &on.writer.mount);
-            format!("the end of container `{container}`, which can write `{above}` above `{mount}`")
-        }
+        WaitReason::WritableSource(on) => writable_source(on),
         WaitReason::Containers => "its containers to be removed first".to_owned(),
+        WaitReason::Dependent { service } => format!("the stop of `{service}`, which depends on it"),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+fn writable_source(on: &WritableSource) -> String {
+    let (mount, container, above) = (&on.mount, &on.writer.container, &on.writer.mount);
+    format!("the end of container `{container}`, which can write `{above}` above `{mount}`")
 }
 
 fn new_revision(cause: &str) -> String {

@@ -11,4 +11,5 @@ mod obstacles;
 mod orphan_reports;
 mod reattachments;
 mod reconcile;
+mod stop_order;
 mod writable_sources;
