@@ -67,7 +67,9 @@ impl PlannerState {
         if history.revision.as_ref() != Some(&desired.revision) {
             let is_first = history.revision.is_none();
             history.revision = Some(desired.revision.clone());
-            if !is_first {
+            if is_first {
+                history.since = Some(context.now);
+            } else {
                 for service in history.services.values_mut() {
                     Arc::make_mut(service).restarts = 0;
                 }
