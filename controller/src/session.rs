@@ -289,15 +289,31 @@ impl Session {
         wait_until(&self.client, Some(&targets), goal, timeout, show).await
     }
 
+    /// Lists the environments that the end removes: all of a controller in this process, because an edit can have renamed that of the file.
+    async fn list_environments(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        if self.client.in_process_parts().is_some()
+            && let Ok(statuses) = self.client.statuses().await
+        {
+            let all = statuses.environments.values();
+            let existing = all.filter(|it| it.revision.is_some() || it.phase == Phase::Terminating);
+            names.extend(existing.map(|status| status.environment.clone()));
+        }
+        if names.is_empty() {
+            names.push(self.environment.clone());
+        }
+        names
+    }
+
     /// Removes the environment unless `keep`. Returns the first failure, and prints a second one.
     async fn end<T>(&self, keep: bool, result: Result<T, Failure>) -> Result<T, Failure> {
         if keep {
             return result;
         }
-        output::print_note(&format!("removing `{}`", self.environment));
+        let names = self.list_environments().await;
+        output::print_note(&format!("removing `{}`", names.join("`, `")));
         let context = Context::new(self.client.clone());
-        let names = [self.environment.clone()];
-        let removed = remove_environments(&context, &names, self.removal).await;
+        let removed = remove_environments(&context, &names, self.removal, output::print_note).await;
         if let Some(link) = &self.link
             && removed.is_ok()
         {

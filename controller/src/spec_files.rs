@@ -227,3 +227,42 @@ pub(crate) fn read_process_env() -> BTreeMap<String, String> {
     };
     std::env::vars_os().filter_map(text).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Options, SpecOptions};
+
+    #[test]
+    fn edit_of_an_included_compose_file_is_an_edit() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let read = || {
+            let (file, never) = (dir.path().join("compose.yaml"), CancellationToken::new());
+            let registry = read_folder(&settings, &file, "C", PersistedSpecs::default(), &never);
+            let accepted = registry.environments.values().next().unwrap();
+            (accepted.desired.revision.clone(), accepted.file_hash.clone())
+        };
+        let text = "name: shop\ninclude: [b.yaml]\nservices: { a: { image: x, env_file: a.env } }\n";
+        write("compose.yaml", text);
+        write("b.yaml", "services: { b: { image: y } }\n");
+        write("a.env", "A=1\n");
+        let before = read();
+        assert!(before.1.is_some());
+        write("a.env", "A=2\n");
+        let changed = read();
+        assert_ne!(changed.0, before.0);
+        assert_eq!(changed.1, before.1);
+        write("b.yaml", "services: { b: { image: y } } # edited\n");
+        let edited = read();
+        assert_eq!(edited.0, changed.0);
+        assert_ne!(edited.1, before.1);
+        write("compose.yaml", &format!("{text}# edited\n"));
+        assert_ne!(read().1, edited.1);
+    }
+}

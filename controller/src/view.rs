@@ -100,6 +100,8 @@ impl StatusView for StatusBuilder {
             .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
         all.retain(|env| !is_down_and_gone(snapshot, env));
+        // An action that began before the removal can still create an object.
+        all.extend(snapshot.state.busy_environments().cloned());
         all.extend(
             rejected_files(snapshot).filter_map(|(path, entry)| claimed_environment(path, entry, snapshot)),
         );
@@ -116,7 +118,11 @@ impl StatusView for StatusBuilder {
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = snapshot.desired.get(env);
-            let duration = |accepted: &Arc<Accepted>| snapshot.as_of.since(accepted.accepted_at).as_millis();
+            let duration = |accepted: &Arc<Accepted>| {
+                let history = snapshot.state.environments.get(env);
+                let start = history.map_or(accepted.accepted_at, |history| history.started_at(accepted));
+                snapshot.as_of.since(start).as_millis()
+            };
             let ready = status.phase == Phase::Ready && self.is_first(env, status.revision.as_deref());
             self.journal.record_event(Event::Phase {
                 environment: env.clone(),

@@ -78,6 +78,7 @@ impl PlannerFixture {
                 has_pending_edit: false,
                 allowed: false,
                 is_ending: false,
+                file_hash: None,
                 desired,
             };
             (accepted.desired.env.clone(), Arc::new(accepted))

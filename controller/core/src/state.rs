@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionFailure, ActionKind, Subject};
-use crate::desired::Desired;
+use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailedRun;
 use crate::ident::PortMap;
 use crate::ident::{
@@ -99,6 +99,16 @@ pub struct PlannerState {
     pub waits: Waits,
 }
 
+impl PlannerState {
+    /// Environments with an action in flight, or with an effect that is not observed yet. Images belong to no environment.
+    pub fn busy_environments(&self) -> impl Iterator<Item = &EnvName> {
+        let in_flight = self.in_flight.iter();
+        let in_flight = in_flight.filter(|(subject, _)| subject.image_key().is_none());
+        let expected = self.expectations.keys().filter_map(Subject::environment);
+        in_flight.map(|(_, action)| &action.environment).chain(expected)
+    }
+}
+
 /// History of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -127,6 +137,9 @@ pub struct EnvHistory {
     pub last_ready: Option<Revision>,
     /// Revision of the recorded failures and restart counters.
     pub revision: Option<Revision>,
+    /// First observation of this life of the environment; `None` in the state of an earlier version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 impl PlannerState {
@@ -137,6 +150,13 @@ impl PlannerState {
 }
 
 impl EnvHistory {
+    /// Start of the current revision in this life of the environment.
+    pub fn started_at(&self, accepted: &Accepted) -> Timestamp {
+        // The file of an earlier life was accepted before this one.
+        self.since
+            .map_or(accepted.accepted_at, |since| since.max(accepted.accepted_at))
+    }
+
     /// History of a service, if it is known.
     pub fn service(&self, service: &ServiceName) -> Option<&ServiceHistory> {
         self.services.get(service).map(Arc::as_ref)

@@ -270,3 +270,25 @@ async fn frozen_engine_is_reported_after_a_list_and_two_pings() {
     engine.is_frozen.store(false, Ordering::SeqCst);
     while !matches!(watch.next().await.unwrap(), WatchEvent::Connected(_)) {}
 }
+
+#[tokio::test(start_paused = true)]
+async fn stop_of_the_run_after_our_restart_is_of_another_client() {
+    let is_stop = |event: &WatchEvent| matches!(event, WatchEvent::StoppedByOther(..));
+    for (stopped_run, is_reported) in [(101_000, false), (50_000, true)] {
+        let engine = FakeEngine::create(&[], true);
+        let docker = engine.docker();
+        let id = ContainerId::new("abc").unwrap();
+        // This backend has just stopped that run.
+        let own_stops = &docker.shared.own_stops;
+        let stopping = own_stops.begin(&id, Duration::from_secs(1), Timestamp(1_000_000_000));
+        own_stops.on_run(&id, Some(Timestamp(stopped_run)));
+        stopping.finish(Timestamp(1_000_100_000));
+        let mut watch = listed(&docker).await;
+        let is_inspected = |event: &WatchEvent| matches!(event, WatchEvent::Apply(Object::Container(container)) if container.inspect.is_some());
+        while !is_inspected(&watch.next().await.unwrap()) {}
+        engine.stop.notify_one();
+        let reported = async { while !is_stop(&watch.next().await.unwrap()) {} };
+        let reported = tokio::time::timeout(Duration::from_secs(1), reported).await;
+        assert_eq!(reported.is_ok(), is_reported, "{stopped_run}");
+    }
+}

@@ -22,11 +22,14 @@ use crate::command::{CommandError, Reply};
 use crate::specs::SpecRegistry;
 
 mod auto_rollback;
+mod down;
 mod images;
 mod known_good;
 mod restart;
 mod test;
 mod ttl;
+
+pub use down::Down;
 
 /// Duration for which requested removals of orphans are attempted.
 const CLEANUP_SPAN: Duration = Duration::from_secs(120);
@@ -38,8 +41,8 @@ pub type DesiredState = BTreeMap<EnvName, Arc<Accepted>>;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overrides {
-    /// Environments that are taken down, with the revision of their file at that time.
-    pub down: BTreeMap<EnvName, Revision>,
+    /// Environments that are taken down.
+    pub down: BTreeMap<EnvName, Down>,
     /// Subset of `down` whose TTL expired; no person took them down.
     #[serde(rename = "expired")]
     pub ttl_expired: BTreeSet<EnvName>,
@@ -85,23 +88,6 @@ pub(crate) struct OverrideInputs<'a> {
 }
 
 impl Overrides {
-    /// Takes an environment down until its file changes or a retry is requested.
-    pub(crate) fn take_down(
-        &mut self,
-        env: &EnvName,
-        inputs: OverrideInputs<'_>,
-    ) -> Result<Reply, CommandError> {
-        self.find(env, inputs)?;
-        // A fork has no file that could bring it back, so nothing is stored.
-        if self.forks.remove(env).is_none()
-            && let Some(file) = inputs.specs.environments.get(env)
-        {
-            self.down.insert(env.clone(), file.desired.revision.clone());
-            self.ttl_expired.remove(env);
-        }
-        Ok(Reply::Done)
-    }
-
     /// Brings an environment back, and reverts its automatic rollback.
     pub(crate) fn retry(&mut self, env: &EnvName, inputs: OverrideInputs<'_>) -> Result<Reply, CommandError> {
         // A removed environment with remaining resources can be tried again.
@@ -109,9 +95,16 @@ impl Overrides {
             return Ok(Reply::Done);
         }
         self.find(env, inputs)?;
-        if let Some(revision) = self.down.remove(env) {
+        if self.down.remove(env).is_some() {
             self.ttl_expired.remove(env);
-            self.retried.insert(env.clone(), (revision, inputs.now));
+            // The revision can have changed since.
+            let revision = inputs
+                .specs
+                .environments
+                .get(env)
+                .map(|file| &file.desired.revision);
+            let retried = revision.map(|revision| (env.clone(), (revision.clone(), inputs.now)));
+            self.retried.extend(retried);
         }
         // A rollback that a person requested stays.
         self.rollbacks.retain(|rolled, to| rolled != env || !to.automatic);
@@ -273,6 +266,7 @@ impl Overrides {
             has_pending_edit: false,
             allowed: accepted.allowed,
             is_ending: false,
+            file_hash: accepted.file_hash.clone(),
         };
         self.forks.insert(to.clone(), Arc::new(forked));
         Ok(Reply::Forked(to.clone()))
@@ -290,10 +284,8 @@ impl Overrides {
                 .get(env)
                 .is_some_and(|accepted| accepted.desired.revision == *revision)
         };
-        self.down.retain(|env, revision| at(env, revision));
+        self.drop_ended_downs(specs, now);
         self.retried.retain(|env, (revision, _)| at(env, revision));
-        let down = &self.down;
-        self.ttl_expired.retain(|env| down.contains_key(env));
         self.rollbacks.retain(|env, rollback| at(env, &rollback.from));
         // A spec file of the same name replaces the fork.
         self.forks.retain(|env, _| !specs.environments.contains_key(env));

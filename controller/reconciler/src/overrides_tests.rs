@@ -2,8 +2,10 @@
 
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run::FailedRun;
+use argus_core::ident::Hash;
 use argus_core::state::{Attribution, Disruption, Interruption, TestRestart};
 use argus_core::user_requests::TestLease;
+use sha2::{Digest as _, Sha256};
 
 use super::*;
 
@@ -24,6 +26,7 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
         has_pending_edit: false,
         allowed: false,
         is_ending: false,
+        file_hash: Hash::new(crate::specs::digest::hex(&Sha256::digest(&text))).ok(),
     })
 }
 
@@ -53,6 +56,10 @@ fn end_test() -> impl Request {
 
 fn retry() -> impl Request {
     |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.retry(&env("shop"), inputs)
+}
+
+fn take_down() -> impl Request {
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.take_down(&env("shop"), inputs)
 }
 
 fn rollback() -> impl Request {
@@ -246,6 +253,17 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
     assert!(fixture.image("shop").is_some());
     assert_eq!((fixture.expire(at(4_060)), fixture.image("shop")), (None, None));
 
+    // An edit of a comment keeps the revision, and starts the TTL again.
+    let commented = Arc::new(Accepted {
+        file_hash: Hash::new("c0").ok(),
+        ..Accepted::clone(&file)
+    });
+    fixture.now = at(4_500);
+    fixture.file(&commented);
+    assert_eq!(fixture.expire(at(4_500)), Some(at(4_560)));
+    assert!(fixture.image("shop").is_some());
+    assert_eq!((fixture.expire(at(4_560)), fixture.image("shop")), (None, None));
+
     // Another revision has its own acceptance time and TTL.
     let mut edited = Accepted::clone(&accepted("web:1", "argus: { ttl: 2h }\n"));
     edited.accepted_at = at(5_000);
@@ -259,6 +277,60 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
             && fixture.overrides.ttl_expired.is_empty()
             && fixture.overrides.retried.is_empty()
     );
+}
+
+/// Another revision of the same file, as after an edit in a build context.
+fn rebuilt(file: &Accepted, image: &str) -> Arc<Accepted> {
+    Arc::new(Accepted {
+        file_hash: file.file_hash.clone(),
+        ..Accepted::clone(&accepted(image, ""))
+    })
+}
+
+#[test]
+fn environment_is_down_until_an_edit_of_its_spec_file() {
+    let file = accepted("web:1", "");
+    let mut fixture = Fixture::with(&file);
+    fixture.apply(&take_down()).unwrap();
+    for image in ["web:2", "web:3"] {
+        fixture.file(&rebuilt(&file, image));
+        assert_eq!(fixture.image("shop"), None, "{image}");
+        // A restart keeps it down.
+        let text = serde_json::to_string(&fixture.overrides).unwrap();
+        fixture.overrides = serde_json::from_str(&text).unwrap();
+    }
+    assert!(fixture.overrides.is_down(&rebuilt(&file, "web:3")));
+    assert!(!fixture.overrides.is_down(&accepted("web:3", "")));
+    // An edit of the file brings it back, and so does a retry, whatever changed before.
+    fixture.file(&accepted("web:3", ""));
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:3"));
+    fixture.apply(&take_down()).unwrap();
+    assert_eq!(fixture.image("shop"), None);
+    fixture.file(&rebuilt(&accepted("web:3", ""), "web:4"));
+    fixture.apply(&retry()).unwrap();
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:4"));
+    let retried = &fixture.overrides.retried[&env("shop")].0;
+    assert_eq!(*retried, accepted("web:4", "").desired.revision);
+    assert_eq!(fixture.overrides.down, BTreeMap::new());
+}
+
+#[test]
+fn down_of_an_earlier_version_lasts_until_the_next_edit() {
+    let file = accepted("web:1", "");
+    let mut fixture = Fixture::with(&file);
+    let revision = &file.desired.revision;
+    fixture.overrides = serde_json::from_str(&format!(r#"{{"down":{{"shop":"{revision}"}}}}"#)).unwrap();
+    // Before the first scan, the file is unknown.
+    let unread = Arc::new(Accepted {
+        file_hash: None,
+        ..Accepted::clone(&file)
+    });
+    for seen in [&unread, &file, &rebuilt(&file, "web:2")] {
+        fixture.file(seen);
+        assert_eq!(fixture.image("shop"), None);
+    }
+    fixture.file(&accepted("web:2", ""));
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:2"));
 }
 
 #[test]

@@ -50,10 +50,10 @@ impl Down {
         let envs = envs.collect::<Result<Vec<_>, _>>()?;
         runtime::block_on(async {
             if client.is_alive() {
-                remove_environments(&context, &names, self.timeout).await
+                remove_environments(&context, &names, self.timeout, output::print_note).await
             } else {
                 let envs = if self.all { Vec::new() } else { envs };
-                offline::remove_environments(client.settings(), envs, self.timeout).await
+                offline::remove_environments(&client.query_settings(), envs, self.timeout).await
             }
         })?;
         let gone = serde_json::json!({ "gone": names });

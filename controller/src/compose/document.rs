@@ -120,6 +120,11 @@ impl Document {
         Ok(value)
     }
 
+    /// Returns the paths of the other files, relative to the project.
+    pub(super) fn other_files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().skip(1).map(|file| file.path.as_path())
+    }
+
     /// Returns the place of a key of a service.
     pub(crate) fn place(&self, service: &str, key: &str) -> Option<Place> {
         let file = self.origins.get(service).copied().unwrap_or_default();

@@ -65,7 +65,11 @@ fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Transl
     if contents.diagnostics.iter().any(Diagnostic::is_error) {
         contents.rest = contents.spec.take().or(contents.rest);
     }
-    Translation { text, contents }
+    Translation {
+        text,
+        contents,
+        files: document.other_files().map(|file| dir.join(file)).collect(),
+    }
 }
 
 fn rejected(diagnostic: Diagnostic) -> Translation {
@@ -77,6 +81,7 @@ fn rejected(diagnostic: Diagnostic) -> Translation {
             diagnostics: vec![diagnostic],
             source: SourceMap::default(),
         },
+        files: Vec::new(),
     }
 }
 
@@ -191,6 +196,21 @@ mod tests {
                 "{text}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn files_are_the_other_compose_files() {
+        let text = "include: [sub/b.yaml]\nservices: { a: { image: x, env_file: a.env }, c: { extends: { file: c.yaml, service: c } } }";
+        let files = [
+            ("sub/b.yaml", "services: { b: { image: y, env_file: b.env } }"),
+            ("c.yaml", "services: { c: { image: z } }"),
+            ("a.env", "A=1"),
+            ("sub/b.env", "B=1"),
+        ];
+        let translation = translated(text, &files);
+        assert!(translation.contents.spec.is_some());
+        let expected = ["/shop/sub/b.yaml", "/shop/c.yaml"].map(std::path::PathBuf::from);
+        assert_eq!(translation.files, expected);
     }
 
     #[test]

@@ -216,7 +216,8 @@ impl<'a> Workers<'a> {
             return;
         }
         let context = Context::new(self.origin.client.clone());
-        if let Err(failure) = remove_environments(&context, &names, REMOVAL_LIMIT).await {
+        let removed = remove_environments(&context, &names, REMOVAL_LIMIT, output::print_note).await;
+        if let Err(failure) = removed {
             course.end(failure);
         }
     }

@@ -1,8 +1,10 @@
 //! Drift and life cycle on a real engine: manual changes, image health checks, crashes, data, expiry.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use argus_tests::fixture::{LIMIT, condition, container_runs, engine, running, shop, text};
-use argus_tests::{Controller, RunOptions};
+use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
 use super::journal::actions;
@@ -353,6 +355,106 @@ fn named_volume_outlives_its_environment() {
     });
     assert!(volume(engine, "kept-data").is_some(), "data is kept");
     engine.docker_ok(&["volume", "rm", "kept-data"]);
+}
+
+#[test]
+fn environment_is_down_until_an_edit_of_its_spec_file() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let spec = "project: { name: shelved }\nservices:\n  web:\n    build: { context: ./app }\n    command: [\"sleep\", \"3600\"]\n    stopGrace: 1s\n    \
+         container: { name: shelved-web, environment: { GREETING: \"{{env.GREETING}}\" }, volumes: [\"shelved-data:/data\"] }\n";
+    let specs = argus.specs.clone();
+    let write = |name: &str, text: &str| std::fs::write(specs.join(name), text).expect("a file");
+    std::fs::create_dir(argus.specs.join("app")).expect("a build context");
+    write("app/Dockerfile", "FROM busybox:local\nCOPY main.c /main.c\n");
+    write("app/main.c", "int main;");
+    write(".env", "GREETING=one\n");
+    write("e2e.yaml", spec);
+    argus.start_again();
+    argus.wait_ready("shelved", LIMIT);
+    engine.docker_ok(&["kill", "shelved-web"]);
+    argus.wait_status("shelved", LIMIT, "runs again", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+
+    // The removal completes, although the build context changes all the time.
+    let is_done = AtomicBool::new(false);
+    let down = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut edits = 0;
+            let edit = || {
+                edits += 1;
+                write("app/main.c", &format!("int main; // {edits}"));
+                is_done.load(Ordering::Relaxed).then_some(())
+            };
+            wait::until(2 * LIMIT, "the removal ends", edit);
+        });
+        let down = argus.cli(&["down", "shelved"]);
+        is_done.store(true, Ordering::Relaxed);
+        down
+    });
+    assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
+    let is_down = || {
+        // The plan contains all edits so far.
+        let plan = argus.plan("shelved");
+        assert_eq!(plan["down"], true, "{plan:#}");
+        assert!(argus.status("shelved").is_null());
+        assert!(engine.inspect("shelved-web").is_none());
+    };
+    write("app/main.c", "int main; // after the removal");
+    write(".env", "GREETING=two\n");
+    is_down();
+    assert!(argus.stop().success());
+    write("app/main.c", "int main; // while no controller runs");
+    argus.start_again();
+    is_down();
+
+    argus.write_spec("e2e.yaml", &format!("{spec}# edited\n"));
+    let status = argus.wait_ready("shelved", LIMIT);
+    let env = &engine.inspect("shelved-web").expect("it runs")["Config"]["Env"];
+    assert!(env.to_string().contains("GREETING=two"), "{env}");
+    // The counters belong to one life of the environment, although its volume stayed.
+    assert_eq!(Controller::service(&status, "web")["restarts"], 0, "{status:#}");
+    argus.remove_spec("e2e.yaml");
+    argus.wait_until(LIMIT, "the environment is removed", || {
+        container_runs(engine, "shelved").is_empty().then_some(())
+    });
+    engine.docker_ok(&["volume", "rm", "shelved-data"]);
+}
+
+#[test]
+fn stop_after_a_requested_restart_is_of_another_client() {
+    let engine = engine();
+    let options = RunOptions {
+        env: vec![("ARGUS_WAITS".to_owned(), "externalStop=1s".to_owned())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let spec = "project: { name: bystander }\nservices:\n  web:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+         stopGrace: 1s\n    container: { name: bystander-web }\n";
+    argus.write_spec("e2e.yaml", spec);
+    argus.wait_ready("bystander", LIMIT);
+    let runs = || container_runs(engine, "bystander");
+    let first = runs();
+    for command in [["restart", "bystander/web"], ["wait", "bystander"]] {
+        let ended = argus.cli(&command);
+        assert!(
+            ended.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ended.stderr)
+        );
+    }
+    let restarted = runs();
+    assert_ne!(restarted, first);
+    engine.docker_ok(&["stop", "-t", "1", "bystander-web"]);
+    argus.wait_until(LIMIT, "it runs again", || {
+        (running(engine, "bystander-web") && runs() != restarted).then_some(())
+    });
+    argus.wait_ready("bystander", LIMIT);
+    let events = argus.cli(&["events", "-o", "json"]);
+    let events = String::from_utf8_lossy(&events.stdout);
+    assert!(events.contains("stopped externally"), "{events}");
+    assert!(!events.contains("CONTAINER_CRASH"), "{events}");
 }
 
 fn volume(engine: &argus_tests::PrivateEngine, name: &str) -> Option<Value> {

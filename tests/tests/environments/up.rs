@@ -7,9 +7,11 @@
 )]
 
 use std::process::{Child, Output, Stdio};
+use std::time::Duration;
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine, running};
-use argus_tests::{Controller, RunOptions, wait};
+use argus_tests::proxy::Fault;
+use argus_tests::{Controller, Proxy, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
@@ -158,6 +160,35 @@ fn blocked_environment_ends_up_with_its_error() {
     let rejected = argus.cli(&["up"]);
     assert_eq!(rejected.status.code(), Some(3), "{}", text(&rejected));
     assert!(text(&rejected).contains("e2e.yaml:2:"), "{}", text(&rejected));
+}
+
+#[test]
+fn early_failure_of_up_leaves_nothing() {
+    let proxy = Proxy::start(&engine().scratch("upearly").join("p.sock"), &engine().socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::prepare(engine(), options);
+    // The build fails while the call for the network is in flight.
+    std::fs::write(
+        argus.specs.join("Dockerfile"),
+        "FROM busybox:local\nCOPY missing /\n",
+    )
+    .unwrap();
+    let spec = "project: { name: upearly }\nservices: { web: { build: { context: . }, container: { name: upearly-web } } }\n";
+    argus.write_spec("e2e.yaml", spec);
+    proxy.inject("POST /networks/create", Fault::Delay(Duration::from_secs(8)), 1);
+    let ended = argus.cli(&["up", "-o", "json"]);
+    assert_eq!(ended.status.code(), Some(6), "{}", text(&ended));
+    let output: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(output["error"]["code"], "BUILD_FAILED", "{output:#}");
+    assert_eq!(proxy.counts().get("POST /networks/create"), Some(&1));
+    let labels = ["--filter", "label=argusai.environment=upearly"];
+    for list in [["network", "ls", "-q"], ["ps", "-a", "-q"]] {
+        let found = engine().docker_ok(&[&list[..], &labels].concat());
+        assert_eq!(found.trim(), "", "{list:?}");
+    }
 }
 
 #[test]

@@ -148,6 +148,7 @@ impl GoldenFixture {
                 has_pending_edit: false,
                 allowed: false,
                 is_ending: false,
+                file_hash: None,
                 desired,
             };
             accepted.insert(file.desired.env.clone(), Arc::new(file));

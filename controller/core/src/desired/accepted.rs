@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::Desired;
 use crate::desired::key_lines::KeyLines;
+use crate::ident::Hash;
 use crate::time::Timestamp;
 
 /// Accepted environment: its desired state, and facts about its spec file that do not change the revision.
@@ -28,4 +29,8 @@ pub struct Accepted {
     /// True if the file defines another environment now: Argus is about to remove this one.
     #[serde(skip)]
     pub is_ending: bool,
+    /// Hash of the bytes of the spec file, and of the other Compose files that it names. An edit changes it; `.env`, variables, build
+    /// contexts and documents do not. `None` in the state of an earlier version, until the file is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_hash: Option<Hash>,
 }

@@ -237,6 +237,7 @@ fn between(held: (&[&str], Option<&[&str]>), new: (&[&str], Option<&[&str]>)) ->
         has_pending_edit: false,
         allowed: held.1.is_none(),
         is_ending: false,
+        file_hash: None,
     };
     let admission = admit("shop", new.0, new.1);
     let desired = admission.desired.unwrap();

@@ -168,6 +168,7 @@ mod tests {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         let mounts = MountPlaces::default();
         let candidate = Candidate::new(&other, "other.e2e.yaml", &mounts, false);

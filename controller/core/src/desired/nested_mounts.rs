@@ -267,6 +267,7 @@ mod tests {
             has_pending_edit: false,
             allowed: held_allowed,
             is_ending: false,
+            file_hash: None,
         };
         let desired = new.desired.unwrap();
         conflicts(

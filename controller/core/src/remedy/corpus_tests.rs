@@ -67,6 +67,7 @@ impl Scenario {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         let run = FailedRun {
             exit_code: code,

@@ -44,3 +44,52 @@ impl Proof {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::action::Subject;
+    use crate::ident::{EnvName, NetworkId};
+    use crate::state::{InFlight, PlannerState};
+
+    #[test]
+    fn environment_is_busy_until_its_effect_is_observed() {
+        let env = EnvName::new("shop").unwrap();
+        let network = Subject::Network {
+            environment: env.clone(),
+        };
+        let image = Subject::Image {
+            key: "web:1".to_owned(),
+        };
+        let in_flight = |subject, verb| {
+            let action = InFlight {
+                environment: env.clone(),
+                id: "1".to_owned(),
+                verb,
+                since: Timestamp(1),
+                run_before: None,
+            };
+            PlannerState {
+                in_flight: BTreeMap::from([(subject, action)]),
+                ..PlannerState::default()
+            }
+        };
+        let effect = ObservableEffect::NetworkPresent(NetworkId::new("n").unwrap());
+        let expected = Expectation {
+            verb: ActionKind::CreateNetwork,
+            proof: Proof::Effect(effect),
+            until: Timestamp(9),
+        };
+        let created = PlannerState {
+            expectations: BTreeMap::from([(network.clone(), expected)]),
+            ..PlannerState::default()
+        };
+        for state in [in_flight(network, ActionKind::CreateNetwork), created] {
+            assert!(state.busy_environments().eq([&env]));
+        }
+        let pulling = in_flight(image, ActionKind::PullImage);
+        assert_eq!(pulling.busy_environments().count(), 0);
+    }
+}

@@ -9,8 +9,10 @@ use crate::action::Subject;
 use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailureCause;
 use crate::ident::{EnvName, ServiceName};
-use crate::observed::Store;
-use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW, ServiceHistory};
+use crate::observed::{Observed, Store};
+use crate::state::{
+    EnvHistory, ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW, ServiceHistory,
+};
 use crate::time::Timestamp;
 
 impl PlannerState {
@@ -86,8 +88,20 @@ impl PlannerState {
             .retain(|id, _| is_in_flight || store.container(id).is_some());
         self.reattached.retain(|id, _| store.container(id).is_some());
         let wanted = |env: &EnvName| specs.contains_key(env) || store.of(env).is_some();
-        let known = self.environments.len();
-        self.environments.retain(|env, _| wanted(env));
+        let mut is_forgotten = false;
+        self.environments.retain(|env, history| {
+            if is_alive(env, specs, store) {
+                return true;
+            }
+            // A kept volume outlives its environment. The counters belong to one life of it.
+            let kept = history.without_life();
+            let is_changed = **history != kept;
+            is_forgotten |= is_changed || !wanted(env);
+            if is_changed {
+                *history = Arc::new(kept);
+            }
+            wanted(env)
+        });
         self.not_owned.retain(|id| store.container(id).is_some());
         self.volumes.retain(|(env, _)| wanted(env));
         self.action_failures.retain(|subject, _| match subject {
@@ -98,7 +112,7 @@ impl PlannerState {
             Subject::ExtraNetwork { id } => store.network(id).is_some(),
             Subject::Image { .. } => true,
         });
-        self.environments.len() < known
+        is_forgotten
     }
 
     /// Forgets the state of images that no spec uses.
@@ -111,6 +125,24 @@ impl PlannerState {
         self.images.retain(|key, _| wanted.contains(key));
         self.action_failures
             .retain(|subject, _| subject.image_key().is_none_or(|key| wanted.contains(key)));
+    }
+}
+
+/// Returns true if the environment is desired, or has a container or network.
+fn is_alive(env: &EnvName, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store) -> bool {
+    let has_objects = |seen: &Arc<Observed>| !seen.containers.is_empty() || !seen.networks.is_empty();
+    specs.contains_key(env) || store.of(env).is_some_and(has_objects)
+}
+
+impl EnvHistory {
+    /// Returns what outlasts the environment: its ports, and the decision about its volumes.
+    fn without_life(&self) -> Self {
+        Self {
+            ports: self.ports.clone(),
+            requested_ports: self.requested_ports.clone(),
+            delete_volumes: self.delete_volumes,
+            ..Self::default()
+        }
     }
 }
 
@@ -133,7 +165,42 @@ impl ServiceHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::labels;
+    use crate::observed::{Object, Volume, WatchEvent};
     use crate::state::ImageState;
+
+    #[test]
+    fn kept_volume_keeps_no_counters() {
+        let env = EnvName::new("shop").unwrap();
+        let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut store = Store::default();
+        store.apply(WatchEvent::Apply(Object::Volume(Arc::new(Volume {
+            name: "data".to_owned(),
+            labels: labels.into(),
+        }))));
+        assert!(store.of(&env).is_some());
+        let mut history = EnvHistory {
+            // The label of the volume can differ.
+            delete_volumes: Some(false),
+            last_ready: Some(crate::ident::Revision::new("1").unwrap()),
+            revision: Some(crate::ident::Revision::new("1").unwrap()),
+            since: Some(Timestamp(1)),
+            ..EnvHistory::default()
+        };
+        history.service_mut(&ServiceName::new("web").unwrap()).restarts = 2;
+        let mut state = PlannerState::default();
+        state.environments.insert(env.clone(), history);
+        assert!(state.forget_absent(&BTreeMap::new(), &store, Timestamp(2)));
+        let kept = EnvHistory {
+            delete_volumes: Some(false),
+            ..EnvHistory::default()
+        };
+        assert_eq!(state.environments[&env], kept);
+        assert!(!state.forget_absent(&BTreeMap::new(), &store, Timestamp(3)));
+        assert!(state.forget_absent(&BTreeMap::new(), &Store::default(), Timestamp(4)));
+        assert!(state.environments.is_empty());
+    }
 
     #[test]
     fn unused_image_is_forgotten() {

@@ -91,6 +91,9 @@ impl PlannerState {
                 service.ended_budgets.clear();
             }
         }
+        if known_revision.is_none() {
+            history.since = Some(context.now);
+        }
         history.revision = Some(desired.revision.clone());
         history.delete_volumes = Some(desired.delete_volumes);
         dependencies::record(history, desired, observed);

@@ -209,6 +209,7 @@ impl Shop {
                 has_pending_edit: false,
                 allowed: false,
                 is_ending: false,
+                file_hash: None,
             }),
             diagnostics: None,
             specs_scanned: true,

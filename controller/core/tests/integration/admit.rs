@@ -346,6 +346,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         (accepted.desired.env.clone(), accepted)
     };

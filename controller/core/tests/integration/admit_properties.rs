@@ -209,6 +209,7 @@ fn has_conflict(held: &Desired, desired: &Desired, [held_allowed, allowed]: [boo
         has_pending_edit: false,
         allowed: held_allowed,
         is_ending: false,
+        file_hash: None,
     };
     let mounts = MountPlaces::default();
     let candidate = Candidate::new(desired, "two.e2e.yaml", &mounts, allowed);

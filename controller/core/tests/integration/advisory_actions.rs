@@ -50,6 +50,7 @@ impl Fixture {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         let now = Timestamp(1_000_000);
         let mut fixture = Self {

@@ -54,6 +54,7 @@ impl Fixture {
                 has_pending_edit: false,
                 allowed: false,
                 is_ending: false,
+                file_hash: None,
             },
             requests: UserRequests::default(),
             health: HealthStates::new(),

@@ -12,7 +12,8 @@ use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, Revision, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
-    Config, Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, WatchEvent,
+    Config, Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, Volume,
+    WatchEvent,
 };
 use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
@@ -58,6 +59,7 @@ impl Fixture {
                 has_pending_edit: false,
                 allowed: false,
                 is_ending: false,
+                file_hash: None,
             },
             health: HealthStates::new(),
             outages: Vec::new(),
@@ -172,6 +174,32 @@ impl Fixture {
         let (policy, outages) = (self.accepted.desired.restart.clone(), self.outages.clone());
         let history = self.history();
         restart::decide_restart(&policy, history, &outages)
+    }
+}
+
+#[test]
+fn counters_belong_to_one_life_of_the_environment() {
+    let mut fixture = Fixture::new("");
+    for id in ["c1", "c2", "c3"] {
+        let begin = fixture.advance(10);
+        fixture.observe_container_with_id(id, ContainerState::Running, begin, None);
+        let again = fixture.advance(10);
+        fixture.observe_container_with_id(id, ContainerState::Running, again, None);
+        assert_eq!(fixture.history().restarts, 1, "{id}");
+        let history = &fixture.state.environments[&env()];
+        assert_eq!(history.started_at(&fixture.accepted), begin);
+        // Only a kept volume remains.
+        fixture.containers.clear();
+        let mut store = fixture.store();
+        let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
+        let volume = Volume {
+            name: "data".to_owned(),
+            labels: labels
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+        };
+        store.apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
+        fixture.state.forget_absent(&BTreeMap::new(), &store, fixture.now);
     }
 }
 

@@ -119,6 +119,7 @@ impl World {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         let mut leases = ControllerLeases::of(ProcessIdentity {
             controller: "me".to_owned(),

@@ -58,6 +58,7 @@ fn accepted() -> Arc<Accepted> {
         has_pending_edit: false,
         allowed: false,
         is_ending: false,
+        file_hash: None,
     })
 }
 

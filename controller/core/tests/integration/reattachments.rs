@@ -50,6 +50,7 @@ impl World {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         };
         let mut world = Self {
             planner: Planner::new(identity(), PlannerState::default()),

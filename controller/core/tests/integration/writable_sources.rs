@@ -87,6 +87,7 @@ impl World {
             has_pending_edit: false,
             allowed,
             is_ending: false,
+            file_hash: None,
         };
         self.specs
             .insert(accepted.desired.env.clone(), Arc::new(accepted));

@@ -41,13 +41,14 @@ impl LastSeen {
         self.containers.get(id).map(|entry| &entry.container)
     }
 
+    /// Start of the newest known run of the container.
+    pub(super) fn started_at(&self, id: &ContainerId) -> Option<Timestamp> {
+        self.container(id)?.inspect.as_ref()?.started_at
+    }
+
     /// True when a run of the container started after `at`. A replayed event may belong to an earlier run.
     pub(super) fn ran_since(&self, id: &ContainerId, at: Timestamp) -> bool {
-        let info = self
-            .container(id)
-            .and_then(|container| container.inspect.as_ref());
-        info.and_then(|info| info.started_at)
-            .is_some_and(|started| at < started)
+        self.started_at(id).is_some_and(|started| at < started)
     }
 
     /// True when the object was reported.

@@ -216,7 +216,8 @@ impl Session {
                     output.extend(ended.map(|container| WatchEvent::Apply(Object::Container(container))));
                 }
                 EventEffect::StopRequested(id, at) => {
-                    if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
+                    let run = last_seen.started_at(&id);
+                    if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, run, at) {
                         output.push_back(WatchEvent::StoppedByOther(id, at));
                     }
                 }
@@ -264,11 +265,12 @@ impl Session {
             Ok(Some(object)) => {
                 let unannounced = self.queue.finish(id);
                 last_seen.on_applied(&object);
-                if let Object::Container(container) = &object
-                    && unannounced
-                    && self.stall_detector.is_overdue(container, now)
-                {
-                    self.subscribe_again(output);
+                if let Object::Container(container) = &object {
+                    let run = last_seen.started_at(&container.id);
+                    self.shared.own_stops.on_run(&container.id, run);
+                    if unannounced && self.stall_detector.is_overdue(container, now) {
+                        self.subscribe_again(output);
+                    }
                 }
                 output.push_back(WatchEvent::Apply(object));
             }

@@ -206,6 +206,7 @@ mod tests {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
+            file_hash: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use argus_core::desired::Accepted;
 use argus_core::time::Timestamp;
 
-use super::{OverrideInputs, Overrides};
+use super::{Down, OverrideInputs, Overrides};
 
 impl Overrides {
     /// Takes down environments whose `argus.ttl` has passed, as `down` would, and returns the next expiry.
@@ -25,7 +25,7 @@ impl Overrides {
             let due = test.map_or(due, |lease| due.max(lease.until));
             if due <= inputs.now {
                 tracing::info!(environment = %env, ?ttl, "TTL expired: taking the environment down");
-                self.down.insert(env.clone(), accepted.desired.revision.clone());
+                self.down.insert(env.clone(), Down::of(accepted));
                 self.ttl_expired.insert(env.clone());
             } else {
                 next = Some(next.map_or(due, |next| next.min(due)));

@@ -156,6 +156,7 @@ impl SpecAdmitter {
             desired: admission.desired.filter(|_| !refused),
             env: admission.env,
             allowed: context.host.allowed,
+            file_hash: None,
             lines: KeyLines::of(spec, &parsed.source),
             mounts: admission.mounts,
             diagnostics,

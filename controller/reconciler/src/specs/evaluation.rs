@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use sha2::{Digest, Sha256};
@@ -15,7 +16,7 @@ use crate::clock::thread_cpu_time;
 use super::admission::AdmissionInput;
 use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
-use super::digest::Digests;
+use super::digest::{Digests, hex};
 use super::env_vars;
 use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
@@ -132,6 +133,9 @@ impl Evaluation {
         let variables = env_vars::passed(dotenv.clone(), &settings.process_env, &settings.env_allow);
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
+        let file_hash = translated
+            .as_ref()
+            .map_or(text.hash, |translated| translated.files);
         let text = translated.as_ref().map_or(text, |translated| &translated.text);
         let parse = || match &translated {
             Some(translated) => ParsedFile::of(&translated.translation, translated.took),
@@ -209,6 +213,7 @@ impl Evaluation {
             self.parsed = Some(parsed);
             return None;
         }
+        admission.file_hash = Hash::new(hex(&file_hash)).ok();
         let warning = dotenv_error.map(|cause| Diagnostic::warning("", cause));
         admission.diagnostics.extend(warning);
         if settings.strict {
@@ -277,6 +282,8 @@ struct TranslatedFile {
     text: Text,
     /// Hash of the other files that the translator read; `None` without any.
     others: Option<Fingerprint>,
+    /// Hash of the Compose file and of the other Compose files that it names.
+    files: Fingerprint,
     took: Duration,
 }
 
@@ -287,16 +294,15 @@ fn translate(
     text: &Text,
     variables: &BTreeMap<String, String>,
 ) -> Option<TranslatedFile> {
-    let others = RefCell::new(None);
+    let others = RefCell::new(BTreeMap::new());
     let read = |path: &Path| {
         let found = match location.read(path, MAX_FILE_BYTES) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
             Err(error) => Err(error.to_string()),
         };
-        let mut others = others.borrow_mut();
-        let hash = others.get_or_insert_with(Sha256::new);
-        hash.update(format!("{}\0{found:?}\0", path.display()));
+        let hash = Fingerprint::from(Sha256::digest(format!("{}\0{found:?}", path.display())));
+        others.borrow_mut().insert(path.to_owned(), hash);
         found
     };
     let before = thread_cpu_time();
@@ -312,15 +318,22 @@ fn translate(
         .chain_update(text.hash)
         .chain_update(&translation.text)
         .finalize();
+    let others = others.into_inner();
+    let compose_files = translation.files.iter().filter_map(|file| others.get(file));
     Some(TranslatedFile {
+        files: combine(compose_files.chain([&text.hash])),
+        others: (!others.is_empty()).then(|| combine(others.values())),
         text: Text {
             bytes: translation.text.as_bytes().into(),
             hash: hash.into(),
         },
-        others: others.into_inner().map(|hash| hash.finalize().into()),
         translation,
         took,
     })
+}
+
+fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {
+    hashes.fold(Sha256::new(), Sha256::chain_update).finalize().into()
 }
 
 #[cfg(test)]

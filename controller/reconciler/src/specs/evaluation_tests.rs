@@ -8,10 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::specs::loader::SpecLoader;
 use crate::specs::parsed_file::CALLS;
-use crate::specs::prefix_tests::new_loader;
+use crate::specs::prefix_tests::{new_loader, rules};
 use crate::specs::registry::FileState;
 
 const SPEC: &str = "project: {name: shop}\nservices:\n  web:\n    build: {context: ./app}\n    command: [\"{{env.A}}\"]\n    container: {name: web}\n";
+
+const DOCUMENT: &str = r#"{"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}}"#;
 
 /// Scans until the folder does not change, and further. Returns the numbers of parses and admissions.
 fn scan(loader: &mut SpecLoader, now: &mut i64) -> (usize, usize) {
@@ -67,6 +69,48 @@ fn file_is_parsed_and_admitted_once_per_revision() {
         FileState::Accepted
     );
     assert_eq!(revision(&loader).desired, before.desired);
+}
+
+#[test]
+fn only_an_edit_of_the_file_changes_its_hash() {
+    let dir = tempfile::tempdir().unwrap();
+    let (app, spec) = (dir.path().join("app"), dir.path().join("e2e.yaml"));
+    fs::create_dir(&app).unwrap();
+    fs::write(app.join("Dockerfile"), "FROM scratch").unwrap();
+    fs::write(dir.path().join(".env"), "A=1").unwrap();
+    fs::write(dir.path().join("api.json"), DOCUMENT).unwrap();
+    let text = format!("{SPEC}mocks:\n  api: {{port: 80, openapi: api.json}}\n");
+    fs::write(&spec, &text).unwrap();
+    let (mut loader, mut now) = (new_loader(dir.path()), 0);
+    let mut read = |loader: &mut SpecLoader| {
+        scan(loader, &mut now);
+        let accepted = loader.registry().environments.values().next().unwrap();
+        assert!(accepted.file_hash.is_some() && !accepted.has_pending_edit);
+        (accepted.desired.revision.clone(), accepted.file_hash.clone())
+    };
+    let mut before = read(&mut loader);
+    let renamed = DOCUMENT.replace("\"t\"", "\"u\"");
+    for (name, text) in [
+        (".env", "A=2"),
+        ("app/Dockerfile", "FROM alpine"),
+        ("api.json", &*renamed),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+        let after = read(&mut loader);
+        assert!(
+            after.0 != before.0 || name == "api.json",
+            "{name} changes the revision"
+        );
+        assert_eq!(after.1, before.1, "{name} is not the spec file");
+        before = after;
+    }
+    // A restart keeps the hash.
+    let mut loader = SpecLoader::new(rules(dir.path()), loader.persisted_specs());
+    assert_eq!(read(&mut loader), before);
+    fs::write(&spec, text + "# a comment\n").unwrap();
+    let after = read(&mut loader);
+    assert_eq!(after.0, before.0, "a comment does not change the revision");
+    assert_ne!(after.1, before.1);
 }
 
 #[test]

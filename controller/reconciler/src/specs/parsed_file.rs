@@ -50,6 +50,8 @@ pub struct Translation {
     pub text: String,
     /// The parsed text, with locations in the Compose file.
     pub contents: ParsedSpec,
+    /// Paths of the other Compose files, as they were read.
+    pub files: Vec<PathBuf>,
 }
 
 /// Parsed contents of a spec file.

@@ -24,7 +24,11 @@ enum Writer {
 }
 
 pub(super) fn new_loader(folder: &Path) -> SpecLoader {
-    let rules = SpecLoaderSettings {
+    SpecLoader::new(rules(folder), PersistedSpecs::default())
+}
+
+pub(super) fn rules(folder: &Path) -> SpecLoaderSettings {
+    SpecLoaderSettings {
         source: super::source::SpecSource::new(folder, Path::new("/nowhere")),
         strict: false,
         env_allow: Vec::new(),
@@ -32,8 +36,7 @@ pub(super) fn new_loader(folder: &Path) -> SpecLoader {
         controller: "C".to_owned(),
         admitter: SpecAdmitter::default(),
         translate: None,
-    };
-    SpecLoader::new(rules, PersistedSpecs::default())
+    }
 }
 
 fn steps(planner: &mut Planner, loader: &SpecLoader, store: &Store, now: i64) -> Vec<Step> {

@@ -8,7 +8,7 @@ use argus_core::desired::conflict::{Candidate, conflicts};
 use argus_core::desired::key_lines::KeyLines;
 use argus_core::desired::nested_mounts::{self, MountPlaces};
 use argus_core::desired::{Accepted, Desired};
-use argus_core::ident::EnvName;
+use argus_core::ident::{EnvName, Hash};
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::yaml::SourceMap;
@@ -59,6 +59,7 @@ pub struct FileEntry {
 struct PendingAdmission {
     desired: Arc<Desired>,
     allowed: bool,
+    file_hash: Option<Hash>,
     lines: KeyLines,
     mounts: MountPlaces,
     diagnostics: Vec<Diagnostic>,
@@ -92,6 +93,8 @@ pub struct Admission {
     pub env: Option<EnvName>,
     /// True if a person allowed the project of the file.
     pub allowed: bool,
+    /// Hash of the bytes, as in [`Accepted`].
+    pub file_hash: Option<Hash>,
     /// Positions of the keys in the file.
     pub lines: KeyLines,
     /// Places of the mounts in the file.
@@ -141,6 +144,7 @@ impl SpecRegistry {
             let admission = PendingAdmission {
                 desired: Arc::new(desired),
                 allowed: admission.allowed,
+                file_hash: admission.file_hash,
                 lines: admission.lines,
                 mounts: admission.mounts,
                 diagnostics: admission.diagnostics,
@@ -273,6 +277,7 @@ impl SpecRegistry {
             has_pending_edit: false,
             allowed: admission.allowed,
             is_ending: false,
+            file_hash: admission.file_hash,
         };
         if entry.accepted.as_deref() == Some(&accepted) {
             return true;

@@ -196,10 +196,7 @@ pub(crate) async fn create_forecasts(
     };
     let planner_state = create_planner_state(settings, &persisted);
     let mut specs = registry.environments.clone();
-    let is_down = |env: &EnvName, accepted: &Accepted| {
-        persisted.overrides.down.get(env) == Some(&accepted.desired.revision)
-    };
-    specs.retain(|env, accepted| !is_down(env, accepted));
+    specs.retain(|_, accepted| !persisted.overrides.is_down(accepted));
     let (planner, now) = (Planner::new(identity, planner_state), clock::now());
     let health = super::health::read_probe_states(settings, &store, now).await?;
     let inputs = Inputs {
@@ -234,7 +231,7 @@ pub(crate) async fn create_forecasts(
     }
     for (env, accepted) in &registry.environments {
         let forecast = forecasts.entry(env.clone()).or_default();
-        forecast.down = is_down(env, accepted);
+        forecast.down = persisted.overrides.is_down(accepted);
         forecast.expired = forecast.down && persisted.overrides.ttl_expired.contains(env);
         forecast.secrets = accepted.desired.secret_values();
     }

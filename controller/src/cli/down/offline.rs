@@ -1,20 +1,27 @@
 //! Removal of environments without a controller: an [`OfflineController`] without specs, and only for these environments.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::host_path::folder;
-use argus_core::ident::EnvName;
+use argus_core::desired::Accepted;
+use argus_core::ident::{EnvName, Hash};
 use argus_core::lease::{ControllerLease, Ownership};
 use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::ReconcileResult;
 use argus_core::wait::WaitReason;
+use argus_crds::compose::is_compose_name;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::clock::{self};
+use argus_reconciler::overrides::Down;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
+use argus_reconciler::specs::digest::hex;
+use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
+use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{identity, persisted};
 use serde_json::json;
@@ -70,7 +77,7 @@ pub(super) async fn remove_environments(
                 .with_exit(Exit::TimedOut),
         )
     })?;
-    remove_state(&state, &envs)?;
+    remove_state(&state, &settings.specs, &envs)?;
     drop(lock);
     Ok(())
 }
@@ -141,9 +148,8 @@ fn are_all_removed(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
     envs.iter().all(gone)
 }
 
-/// Removes the status files, and records in the saved state that a user removed the environments at their last accepted
-/// revision.
-fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+/// Removes the status files, and records in the saved state that a user removed the environments with their current spec files.
+fn remove_state(state: &StateDir, specs: &Path, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::operation_failed("cannot save the removal", &error);
     let now = clock::now();
     let stored: PersistedSpecs = persisted::read(&state.specs_json(), now)
@@ -152,6 +158,7 @@ fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failur
     let mut persisted: PersistedState = persisted::read(&state.state_json(), now)
         .value
         .unwrap_or_default();
+    let folder = SpecSource::new(specs, state.root()).folder;
     for accepted in stored
         .accepted
         .values()
@@ -160,8 +167,10 @@ fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failur
         persisted
             .overrides
             .down
-            .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
+            .insert(accepted.desired.env.clone(), take_down(accepted, &folder));
     }
+    // Ports and counters belong to one life of an environment.
+    persisted.environments.retain(|env, _| !envs.contains(env));
     // A fork has no spec file that could start it again, so its record is dropped.
     persisted.overrides.forks.retain(|env, _| !envs.contains(env));
     persisted::write(&state.state_json(), &persisted).map_err(fault)?;
@@ -173,21 +182,34 @@ fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failur
     Ok(())
 }
 
+/// Takes an environment down with its file as accepted and as on the disk, which can have changed since a controller read it. A
+/// Compose file names others, so only its last read counts.
+fn take_down(accepted: &Accepted, folder: &Path) -> Down {
+    let mut down = Down::of(accepted);
+    let file = folder.join(&accepted.spec_path);
+    let name = file.file_name().and_then(|name| name.to_str());
+    if !name.is_some_and(is_compose_name)
+        && let Ok(Some(bytes)) = read_bounded(&file, MAX_FILE_BYTES)
+    {
+        down.file_hashes
+            .extend(Hash::new(hex(&Text::new(bytes).hash)).ok());
+    }
+    down
+}
+
 #[cfg(test)]
 mod tests {
-    use argus_core::desired::Accepted;
     use argus_core::desired::admit::{SpecContext, admit};
+    use argus_core::state::EnvHistory;
     use argus_core::time::Timestamp;
 
     use super::*;
 
-    #[test]
-    fn removed_fork_does_not_return() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container: { name: shop-web }\n";
-        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let accepted = std::sync::Arc::new(Accepted {
+    const SPEC: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container: { name: shop-web }\n";
+
+    fn accepted() -> Accepted {
+        let written = argus_crds::yaml::read("e2e.yaml", SPEC.as_bytes()).spec.unwrap();
+        Accepted {
             desired: admit(&written, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
             lines: argus_core::desired::key_lines::KeyLines::default(),
@@ -195,18 +217,58 @@ mod tests {
             has_pending_edit: false,
             allowed: false,
             is_ending: false,
-        });
-        let env = |name: &str| EnvName::new(name).unwrap();
+            file_hash: Hash::new("ab").ok(),
+        }
+    }
+
+    fn env(name: &str) -> EnvName {
+        EnvName::new(name).unwrap()
+    }
+
+    #[test]
+    fn removed_fork_does_not_return() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs");
+        let state = StateDir::prepare(&dir.path().join("state"), &specs).unwrap();
+        let accepted = std::sync::Arc::new(accepted());
         let mut persisted = PersistedState::default();
         for name in ["one", "two"] {
             persisted.overrides.forks.insert(env(name), accepted.clone());
         }
         persisted::write(&state.state_json(), &persisted).unwrap();
-        remove_state(&state, &BTreeSet::from([env("one")])).unwrap();
+        remove_state(&state, &specs, &BTreeSet::from([env("one")])).unwrap();
         let stored: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
         assert_eq!(
             stored.overrides.forks.into_keys().collect::<Vec<_>>(),
             [env("two")]
         );
+    }
+
+    #[test]
+    fn removed_environment_is_down_with_its_current_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs");
+        let state = StateDir::prepare(&dir.path().join("state"), &specs).unwrap();
+        let stored = PersistedSpecs {
+            accepted: [("e2e.yaml".into(), accepted())].into(),
+            ..PersistedSpecs::default()
+        };
+        persisted::write(&state.specs_json(), &stored).unwrap();
+        let remove = || {
+            let mut persisted = PersistedState::default();
+            let histories = ["shop", "other"].map(|name| (env(name), EnvHistory::default()));
+            persisted.environments = histories.into();
+            persisted::write(&state.state_json(), &persisted).unwrap();
+            remove_state(&state, &specs, &BTreeSet::from([env("shop")])).unwrap();
+            let stored: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
+            let known: Vec<_> = stored.environments.into_keys().collect();
+            assert_eq!(known, [env("other")]);
+            stored.overrides.down[&env("shop")].clone()
+        };
+        assert_eq!(remove(), Down::of(&accepted()), "the file is missing");
+        std::fs::create_dir_all(&specs).unwrap();
+        std::fs::write(specs.join("e2e.yaml"), SPEC).unwrap();
+        let current = Hash::new(hex(&Text::new(SPEC.into()).hash)).unwrap();
+        assert_eq!(remove().file_hashes, [Hash::new("ab").unwrap(), current].into());
     }
 }

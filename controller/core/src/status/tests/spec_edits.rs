@@ -51,6 +51,7 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
         has_pending_edit: false,
         allowed: false,
         is_ending: false,
+        file_hash: None,
     });
     shop.add_failure("web", 1, false);
     change(&mut shop.history.service_mut(&name("web")).failures[0]);
