@@ -525,7 +525,7 @@ fn output_for_programs_is_one_object() {
 }
 
 #[test]
-fn repeated_run_with_its_log_and_report_in_the_context_builds_once() {
+fn repeated_run_with_log_and_report_in_the_context_builds_once() {
     let spec = spec("ciown", 19515, "").replace(&format!("image: {IMAGE}"), "build: { context: . }");
     let job = Job::new("ciown", &spec, GREEN);
     fs::write(
