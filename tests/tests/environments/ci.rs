@@ -537,7 +537,7 @@ fn repeated_run_with_log_and_report_in_the_context_builds_once() {
         let ran = job.script("argus ci e2e.yaml >> ci.log 2>&1").output().unwrap();
         let log = fs::read_to_string(job.workspace.join("ci.log")).unwrap();
         assert!(ran.status.success(), "{log}");
-        let tags = engine().docker_ok(&["images", "--format", "{{.Repository}}:{{.Tag}}", "*ciown*"]);
+        let tags = engine().docker_ok(&["images", "--format", "{{.Repository}}:{{.Tag}}", "argus/ciown*"]);
         assert_eq!(tags.lines().count(), 1, "{tags}");
         // A build sets the tag again, also if its result is in the cache.
         engine().docker_ok(&[

@@ -7,10 +7,11 @@ use argus_tests::fixture::{LIMIT, images, singles};
 use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
 
 const SUITE: &str = "name: Pages
+setup:
+  - waitForPort: { port: 18770, timeout: 30s }
 cases:
   - { name: path, request: { path: /healthz }, expect: { status: 200 } }
   - { name: local, request: { url: 'http://localhost:18770/healthz' }, expect: { status: 200 } }
-  - { name: port, port: { port: 18770 } }
 ";
 
 #[test]
