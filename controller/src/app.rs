@@ -1,8 +1,10 @@
 //! Composition root: builds the engine client, the controller and its interfaces from [`Settings`], and runs them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
+use argus_core::status::UNREACHABLE_HINT;
 use argus_crds::error::Reason;
 use argus_docker::Docker;
 use argus_docker::Endpoint;
@@ -90,7 +92,14 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
 /// Starts a controller and its interfaces.
 pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
     let endpoint = find_endpoint(&settings)?;
-    let controller = open(&settings, &endpoint).await?;
+    let engine_host = endpoint_host(&endpoint).await;
+    if let Some(host) = engine_host
+        && settings.publish_address.is_loopback()
+    {
+        let address = settings.publish_address;
+        tracing::warn!(%host, %address, hint = UNREACHABLE_HINT, "clients cannot reach the loopback address of the engine's host");
+    }
+    let controller = open(&settings, &endpoint, engine_host).await?;
     let docker = connect_endpoint(&settings, endpoint);
     let endpoint = docker.endpoint();
     let state = controller.state().clone();
@@ -109,6 +118,7 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
             .display()
             .to_string(),
         endpoint: endpoint.clone(),
+        engine_host,
         engine,
         http,
         http_changed: http_changed.clone(),
@@ -175,8 +185,11 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
 }
 
 /// Opens the state directory on another thread, because a read can hang.
-async fn open(settings: &Settings, endpoint: &Endpoint) -> Result<Controller, Failure> {
-    let engine_host = endpoint_host(endpoint).await;
+async fn open(
+    settings: &Settings,
+    endpoint: &Endpoint,
+    engine_host: Option<IpAddr>,
+) -> Result<Controller, Failure> {
     let options = reconciler_options(settings, endpoint, engine_host);
     let opened = tokio::task::spawn_blocking(move || Controller::open(options)).await;
     opened

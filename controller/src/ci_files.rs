@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use argus_backend::LogQuery;
-use argus_backend::host_path::folder::Folder;
 use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::executor::evidence_store::FACTS_FILE;
@@ -31,7 +30,7 @@ impl ReportFolder {
     /// Creates the folder, without logs and evidence of earlier runs.
     pub(crate) fn create(root: &Path) -> Result<Self, Failure> {
         let folder = Self::at(root);
-        Folder::create(folder.path(), 0o755).map_err(|error| cannot_write(root, &error))?;
+        folder.mark()?;
         for name in [EVIDENCE, LOGS] {
             let path = folder.path().join(name);
             match std::fs::remove_dir_all(&path) {

@@ -162,19 +162,12 @@ impl Service<'_> {
         let nothing = Map::new();
         let keys = written.as_object().unwrap_or(&nothing);
         self.translate_keys(keys, &mut service, &mut container);
-        let variables = self.read_env_files(&written["env_file"]);
+        let own = container.get("environment").and_then(Value::as_object);
+        let own = own.cloned().unwrap_or_default();
+        let variables = self.read_env_files(&written["env_file"], &own);
         if !variables.is_empty() {
-            let own = container.shift_remove("environment");
-            let mut all: Map<String, Value> = variables
-                .into_iter()
-                .map(|(name, value)| (name, json!(value)))
-                .collect();
-            all.extend(
-                own.as_ref()
-                    .and_then(Value::as_object)
-                    .cloned()
-                    .unwrap_or_default(),
-            );
+            let variables = variables.into_iter().map(|(name, value)| (name, json!(value)));
+            let all = variables.chain(own).collect();
             container.insert("environment".to_owned(), Value::Object(all));
         }
         let files = self.mount_files(written);

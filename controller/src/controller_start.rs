@@ -29,6 +29,7 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
         specs: settings.specs.clone(),
         state: settings.state.root().display().to_string(),
         endpoint: docker.endpoint(),
+        engine_host,
         engine: watch::channel(None).1,
         http: watch::channel(HttpAddress::Unbound).1,
         http_changed: Arc::default(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::sim::Rng;
-use argus_reconciler::specs::env_vars;
+use argus_core::dotenv;
 use argus_tests::fuzz::{Seeds, below, mutate, one_of, read_corpus};
 
 use crate::settings::trust;
@@ -74,7 +74,7 @@ fn read(kind: Kind, bytes: &[u8]) -> bool {
             );
             parsed.suite.is_some()
         }
-        Kind::Dotenv => !env_vars::parse(&text).is_empty(),
+        Kind::Dotenv => !dotenv::read(bytes, &|_| None).variables.is_empty(),
         Kind::Settings => !trust::list_widening(&text, Path::new(".")).is_empty(),
         Kind::OpenApi => !argus_mock::check_openapi(&text)
             .iter()

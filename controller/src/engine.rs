@@ -1,6 +1,6 @@
 //! Client of the engine that the settings name. [`observer`] reads the engine without a controller; [`offline`] changes it without one.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 
 use argus_core::outcome::ActionError;
@@ -57,11 +57,45 @@ pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
     Failure::with_code(code_of(error), format!("{doing}: {error}")).with_details(details)
 }
 
-/// Resolves the address of published ports on a remote engine; `None` for a local engine.
+/// Returns an address of the engine's host; `None` if this host runs the engine, or if the name has no address.
 pub(crate) async fn endpoint_host(endpoint: &Endpoint) -> Option<IpAddr> {
-    let mut found = tokio::net::lookup_host(endpoint.address()?).await.ok()?;
-    found
-        .next()
-        .map(|address| address.ip())
-        .filter(|ip| !ip.is_loopback())
+    find_engine_addresses(endpoint).await?.first().copied()
+}
+
+/// Returns the addresses of the engine's host; `None` if this host runs the engine.
+pub(crate) async fn find_engine_addresses(endpoint: &Endpoint) -> Option<Vec<IpAddr>> {
+    let found = tokio::net::lookup_host(endpoint.address()?).await;
+    let found: Vec<IpAddr> = found.into_iter().flatten().map(|address| address.ip()).collect();
+    let is_here = !found.is_empty() && found.iter().all(|address| is_own(*address));
+    (!is_here).then_some(found)
+}
+
+/// Returns true if the address belongs to this host. The route shows it without a packet: the system sends from the same address.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let find_source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    };
+    address.is_loopback() || find_source().is_ok_and(|source| source.ip() == address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_those_of_this_host() {
+        for own in ["127.0.0.1", "127.0.0.2", "::1"] {
+            assert!(is_own(own.parse().unwrap()), "{own}");
+        }
+        // Addresses of documentation belong to no host.
+        for other in ["192.0.2.1", "169.254.169.254", "2001:db8::1"] {
+            assert!(!is_own(other.parse().unwrap()), "{other}");
+        }
+    }
 }

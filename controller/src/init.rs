@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::folder::{Folder, read_opened};
 use argus_backend::host_path::{Roots, real};
 use argus_core::desired::excluded::is_spec_name;
+use argus_core::dotenv::{self, format_statement};
 use argus_core::ident::EnvName;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::{Code, Reason};
-use argus_reconciler::specs::env_vars;
 use argus_reconciler::specs::location::worktrees_of;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use clap::Args;
@@ -183,22 +183,30 @@ fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), 
         // For example a link: the values would be written elsewhere.
         Err(error) => return Err(failed(error)),
     };
-    let known = env_vars::parse(&String::from_utf8_lossy(&text));
+    let known = parse_dotenv(path, &text)?;
     let missing = secrets.iter().filter(|(name, _)| !known.contains_key(*name));
-    let lines: String = output::join_lines(missing.map(|(name, value)| {
-        let value = value
-            .replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n");
-        format!("{name}=\"{value}\"")
-    }));
+    let mut lines = output::join_lines(missing.map(|(name, value)| format_statement(name, value)));
     if lines.is_empty() {
         return Ok(());
+    }
+    if !text.is_empty() && !text.ends_with(b"\n") {
+        lines.insert(0, '\n');
     }
     let mode = folder.stat(&name).map_or(0o600, |stat| stat.st_mode & 0o777);
     folder
         .write(&name, &[text.as_slice(), lines.as_bytes()].concat(), mode)
         .map_err(failed)
+}
+
+/// Variables of a `.env`, whose statements are all understood.
+fn parse_dotenv(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
+    let file = dotenv::read(bytes, &|_| None);
+    let Some(problem) = file.problems.first() else {
+        return Ok(file.variables);
+    };
+    Err(Failure::with_code(Code::SpecInvalid, problem.describe(path))
+        .with_exit(Exit::SpecRejected)
+        .with_hint(problem.hint.clone()))
 }
 
 /// Opens the folder of a file that is written. A person may have linked the folder, but nothing in it is followed.
@@ -246,8 +254,8 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
         .as_deref()
         .map(|path| read_document(path, &read))
         .transpose()?;
-    let dotenv = read(&dir.join(".env")).unwrap_or_default();
-    let variables = env_vars::parse(&String::from_utf8_lossy(&dotenv));
+    let dotenv = dir.join(".env");
+    let variables = parse_dotenv(&dotenv, &read(&dotenv).unwrap_or_default())?;
     let named = document
         .as_ref()
         .and_then(|document| document.value["name"].as_str());

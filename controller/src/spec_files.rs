@@ -136,10 +136,18 @@ pub(crate) fn parse_text(
     }
 }
 
-/// Variables of the `.env` file next to a spec file. A file that cannot be read has none.
-pub(crate) fn read_dotenv(settings: &Settings, path: &Path) -> BTreeMap<String, String> {
+/// Variables of the `.env` file next to a spec file. A statement that is not understood has none, nor has an unreadable file.
+pub(crate) fn read_dotenv(
+    settings: &Settings,
+    path: &Path,
+    permitted: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    env_vars::dotenv(&create_admitter(settings).locate(&host_path::real(&absolute))).0
+    env_vars::dotenv(
+        &create_admitter(settings).locate(&host_path::real(&absolute)),
+        permitted,
+    )
+    .0
 }
 
 /// Reads a suite file that a spec file names; `None` if it is longer than a spec file may be.

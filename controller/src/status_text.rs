@@ -74,12 +74,9 @@ pub(crate) fn format_ports(mappings: &[PortMapping]) -> String {
     mappings.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Address of a port on the host, such as `127.0.0.1:8080`.
+/// Address of a port for clients, such as `127.0.0.1:8080`; `-:8080` if they cannot reach it.
 pub(crate) fn format_address(mapping: &PortMapping) -> String {
-    let (host, port) = (
-        mapping.host.as_deref().unwrap_or("127.0.0.1"),
-        mapping.actual_port,
-    );
+    let (host, port) = (mapping.host.as_deref().unwrap_or("-"), mapping.actual_port);
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {

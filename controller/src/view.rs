@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::journal::{Event, controller_events, events_between};
+use argus_core::published::Addresses;
 use argus_core::state::EnvHistory;
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment, public_view};
 use argus_crds::diagnostic::Diagnostic;
@@ -250,7 +251,10 @@ fn status_condition(
         connectivity: &snapshot.links,
         disk_full: snapshot.state.disk_full,
         previous,
-        publish_address: snapshot.identity.publish_address,
+        addresses: Addresses {
+            publish_address: snapshot.identity.publish_address,
+            engine_host: about.engine_host,
+        },
         mode: snapshot.mode,
         safe_mode_reason: snapshot.problems.safe.as_deref(),
         controller: &snapshot.identity.controller,

@@ -263,7 +263,7 @@ pub struct PortMapping {
     pub actual_port: u16,
     /// True if the two host ports differ.
     pub reassigned: bool,
-    /// Host address of the published port.
+    /// Host of the port for clients; absent if they cannot reach it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }

@@ -14,10 +14,11 @@
 //! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
 //! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
 //! `remedy` derives the change of a file that fixes a failed run.
+//! [`published`] decides at which host clients reach a published port.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
 //! [`socket_access`] recognizes a socket that refuses the user.
-//! [`budget`] bounds evaluations of texts that are not trusted.
+//! [`budget`] bounds evaluations of texts that are not trusted. [`dotenv`] reads files with variables.
 //! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`waits`] holds the waits that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
@@ -31,6 +32,7 @@ pub mod budget;
 pub mod connectivity;
 pub mod correlation;
 pub mod desired;
+pub mod dotenv;
 pub mod effect;
 pub mod failed_run;
 pub mod ident;
@@ -44,6 +46,7 @@ pub mod plan;
 pub mod preflight;
 pub mod probe;
 pub mod prune;
+pub mod published;
 pub mod reconcile;
 mod remedy;
 pub mod retry;

@@ -90,7 +90,20 @@ impl Secrets {
 
     /// Adds other secrets.
     pub fn join(&mut self, others: &Self) {
-        others.values.iter().for_each(|value| self.insert(value));
+        for value in &others.values {
+            let is_new = !self.values.contains(value);
+            self.insert(value);
+            if is_new && others.patterns.is_limited(value) {
+                self.patterns.limit_to_words(value);
+            }
+        }
+    }
+
+    /// Redacts a value, if it is one of the secrets, only where it is a whole word, because it is part of a name.
+    pub(crate) fn limit_to_words(&mut self, value: &str) {
+        if self.values.contains(value) {
+            self.patterns.limit_to_words(value);
+        }
     }
 
     /// Returns the text with all secrets redacted, in every form; of two matches at one position, the longer one.
@@ -252,6 +265,31 @@ mod tests {
     }
 
     #[test]
+    fn short_secret_and_part_of_a_name_are_redacted_as_whole_words() {
+        let mut secrets = secrets(&["plane", "postgres", "longersecret"]);
+        secrets.limit_to_words("postgres");
+        secrets.limit_to_words("other");
+        for (text, redacted) in [
+            (
+                "`plane-db` waits for `postgres-db`, my_plane",
+                "`plane-db` waits for `postgres-db`, my_plane",
+            ),
+            ("postgresql is no planet", "postgresql is no planet"),
+            ("PASSWORD=plane", "PASSWORD=[redacted]"),
+            ("{\"password\":\"postgres\"}", "{\"password\":\"[redacted]\"}"),
+            ("login with plane. Done", "login with [redacted]. Done"),
+            ("p=pl%61ne&x", "p=[redacted]&x"),
+            ("dXNlcjpwb3N0Z3Jlcw==", "dXNlcjp[redacted]w=="),
+            ("alongersecret-", "a[redacted]-"),
+        ] {
+            assert_eq!(secrets.redacted(text), redacted);
+        }
+        let mut joined = Secrets::default();
+        joined.join(&secrets);
+        assert_eq!(joined.redacted("postgres-db"), "postgres-db");
+    }
+
+    #[test]
     fn encoded_secret_is_redacted() {
         let secret = "s/w\"o\\r d+f\u{e9}";
         let secrets = secrets(&[secret]);
@@ -316,6 +354,8 @@ mod tests {
             ("ON", "true"),
             ("ABC", "abc"),
             ("UNUSED", "not read"),
+            // A part of `DEEP`.
+            ("INNER_TOKEN", "ordfish"),
         ];
         let context = SpecContext {
             env_vars: variables
@@ -325,8 +365,8 @@ mod tests {
         };
         let desired = admit(&written, &context).desired.unwrap();
         let found = desired.secret_values();
-        assert_eq!(found, secrets(&["v1.2-rc", "swordfish", "1234"]));
-        assert_eq!(format!("{found:?}"), "Secrets(3)");
+        assert_eq!(found, secrets(&["v1.2-rc", "swordfish", "1234", "ordfish"]));
+        assert_eq!(format!("{found:?}"), "Secrets(4)");
         let without = Desired {
             secrets: Secrets::default(),
             ..desired.clone()

@@ -1,7 +1,6 @@
 //! Status of an environment: a pure view of the planner's inputs and results, in the form of the status file.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
@@ -16,6 +15,7 @@ use crate::outcome::one_line;
 use crate::plan::Plan;
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
+use crate::published::Addresses;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, TestRestart};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -44,7 +44,7 @@ pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
 pub use error::{code_of, error_id, is_blocking, unwritable, with_controller};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
-pub use port::{client_address, env_file, host_address};
+pub use port::{UNREACHABLE_HINT, client_address, env_file, host_address};
 pub use wait::describe_wait;
 
 /// Problem of the specs folder that postpones the removal of environments.
@@ -125,8 +125,8 @@ pub struct StatusInput<'a> {
     pub disk_full: Option<Timestamp>,
     /// Last written status.
     pub previous: Option<&'a EnvironmentStatus>,
-    /// Host address of published ports where the file names none.
-    pub publish_address: IpAddr,
+    /// Locations of published ports.
+    pub addresses: Addresses,
     /// Current mode of the controller.
     pub mode: Mode,
     /// Reason of mode `Safe`; `None` in every other mode.
@@ -204,7 +204,10 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
         diagnostics: input
             .rejected
             .map_or(input.warnings, |rejected| rejected.diagnostics)
-            .to_vec(),
+            .iter()
+            .cloned()
+            .chain(port::unreachable(input))
+            .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),
         errors,

@@ -30,11 +30,11 @@ pub mod probe_history;
 mod target;
 mod tcp;
 
+pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
 use heap::DueProbes;
 use pressure::Pressure;
 use probe_history::{ProbeHistory, ProbeResult};
-pub use target::Addresses;
 use target::Target;
 
 /// Maximum number of parallel probes. Each holds a socket until its timeout at most.
@@ -329,9 +329,9 @@ async fn send_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -
         match (&target.probe.kind, target.address) {
             (ProbeHandler::Http { path, .. }, Some(address)) => http::probe(address, path).await,
             (ProbeHandler::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeHandler::Http { port, .. } | ProbeHandler::Tcp { port }, None) => ProbeResult::no_reply(
-                format!("port {port} is not published and the container has no address"),
-            ),
+            (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. }, None) => {
+                ProbeResult::no_reply(target.obstacle.clone())
+            }
             (ProbeHandler::Exec { command }, _) => exec::probe(backend, id, command).await,
             (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
         }

@@ -134,6 +134,7 @@ impl EnvironmentSummary {
             endpoints: status
                 .port_mappings
                 .iter()
+                .filter(|mapping| mapping.host.is_some())
                 .take(MAX_ENDPOINTS)
                 .map(format_endpoint)
                 .collect(),

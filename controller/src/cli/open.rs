@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use argus_core::status::client_address;
+use argus_core::status::{UNREACHABLE_HINT, client_address};
 use argus_crds::error::Reason;
 use clap::Args;
 
@@ -35,7 +35,15 @@ impl Open {
             let failure = Failure::with_reason(Reason::NotFound, message).with_exit(Exit::Unexpected);
             return Err(failure.with_hint("add one under `ports:` of the service"));
         };
-        let url = format!("http://{}", client_address(port));
+        let Some(address) = client_address(port) else {
+            let message = format!(
+                "`{}` is published where only the engine's host reaches it",
+                self.target
+            );
+            let failure = Failure::with_reason(Reason::NotPossible, message).with_exit(Exit::Unexpected);
+            return Err(failure.with_hint(UNREACHABLE_HINT));
+        };
+        let url = format!("http://{address}");
         output::print(&format!("{url}\n"))?;
         if !self.print && has_display() {
             open_browser(&url);

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use argus_reconciler::specs::env_vars;
-use serde_json::{Value, json};
+use argus_core::dotenv;
+use serde_json::{Map, Value, json};
 
 use super::{Note, Service, parts};
 
 impl Service<'_> {
-    /// Variables of the files under `env_file`; later files win.
-    pub(super) fn read_env_files(&mut self, value: &Value) -> BTreeMap<String, String> {
-        let mut all = BTreeMap::new();
+    /// Variables of the files under `env_file`; later files win. Their values can contain variables of the project, and the service's
+    /// `own` ones.
+    pub(super) fn read_env_files(
+        &mut self,
+        value: &Value,
+        own: &Map<String, Value>,
+    ) -> BTreeMap<String, String> {
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
         let files = match value {
             Value::Null => return all,
             Value::Array(files) => files.clone(),
@@ -21,20 +26,47 @@ impl Service<'_> {
                 .as_str()
                 .or_else(|| file["path"].as_str())
                 .unwrap_or_default();
-            match (self.project.read)(&self.project.dir.join(path)) {
-                Ok(bytes) => all.extend(env_vars::parse(&String::from_utf8_lossy(&bytes))),
-                Err(_) if file["required"] == false => {}
-                Err(why) => {
-                    let what = format!(
-                        "left out of `{}`: `env_file`: cannot read `{path}`: {why}",
-                        self.name
-                    );
-                    let place = self.document.place(self.name, "env_file");
-                    self.notes.push(Note::error(what, place));
-                }
+            let mut problems = Vec::new();
+            if let Some(format) = file["format"].as_str() {
+                problems.push(format!("the format `{format}` of `{path}` has no counterpart"));
             }
+            match (self.project.read)(&self.project.dir.join(path)) {
+                Ok(bytes) => {
+                    let outside = |name: &str| {
+                        let own = || own.get(name)?.as_str().map(str::to_owned);
+                        let found = self.project_value(name).or_else(own);
+                        found.or_else(|| all.get(name).cloned())
+                    };
+                    let found = dotenv::read(&bytes, &outside);
+                    problems.extend(
+                        found
+                            .problems
+                            .iter()
+                            .map(|problem| problem.describe(path.as_ref())),
+                    );
+                    all.extend(found.variables);
+                }
+                Err(_) if file["required"] == false => {}
+                Err(why) => problems.push(format!("cannot read `{path}`: {why}")),
+            }
+            let place = self.document.place(self.name, "env_file");
+            let note = |problem| {
+                let what = format!("left out of `{}`: `env_file`: {problem}", self.name);
+                Note::error(what, place.clone())
+            };
+            self.notes.extend(problems.into_iter().map(note));
         }
         all
+    }
+
+    /// Value of a variable of the project: a template if the spec file contains only its name.
+    fn project_value(&self, name: &str) -> Option<String> {
+        let value = self.project.variables.get(name)?;
+        Some(if value.is_empty() || self.project.is_inlined {
+            value.clone()
+        } else {
+            format!("{{{{env.{name}}}}}")
+        })
     }
 
     /// Mounts of the files under `secrets` and `configs`.

@@ -227,6 +227,40 @@ mod tests {
     }
 
     #[test]
+    fn env_file_is_read_like_the_env_of_the_project() {
+        let spec = "services: { a: { image: x, env_file: [one.env, two.env], environment: { OWN: o } } }";
+        let one = "\u{feff}export A='$x #1' # c\r\nB=\"two\nlines\"\nPLAIN=p\n";
+        let two = "C=\"${PLAIN}-${OWN}-${TAG}\"\nPLAIN=q\nD=${NONE:-d}\n";
+        let found = translated(spec, &[("one.env", one), ("two.env", two)]);
+        let services = found.contents.spec.unwrap().services;
+        let container = services[0].container.as_ref().unwrap();
+        let variables: Vec<_> = container
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(
+            variables,
+            [
+                "A=$x #1",
+                "B=two\nlines",
+                "C=p-o-{{env.TAG}}",
+                "D=d",
+                "OWN=o",
+                "PLAIN=q"
+            ]
+        );
+        let broken = [("one.env", "A=1\n!=2\n"), ("two.env", "A=$B\n")];
+        assert_eq!(
+            errors(spec, &broken),
+            [
+                "left out of `a`: `env_file`: `one.env:2:1`: `!` is not a character of a name",
+                "left out of `a`: `env_file`: `two.env:1:3`: the variable `B` has no value",
+            ]
+        );
+    }
+
+    #[test]
     fn numbers_have_the_values_of_variables() {
         let variables = "services: { a: { image: x, mem_limit: \"${TAG}m\", healthcheck: { test: y, retries: \"${TAG:-3}\" } } }";
         let text = translated(variables, &[]).text;

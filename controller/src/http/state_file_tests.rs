@@ -141,6 +141,7 @@ impl Fixture {
             specs: settings.specs.clone(),
             state: settings.state.root().display().to_string(),
             endpoint: "sim".to_owned(),
+            engine_host: None,
             engine: watch::channel(None).1,
             http: watch::channel(HttpAddress::Unbound).1,
             http_changed: Arc::default(),

@@ -109,7 +109,7 @@ fn environment(phase: Phase, services: Vec<ServiceStatus>) -> EnvironmentStatus 
         original_port: port,
         actual_port: port,
         reassigned: false,
-        host: None,
+        host: Some("127.0.0.1".to_owned()),
     };
     EnvironmentStatus {
         environment: "shop".to_owned(),

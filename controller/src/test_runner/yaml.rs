@@ -10,7 +10,7 @@ mod request_tests;
 pub(super) mod text;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use argus_reconciler::clock;
 use argus_reconciler::specs::env_vars;
 use argus_suite::{
     Action, AllowedHost, CommandOutput, Connect, ContainerCheck, Failure as CaseFailure, Host, Moment, Reach,
-    Reply, Retry, Run, SuiteFile, Work, actual_port, parse_host,
+    Reply, Retry, Run, SuiteFile, Work, actual_address, parse_host,
 };
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -144,16 +144,18 @@ impl SuiteEnvironment<'_> {
     async fn context(&self, suite: &YamlSuite) -> (Context, Secrets) {
         let spec_file = suite.owner.file.clone();
         let settings = self.client.settings().clone();
-        let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file));
+        let process = crate::spec_files::read_process_env();
+        let permitted = env_vars::permitted(&process, &settings.env_allow);
+        let known = permitted.clone();
+        let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file, &known));
         // Without a readable `.env`, its variables stay unresolved.
         let mut env = crate::blocking_io::read(read).await.unwrap_or_default();
         // The process overrides the `.env`, as for a spec file.
-        let process = crate::spec_files::read_process_env();
-        if suite.owner.is_confined {
-            env = env_vars::passed(env, &process, &self.client.settings().env_allow);
+        env.extend(if suite.owner.is_confined {
+            permitted
         } else {
-            env.extend(process);
-        }
+            process
+        });
         let secrets = suite.secrets(&env);
         // The variables of Argus are no secrets.
         env.extend(crate::status::list_variables(&self.status));
@@ -257,7 +259,8 @@ impl Driver<'_> {
             Action::Request(request) => {
                 let limit = request.timeout.unwrap_or(REQUEST_LIMIT);
                 let find = async |host: &Host, port: u16| self.find_addresses(host, port).await;
-                request::send(*request, &self.context.ports, &find, limit).await
+                let published = (self.context.ports.as_slice(), self.reach.engine.is_some());
+                request::send(*request, published, &find, limit).await
             }
             Action::Container(check) => match self.run_check(&check).await {
                 Ok(reply) => reply,
@@ -320,16 +323,17 @@ impl Driver<'_> {
 
     /// Returns true if the file publishes the port, perhaps by a service that does not run yet.
     fn is_declared(&self, connect: &Connect) -> bool {
-        let port = self.actual_port(connect);
+        let (_, port) = self.actual_address(connect);
         self.context
             .ports
             .iter()
             .any(|published| published.actual == port)
     }
 
-    fn actual_port(&self, connect: &Connect) -> u16 {
-        let port = actual_port(&connect.host, connect.port, &self.context.ports);
-        port.unwrap_or(connect.port)
+    /// Host that replaces the one of the suite, and the port.
+    fn actual_address(&self, connect: &Connect) -> (Option<IpAddr>, u16) {
+        let (ports, is_remote) = (&self.context.ports, self.reach.engine.is_some());
+        actual_address(&connect.host, connect.port, ports, is_remote).unwrap_or((None, connect.port))
     }
 
     /// Returns true if the port accepts connections.
@@ -337,8 +341,13 @@ impl Driver<'_> {
     /// # Errors
     /// The suite may not reach the host.
     async fn can_connect(&self, connect: &Connect, limit: Duration) -> Result<bool, CaseFailure> {
-        let port = self.actual_port(connect);
-        let host = parse_host(&connect.host).ok_or_else(|| {
+        let (host, port) = self.actual_address(connect);
+        let host = match host {
+            Some(IpAddr::V4(address)) => Some(Host::Ipv4(address)),
+            Some(IpAddr::V6(address)) => Some(Host::Ipv6(address)),
+            None => parse_host(&connect.host),
+        };
+        let host = host.ok_or_else(|| {
             let message = format!("`{}` is not a valid host", connect.host);
             CaseFailure::new("host", message)
         })?;
@@ -360,7 +369,7 @@ impl Driver<'_> {
         let found = connect::find_addresses(host, port).await.map_err(|error| {
             CaseFailure::new("request", format!("cannot connect to `{host}:{port}`: {error}"))
         })?;
-        let choose = |reach: &Reach| reach.choose(host, port, &found, connect::is_own);
+        let choose = |reach: &Reach| reach.choose(host, port, &found, engine::is_own);
         let chosen = choose(&self.reach);
         if !chosen.is_empty() {
             return Ok(chosen);

@@ -1,6 +1,7 @@
 //! Status of the controller: `controller.json`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(crate) struct About {
     pub(crate) state: String,
     /// Address of the engine.
     pub(crate) endpoint: String,
+    /// Host of the engine as clients reach it; `None` if it is this host.
+    pub(crate) engine_host: Option<IpAddr>,
     /// Engine data of the last query; `None` before the first one.
     pub(crate) engine: watch::Receiver<Option<EngineInfo>>,
     /// Address of the HTTP listener.

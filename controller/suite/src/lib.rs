@@ -52,7 +52,7 @@ pub use exchange::Exchange;
 pub use file::{ParsedSuite, SetupItem, SuiteFile, parse};
 pub use reach::{AllowedHost, PublishedPort, Reach, parse_host};
 pub use report::{CaseResult, Note, RunReport, Verdict};
-pub use request::{Request, actual_port};
+pub use request::{Request, actual_address};
 pub use response::{Assessment, Response};
 pub use retry::{Growth, Retry};
 pub use run::{Reply, Run, Work};

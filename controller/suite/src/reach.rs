@@ -147,7 +147,10 @@ impl Reach {
         if self.allowed.is_some() && is_plain(host) {
             remedies.push(format!("allow it with `--allow-test-hosts {target}`"));
         }
-        remedies.push(if self.ports.is_empty() {
+        remedies.push(if self.ports.is_empty() && self.engine.is_some() {
+            "publish a port at an address of the engine's host, for example with `--publish-address 0.0.0.0`"
+                .to_owned()
+        } else if self.ports.is_empty() {
             "publish a port of a service in the spec file".to_owned()
         } else {
             format!("use {}", self.describe_ports())

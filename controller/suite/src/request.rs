@@ -1,5 +1,6 @@
 //! Requests: reading a step, ports that moved, and redirects.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -29,13 +30,21 @@ pub struct Request {
     pub(crate) save: Vec<(String, String)>,
 }
 
-/// Returns the actual host port for a local address with a requested one. `None` without a change.
-pub fn actual_port(host: &str, port: u16, ports: &[PublishedPort]) -> Option<u16> {
+/// Returns the actual port for a local address with a published one, and the host of the port if the engine runs on another
+/// host. `None` for other addresses.
+pub fn actual_address(
+    host: &str,
+    port: u16,
+    ports: &[PublishedPort],
+    is_remote: bool,
+) -> Option<(Option<IpAddr>, u16)> {
     let host = host.trim_matches(['[', ']']);
-    let is_local = ["localhost", "127.0.0.1", "::1", "0.0.0.0", "::"].contains(&host);
-    let is_actual = ports.iter().any(|one| one.actual == port);
-    let moved = ports.iter().find(|one| one.requested == port)?;
-    (is_local && !is_actual).then_some(moved.actual)
+    if !["localhost", "127.0.0.1", "::1", "0.0.0.0", "::"].contains(&host) {
+        return None;
+    }
+    let actual = ports.iter().find(|one| one.actual == port);
+    let published = actual.or_else(|| ports.iter().find(|one| one.requested == port))?;
+    Some((is_remote.then_some(published.address), published.actual))
 }
 
 impl Request {
@@ -103,14 +112,15 @@ impl Request {
         })
     }
 
-    /// Replaces the port of a local address by the one that the service has.
-    pub fn use_actual_port(&mut self, ports: &[PublishedPort]) {
+    /// Replaces the port of a local address by the one that the service has, and its host if the engine runs on another one.
+    pub fn use_actual_address(&mut self, ports: &[PublishedPort], is_remote: bool) {
         let (Some(host), Some(port)) = (self.url.host_str(), self.url.port_or_known_default()) else {
             return;
         };
-        if let Some(actual) = actual_port(host, port, ports) {
-            // It fails only for addresses without a host.
+        if let Some((host, actual)) = actual_address(host, port, ports, is_remote) {
+            // These fail only for addresses without a host.
             let _unchanged = self.url.set_port(Some(actual));
+            let _unchanged = host.map(|host| self.url.set_ip_host(host));
         }
     }
 

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -521,4 +522,44 @@ fn output_for_programs_is_one_object() {
     );
     assert_eq!(rejected["result"], "rejected", "{rejected:#}");
     assert_eq!(rejected["error"]["code"], "SPEC_INVALID", "{rejected:#}");
+}
+
+#[test]
+fn log_and_report_in_the_context_never_change_the_image() {
+    let spec = spec("ciown", 19515, "").replace(&format!("image: {IMAGE}"), "build: { context: . }");
+    let job = Job::new("ciown", &spec, GREEN);
+    fs::write(
+        job.workspace.join("Dockerfile"),
+        format!("FROM {IMAGE}\nCOPY . /src\n"),
+    )
+    .unwrap();
+    let built = || {
+        let ran = job.script("argus ci e2e.yaml >> ci.log 2>&1").output().unwrap();
+        let log = fs::read_to_string(job.workspace.join("ci.log")).unwrap();
+        assert!(ran.status.success(), "{log}");
+        let tags = engine().docker_ok(&["images", "--format", "{{.Repository}}:{{.Tag}}", "argus/ciown*"]);
+        assert_eq!(tags.lines().count(), 1, "{tags}");
+        engine().docker_ok(&["image", "inspect", "--format", "{{.Id}}", &tags])
+    };
+    let first = built();
+    assert!(job.report("summary.md").exists() && job.report("junit.xml").exists());
+    assert_eq!([built(), built()], [first.clone(), first]);
+    // A path without permission has its name, and a remedy.
+    let folder = job.workspace.join("data/pg");
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    let validate = "setpriv --bounding-set -dac_override,-dac_read_search argus validate e2e.yaml";
+    let refused = job.script(validate).output().unwrap();
+    let printed = text(&refused);
+    assert!(
+        !refused.status.success() && printed.contains("`data/pg`: "),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("add the path to the `.dockerignore`"),
+        "{printed}"
+    );
+    fs::write(job.workspace.join(".dockerignore"), "data/\n").unwrap();
+    let accepted = job.script(validate).output().unwrap();
+    assert!(accepted.status.success(), "{}", text(&accepted));
 }

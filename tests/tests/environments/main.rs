@@ -14,6 +14,7 @@ mod object_labels;
 mod ports;
 mod recovery;
 mod registries;
+mod remote_engine;
 mod repositories;
 mod retry_settings;
 mod selftest;

@@ -18,11 +18,18 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
     // A parsed file can always be serialized.
     collect_env_names(&serde_json::to_value(spec).unwrap_or_default(), &mut names);
     for name in names {
-        if let Some(value) = context.env_vars.get(&name)
-            && !is_plain(value.trim(), is_secret(&name))
-        {
+        let Some(value) = context.env_vars.get(&name) else {
+            continue;
+        };
+        if !is_plain(value.trim(), is_secret(&name)) {
             secrets.add(value);
         }
+        // A value in a `.env` can contain others.
+        let is_inner = |(name, inner): &(&String, &String)| {
+            is_secret(name) && !is_plain(inner.trim(), true) && value.contains(inner.as_str())
+        };
+        let inner = context.env_vars.iter().filter(is_inner);
+        inner.for_each(|(_, inner)| secrets.add(inner));
     }
     for declared in spec.declared_services() {
         let service = declared.service;
@@ -59,8 +66,12 @@ impl Desired {
             let aliases = service.aliases.iter().map(String::as_str);
             aliases.chain([service.name.as_str(), service.container_name.as_str()])
         });
-        for name in names.chain([self.env.as_str(), self.project.as_str(), self.network.as_str()]) {
+        let names = names.chain([self.env.as_str(), self.project.as_str(), self.network.as_str()]);
+        for name in names.clone() {
             secrets.remove(name);
+        }
+        for part in names.flat_map(|name| name.split(['-', '_', '.'])) {
+            secrets.limit_to_words(part);
         }
         secrets
     }

@@ -1,7 +1,7 @@
 //! Search for secrets in a text: as they are written, percent-encoded, JSON-escaped or in base64, and passwords of URLs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::MIN_LENGTH;
@@ -9,25 +9,45 @@ use super::decoded::DecodedText;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Texts to search for, by their first byte; the longest ones first.
+/// Minimum length in bytes of a secret that is found inside a word, such as `postgres-db`.
+const MIN_FREE_LENGTH: usize = 8;
+
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Patterns(BTreeMap<u8, Vec<String>>);
+pub(super) struct Patterns {
+    /// Texts to search for, by their first byte; the longest ones first.
+    texts: BTreeMap<u8, Vec<String>>,
+    /// Secrets that are found only as whole words.
+    words: BTreeSet<String>,
+}
 
 impl Patterns {
     /// Adds a secret and its base64 forms.
     pub(super) fn add(&mut self, secret: &str) {
         self.insert(secret.to_owned());
+        if secret.len() < MIN_FREE_LENGTH {
+            self.limit_to_words(secret);
+        }
         for text in base64_forms(secret.as_bytes()) {
             self.insert(text.replace('+', "-").replace('/', "_"));
             self.insert(text);
         }
     }
 
+    /// Finds a secret only as a whole word from now on.
+    pub(super) fn limit_to_words(&mut self, secret: &str) {
+        self.words.insert(secret.to_owned());
+    }
+
+    /// Returns true if a secret is found only as a whole word.
+    pub(super) fn is_limited(&self, secret: &str) -> bool {
+        self.words.contains(secret)
+    }
+
     fn insert(&mut self, text: String) {
         let Some(first) = text.bytes().next() else {
             return;
         };
-        let all = self.0.entry(first).or_default();
+        let all = self.texts.entry(first).or_default();
         let key = |text: &String| (Reverse(text.len()), text.clone());
         if let Err(at) = all.binary_search_by_key(&key(&text), key) {
             all.insert(at, text);
@@ -54,7 +74,7 @@ impl Patterns {
 
     fn search(&self, bytes: &[u8], found: &mut Vec<Range<usize>>) {
         let mut starts = [false; 256];
-        for first in self.0.keys() {
+        for first in self.texts.keys() {
             starts[usize::from(*first)] = true;
         }
         let mut end = 0;
@@ -62,8 +82,12 @@ impl Patterns {
             if at < end || !starts[usize::from(*first)] {
                 continue;
             }
-            let mut here = self.0.get(first).into_iter().flatten();
-            if let Some(text) = here.find(|text| bytes[at..].starts_with(text.as_bytes())) {
+            let mut here = self.texts.get(first).into_iter().flatten();
+            let is_here = |text: &&String| {
+                bytes[at..].starts_with(text.as_bytes())
+                    && (!self.is_limited(text) || is_word(bytes, at..at + text.len()))
+            };
+            if let Some(text) = here.find(is_here) {
                 end = at + text.len();
                 found.push(at..end);
             }
@@ -73,7 +97,7 @@ impl Patterns {
     /// Returns the ranges of the parts of secrets at both ends of the text.
     fn cut_secrets(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (mut start, mut end) = (0, 0);
-        for text in self.0.values().flatten() {
+        for text in self.texts.values().flatten() {
             let text = text.as_bytes();
             let lengths = || MIN_LENGTH..text.len().min(bytes.len() + 1);
             let tail = lengths()
@@ -86,6 +110,16 @@ impl Patterns {
         let ranges = [0..start, bytes.len() - end..bytes.len()];
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
+}
+
+/// Returns true if a part of a text, which is not empty, is not part of a longer word.
+fn is_word(bytes: &[u8], range: Range<usize>) -> bool {
+    let is_part =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    let continues = |one: Option<usize>, other: usize| {
+        is_part(one.and_then(|one| bytes.get(one))) && is_part(bytes.get(other))
+    };
+    !continues(range.start.checked_sub(1), range.start) && !continues(Some(range.end), range.end - 1)
 }
 
 /// Sorts ranges, and joins those that overlap.

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::status::PortMapping;
 
-use crate::desired::Service;
+use crate::desired::{Port, Role, Service};
+use crate::published::connectable;
 
 use super::StatusInput;
+
+/// Remedy for ports that only the engine's host reaches.
+pub const UNREACHABLE_HINT: &str = "start the controller with `--publish-address 0.0.0.0`, or write an address of the engine's host before the port";
 
 /// Mappings of one service, without ports that have no host port yet. `originalPort` is 0 if the file accepts any
 /// port.
 pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping> {
-    let mapping = |port: &crate::desired::Port| {
+    let mapping = |port: &Port| {
         let key = port.key(&service.name);
         let planned = input.plan.and_then(|plan| plan.ports.get(&key));
         let actual = planned.or_else(|| input.history.ports.get(&key)).copied()?;
@@ -24,14 +29,42 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
             original_port: port.requested.unwrap_or_default(),
             actual_port: actual,
             reassigned: port.requested.is_some_and(|requested| requested != actual),
-            host: Some(port.address.unwrap_or(input.publish_address).to_string()),
+            host: input
+                .addresses
+                .client_host(port.address)
+                .map(|host| host.to_string()),
         })
     };
     service.ports.iter().filter_map(mapping).collect()
 }
 
+/// Warnings about services with ports that only the engine's host reaches.
+pub(super) fn unreachable(input: &StatusInput<'_>) -> Vec<Diagnostic> {
+    let services = input
+        .accepted
+        .iter()
+        .flat_map(|accepted| accepted.desired.services.values());
+    let warning = |service: &Service| {
+        let is_unreachable = |port: &&Port| input.addresses.client_host(port.address).is_none();
+        let ports = service.ports.iter().filter(is_unreachable);
+        let numbers: Vec<String> = ports.clone().map(|port| port.container.to_string()).collect();
+        let bound = input.addresses.bound(ports.clone().next()?.address);
+        let message = format!(
+            "clients cannot reach `{}` at port {}: the engine runs on another host, and publishes it on its address {bound}",
+            service.name,
+            numbers.join(", ")
+        );
+        let path = match service.role {
+            Role::Mock => format!("mocks.{}", service.name),
+            Role::Service => format!("services.{}.container.ports", service.name),
+        };
+        Some(Diagnostic::warning(path, message).hint(UNREACHABLE_HINT))
+    };
+    services.filter_map(warning).collect()
+}
+
 /// Formats the ports as `<state>/environments/ENV.env` for a shell: `ARGUS_<SERVICE>_<CPORT>=HOST:PORT`, and the first TCP
-/// port as `ARGUS_<SERVICE>_URL`. A UDP port has the suffix `_UDP`, and its plain name if no TCP port has the number.
+/// port as `ARGUS_<SERVICE>_URL`, without ports that clients cannot reach. A UDP port has the suffix `_UDP`, and its plain name if no TCP port has the number.
 pub fn env_file(mappings: &[PortMapping]) -> String {
     let mut text = String::new();
     let mut with_url = BTreeSet::new();
@@ -41,7 +74,9 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
         .map(|m| (&m.service, m.container_port))
         .collect();
     for mapping in mappings {
-        let at = client_address(mapping);
+        let Some(at) = client_address(mapping) else {
+            continue;
+        };
         let name = format!("ARGUS_{}", variable(&mapping.service));
         let key = (&mapping.service, mapping.container_port);
         let is_tcp = mapping.protocol == "tcp";
@@ -64,21 +99,15 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
     text
 }
 
-/// Address `HOST:PORT` of a published port for clients, which cannot connect to a wildcard.
-pub fn client_address(mapping: &PortMapping) -> String {
-    let address = match host_address(mapping) {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    };
-    SocketAddr::new(address, mapping.actual_port).to_string()
+/// Address `HOST:PORT` of a published port for clients; `None` if they cannot reach it.
+pub fn client_address(mapping: &PortMapping) -> Option<String> {
+    let host = connectable(host_address(mapping)?);
+    Some(SocketAddr::new(host, mapping.actual_port).to_string())
 }
 
-/// Host address of a published port, which can be a wildcard.
-pub fn host_address(mapping: &PortMapping) -> IpAddr {
-    let host = mapping.host.as_deref();
-    host.and_then(|host| host.parse().ok())
-        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+/// Host of a published port for clients, which can be a wildcard; `None` if they cannot reach it.
+pub fn host_address(mapping: &PortMapping) -> Option<IpAddr> {
+    mapping.host.as_deref()?.parse().ok()
 }
 
 /// Name in the form of an environment variable.

@@ -35,6 +35,7 @@ use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
+use crate::published::Addresses;
 use crate::secrets::Secrets;
 use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
@@ -136,6 +137,7 @@ struct Shop {
     events_lost: Option<String>,
     outages: Vec<Outage>,
     conflicting_spec: Option<Vec<Diagnostic>>,
+    addresses: Addresses,
     now: Timestamp,
 }
 
@@ -231,6 +233,10 @@ impl Shop {
             events_lost: None,
             outages: Vec::new(),
             conflicting_spec: None,
+            addresses: Addresses {
+                publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                engine_host: None,
+            },
             now: NOW,
         }
     }
@@ -395,7 +401,7 @@ impl Shop {
             connectivity: &self.connectivity,
             disk_full: None,
             previous: self.previous.as_ref(),
-            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            addresses: self.addresses,
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
             safe_mode_reason: None,
             controller: "CONTROLLER",
@@ -632,6 +638,32 @@ fn moved_port_is_reported_everywhere() {
     golden("moved_port", &status);
     let lines = "ARGUS_DB_5432=127.0.0.1:5432\nARGUS_DB_URL=http://127.0.0.1:5432\n\
                  ARGUS_WEB_8080=127.0.0.1:20000\nARGUS_WEB_URL=http://127.0.0.1:20000\n";
+    assert_eq!(env_file(&status.port_mappings), lines);
+}
+
+#[test]
+fn ports_of_a_remote_engine_have_its_host() {
+    let mut shop = Shop::ready();
+    shop.addresses.engine_host = Some(IpAddr::from([198, 51, 100, 7]));
+    let status = shop.status();
+    // Only the engine's host reaches its loopback.
+    assert_eq!(status.port_mappings[0].host, None);
+    assert_eq!(env_file(&status.port_mappings), "");
+    let warnings: Vec<_> = status.diagnostics.iter().map(|it| it.message.as_str()).collect();
+    assert_eq!(
+        warnings,
+        [
+            "clients cannot reach `db` at port 5432: the engine runs on another host, and publishes it on its address 127.0.0.1",
+            "clients cannot reach `web` at port 8080: the engine runs on another host, and publishes it on its address 127.0.0.1",
+        ]
+    );
+    let hint = status.diagnostics[0].hint.as_deref().unwrap();
+    assert!(hint.contains("--publish-address 0.0.0.0"), "{hint}");
+    shop.addresses.publish_address = IpAddr::from([0, 0, 0, 0]);
+    let status = shop.status();
+    assert_eq!(status.diagnostics, []);
+    let lines = "ARGUS_DB_5432=198.51.100.7:5432\nARGUS_DB_URL=http://198.51.100.7:5432\n\
+                 ARGUS_WEB_8080=198.51.100.7:8080\nARGUS_WEB_URL=http://198.51.100.7:8080\n";
     assert_eq!(env_file(&status.port_mappings), lines);
 }
 

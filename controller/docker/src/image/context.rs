@@ -1,16 +1,18 @@
 //! The build context: the selection, the order and the tar headers of the files that are sent to the engine.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use argus_backend::host_path;
 use argus_backend::host_path::folder::Folder;
+use argus_backend::host_path::own_files::{self, OwnFiles};
+use argus_backend::host_path::{self, FileId};
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use argus_core::ident::Hash;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
@@ -67,6 +69,8 @@ impl Context {
         let exclusions = Exclusions {
             ignored: DockerIgnore::read(&read_rules(&root, &inside)?),
             excluded,
+            path: &resolved.path,
+            own: OwnFiles::of_process(),
         };
         let mut entries = BTreeMap::new();
         walk(&root, Path::new(""), &exclusions, &mut entries)?;
@@ -120,7 +124,7 @@ impl Context {
 
     fn open_source(&self, source: &Source) -> io::Result<File> {
         match source {
-            Source::Inside(path) => self.root.open_below(path),
+            Source::Inside(path) => self.root.open_below(path).map_err(|error| at(path, &error)),
             Source::Outside(path) => {
                 let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
                 resolved.open()
@@ -133,9 +137,22 @@ impl Context {
 struct Exclusions<'a> {
     ignored: DockerIgnore,
     excluded: &'a Excluded,
+    /// Path of the context.
+    path: &'a Path,
+    /// Log of this process.
+    own: OwnFiles,
 }
 
 impl Exclusions<'_> {
+    /// Returns true for the log of this process and for reports.
+    fn is_own(&self, folder: &Path, name: &OsStr, stat: &Stat) -> bool {
+        let folder = self.path.join(folder);
+        let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        self.own.contains(FileId::of(stat))
+            || own_files::is_of_report(name) && own_files::is_marked(&folder)
+            || is_folder && own_files::is_report(&folder.join(name))
+    }
+
     /// Two flags: the entry is part of the context, and an entry below it may be part of it.
     fn check_entry(&self, path: &Path, is_folder: bool) -> (bool, bool) {
         let ignored = self.ignored.is_excluded(path, is_folder);
@@ -183,15 +200,16 @@ fn walk(
     exclusions: &Exclusions<'_>,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
-    let folder = root.below(below)?;
-    for name in folder.list()? {
-        let name = name?;
+    let in_folder = |error: io::Error| at(below, &error);
+    let folder = root.below(below).map_err(in_folder)?;
+    for name in folder.list().map_err(in_folder)? {
+        let name = name.map_err(in_folder)?;
         let path = below.join(&name);
-        let stat = folder.stat(&name)?;
+        let stat = folder.stat(&name).map_err(|error| at(&path, &error))?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_folder = kind == FileType::Directory;
         let (sent, entered) = exclusions.check_entry(&path, is_folder);
-        if !sent && !entered {
+        if !sent && !entered || exclusions.is_own(below, &name, &stat) {
             continue;
         }
         if entries.len() >= MAX_ENTRIES {
@@ -219,6 +237,11 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// Adds the path in the context to the error of the system.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
 
 /// Reads the exclusion rules: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context.

@@ -202,3 +202,31 @@ fn link_swapped_in_while_a_context_is_read_is_not_followed() {
     symlink(dir.path(), &linked).unwrap();
     assert!(Context::open(&linked, "Dockerfile", &Excluded::default()).is_err());
 }
+
+#[test]
+fn reports_and_the_log_of_this_process_are_not_sent() {
+    let dir = tree(&[
+        ("Dockerfile", ""),
+        ("argus-report/.argus-report", ""),
+        ("argus-report/summary.md", "x"),
+        ("mine/.argus-report", ""),
+        ("mine/junit.xml", "x"),
+        ("mine/note", "x"),
+        ("argus.log", "x"),
+    ]);
+    assert_eq!(
+        sent(dir.path(), "Dockerfile"),
+        ["Dockerfile", "argus.log", "mine", "mine/note"]
+    );
+    let log = rustix::fs::stat(dir.path().join("argus.log")).unwrap();
+    let exclusions = Exclusions {
+        ignored: DockerIgnore::read(""),
+        excluded: &Excluded::default(),
+        path: dir.path(),
+        own: OwnFiles::of([&log]),
+    };
+    let (root, mut entries) = (Folder::open(dir.path()).unwrap(), BTreeMap::new());
+    walk(&root, Path::new(""), &exclusions, &mut entries).unwrap();
+    assert!(!entries.contains_key(Path::new("argus.log")), "{entries:?}");
+    assert!(entries.contains_key(Path::new("mine/note")), "{entries:?}");
+}

@@ -1,7 +1,7 @@
 //! Selection of the containers to probe, with their addresses.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeHandler, Service};
@@ -9,16 +9,9 @@ use argus_core::ident::{ContainerId, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
 use argus_core::observed::{Container, ContainerState, Observed};
 use argus_core::plan::port_references;
+use argus_core::published::{Addresses, connectable};
+use argus_core::status::UNREACHABLE_HINT;
 use argus_core::time::Timestamp;
-
-/// Locations of published ports, as reachable from the controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Addresses {
-    /// Default publish address, for ports without an address in the file.
-    pub publish_address: IpAddr,
-    /// Host of the engine as reachable from here; `None` if it is this host.
-    pub engine_host: Option<IpAddr>,
-}
 
 /// Container to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +20,8 @@ pub(super) struct Target {
     pub(super) started_at: Option<Timestamp>,
     /// Address of the probe; `None` if the probe needs none, or none is known.
     pub(super) address: Option<SocketAddr>,
+    /// Reason for a probe without an address.
+    pub(super) obstacle: String,
     /// Own address of the container behind a published port; `None` if it is not reachable from here.
     pub(super) own_address: Option<SocketAddr>,
     /// Start of the newest run among its dependencies. A change triggers a probe immediately.
@@ -60,18 +55,25 @@ pub(super) fn wanted(
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }
-        let own_address = port.and_then(|port| own_address(container, port));
-        let address = port
-            .and_then(|port| published_address(container, service, port, addresses))
-            .or(own_address);
-        let is_reachable = addresses.engine_host.is_none() && own_address != address;
+        let is_local = addresses.engine_host.is_none();
+        // An address on a network of the engine belongs to another container here, or to none.
+        let own_address = port
+            .and_then(|port| own_address(container, port))
+            .filter(|_| is_local);
+        let published = port.map(|port| published_address(container, service, port, addresses));
+        let (address, obstacle) = match published {
+            Some(Ok(address)) => (Some(address), String::new()),
+            Some(Err(obstacle)) => (own_address, obstacle),
+            None => (None, String::new()),
+        };
         Some((
             container.id.clone(),
             Target {
                 probe,
                 started_at: info.started_at,
                 address,
-                own_address: own_address.filter(|_| is_reachable),
+                obstacle,
+                own_address: own_address.filter(|own| Some(*own) != address),
                 dependencies_started_at: service
                     .depends_on
                     .iter()
@@ -131,29 +133,37 @@ fn start_times(observed: &Observed) -> BTreeMap<ServiceName, Timestamp> {
 }
 
 /// Published port of the container, as reachable from the controller.
+///
+/// # Errors
+/// Text: the controller cannot reach the port.
 fn published_address(
     container: &Container,
     service: &Service,
     port: u16,
     addresses: Addresses,
-) -> Option<SocketAddr> {
+) -> Result<SocketAddr, String> {
     let bindings = container.inspect.iter().flat_map(|info| &info.config.bindings);
-    let host = bindings
+    let actual = bindings
         .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
         .map(|(_, host)| host.number)
-        .find(|host| *host != 0)?;
+        .find(|host| *host != 0);
+    let Some(actual) = actual else {
+        return Err(if addresses.engine_host.is_none() {
+            format!("port {port} is not published and the container has no address")
+        } else {
+            format!("port {port} is not published, and the engine runs on another host")
+        });
+    };
     let named = service
         .ports
         .iter()
         .filter(|own| own.container == port)
         .find_map(|own| own.address);
-    let bound = named.unwrap_or(addresses.publish_address);
-    let reachable = match bound {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        IpAddr::V4(_) | IpAddr::V6(_) => bound,
-    };
-    Some(SocketAddr::new(addresses.engine_host.unwrap_or(reachable), host))
+    let host = addresses.client_host(named).ok_or_else(|| {
+        let bound = addresses.bound(named);
+        format!("the engine runs on another host, and publishes port {port} on its address {bound}; {UNREACHABLE_HINT}")
+    })?;
+    Ok(SocketAddr::new(connectable(host), actual))
 }
 
 /// Address of the container on its network.

@@ -153,6 +153,7 @@ async fn silent_proxy_of_a_closed_port_is_a_refusal() {
             },
             started_at: None,
             address: Some(proxy),
+            obstacle: String::new(),
             own_address,
             dependencies_started_at: None,
         };
@@ -236,6 +237,47 @@ fn exec_probe_uses_the_actual_host_port() {
     let kind = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
     assert_eq!(*kind, ProbeHandler::Exec { command });
+}
+
+#[test]
+fn probe_goes_to_the_host_of_the_engine() {
+    let address = |publish: [u8; 4], host: Option<&str>, port: &str, is_published: bool| {
+        let registry = registry_of(&format!(
+            "version: '1'\nproject: {{ name: shop }}\nservices:\n  api:\n    image: 'nginx:1'\n    container:\n      name: shop-api\n      \
+             ports: ['{port}']\n      healthcheck: {{ type: tcp, port: 80 }}\n"
+        ));
+        let mut api = container("c", "api", ContainerState::Running, 1);
+        let port = |number| ProtocolPort {
+            number,
+            protocol: Protocol::Tcp,
+        };
+        let info = api.inspect.as_mut().unwrap();
+        info.config.bindings = is_published.then(|| (port(80), port(9001))).into_iter().collect();
+        api.networks.values_mut().next().unwrap().address = Some("172.18.0.2/16".to_owned());
+        let addresses = Addresses {
+            publish_address: publish.into(),
+            engine_host: host.map(|host| host.parse().unwrap()),
+        };
+        let mut wanted = targets(&registry.environments, &store_of(&[api]), addresses);
+        let target = wanted.remove(&ContainerId::new("c").unwrap()).unwrap();
+        target
+            .address
+            .map_or(target.obstacle, |address| address.to_string())
+    };
+    let (any, loopback, engine) = ([0, 0, 0, 0], [127, 0, 0, 1], Some("198.51.100.7"));
+    assert_eq!(address(any, None, "8080:80", true), "127.0.0.1:9001");
+    assert_eq!(address(loopback, None, "8080:80", false), "172.18.0.2:80");
+    assert_eq!(address(any, engine, "8080:80", true), "198.51.100.7:9001");
+    assert_eq!(address(any, engine, "10.0.0.5:8080:80", true), "10.0.0.5:9001");
+    let obstacle = address(loopback, engine, "8080:80", true);
+    assert!(
+        obstacle.contains("on its address 127.0.0.1; start the controller with `--publish-address"),
+        "{obstacle}"
+    );
+    assert_eq!(
+        address(any, engine, "8080:80", false),
+        "port 80 is not published, and the engine runs on another host"
+    );
 }
 
 #[test]

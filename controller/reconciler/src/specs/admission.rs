@@ -19,7 +19,7 @@ use argus_crds::yaml::ParsedSpec;
 use argus_crds::{E2eSpec, Mock};
 use argus_mock::CompiledMock;
 
-use super::build_context::{BuildContext, OwnImageContext};
+use super::build_context::{BuildContext, ContextProblem, OwnImageContext};
 use super::location::{HostAccess, SpecLocation};
 #[cfg(test)]
 use super::parsed_file::count_call;
@@ -62,7 +62,7 @@ impl<'a> AdmissionInput<'a> {
 }
 
 /// Digest of a build context, or the cause of its absence; `None` if the context is unavailable here.
-pub type DigestOf<'a> = &'a mut dyn FnMut(BuildContext) -> Option<Result<String, String>>;
+pub type DigestOf<'a> = &'a mut dyn FnMut(BuildContext) -> Option<Result<String, ContextProblem>>;
 
 /// Admitter of spec files. Pure except for [`SpecAdmitter::locate`] and the digests.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +116,12 @@ impl SpecAdmitter {
         let mut unreadable = Vec::new();
         let mut hash_of = |service: &Service, build: &Build| {
             let digest = digest_of(self.build_context(service, build))?;
-            let hash = digest.and_then(|hex| Hash::new(hex).map_err(|error| error.to_string()));
+            let hash = digest.and_then(|hex| {
+                Hash::new(hex).map_err(|error| ContextProblem {
+                    message: error.to_string(),
+                    hint: "",
+                })
+            });
             hash.map_err(|why| unreadable.push((service.name.to_string(), why)))
                 .ok()
         };
@@ -142,11 +147,10 @@ impl SpecAdmitter {
             diagnostics.push(if spec.mocks.contains_key(&service) {
                 Diagnostic::error(
                     format!("mocks.{service}"),
-                    format!("cannot serve the mock: {why}"),
+                    format!("cannot serve the mock: {}", why.message),
                 )
             } else {
-                Diagnostic::error(format!("services.{service}.build.context"), why)
-                    .hint("`context` is relative to the folder of the spec file")
+                Diagnostic::error(format!("services.{service}.build.context"), why.message).hint(why.hint)
             });
         }
         let placed = diagnostics.into_iter().map(|it| parsed.source.with_location(it));

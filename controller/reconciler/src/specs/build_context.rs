@@ -1,6 +1,6 @@
 //! Build contexts that spec files require, and the image of this program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
@@ -21,6 +21,27 @@ pub struct BuildContext {
     pub excluded: Excluded,
 }
 
+/// Problem of a build context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextProblem {
+    /// Description of the problem.
+    pub message: String,
+    /// Suggested fix.
+    pub hint: &'static str,
+}
+
+impl ContextProblem {
+    fn of(folder: &Path, error: &io::Error) -> Self {
+        let hint = if error.kind() == io::ErrorKind::PermissionDenied {
+            "add the path to the `.dockerignore`, or permit the user of Argus to read it"
+        } else {
+            "`context` is relative to the folder of the spec file"
+        };
+        let message = format!("cannot read build context `{}`: {error}", folder.display());
+        Self { message, hint }
+    }
+}
+
 /// Image of this program, which serves mocks. Its context is written when a file first needs it.
 #[derive(Clone, Default)]
 pub struct OwnImageContext {
@@ -38,12 +59,12 @@ impl OwnImageContext {
     /// unavailable here.
     ///
     /// # Errors
-    /// Text: the context cannot be written or read.
+    /// The context cannot be written or read.
     pub fn digest(
         &self,
         build: &BuildContext,
         digests: &mut Digests,
-    ) -> Option<Result<ContextDigest, String>> {
+    ) -> Option<Result<ContextDigest, ContextProblem>> {
         let result = match &self.write_context {
             _ if build.folder != self.folder => Ok(()),
             Some(write_context) => write_context(),
@@ -51,10 +72,7 @@ impl OwnImageContext {
             None => return None,
         };
         let digest = result.and_then(|()| digests.of(&build.folder, &build.dockerfile, &build.excluded));
-        Some(digest.map_err(|error| {
-            let folder = build.folder.display();
-            format!("cannot read build context `{folder}`: {error}")
-        }))
+        Some(digest.map_err(|error| ContextProblem::of(&build.folder, &error)))
     }
 }
 

@@ -6,7 +6,9 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::FileId;
 use argus_backend::host_path::folder;
+use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_core::budget::{Budget, Exceeded};
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use sha2::{Digest, Sha256};
@@ -42,6 +44,8 @@ pub struct Digests {
     is_part: bool,
     /// Ends a read when it is cancelled.
     stop: CancellationToken,
+    /// Log of this process, which is in no context.
+    own: OwnFiles,
 }
 
 /// File of which a part was read.
@@ -81,6 +85,7 @@ impl Digests {
             left: part,
             is_part: false,
             stop,
+            own: OwnFiles::of_process(),
         }
     }
 
@@ -104,7 +109,8 @@ impl Digests {
         self.stop.is_cancelled()
     }
 
-    /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in.
+    /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in. Reports and the log of
+    /// this process are not part of a context.
     ///
     /// # Errors
     /// The context or the Dockerfile cannot be read, or the context exceeds a size limit.
@@ -136,13 +142,20 @@ impl Digests {
         let mut folders = vec![PathBuf::new()];
         let mut found = BTreeMap::new();
         while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(context.join(&folder))? {
-                let entry = entry?;
+            let absolute = context.join(&folder);
+            let has_report = own_files::is_marked(&absolute);
+            for entry in std::fs::read_dir(&absolute).map_err(|error| at(&folder, &error))? {
+                let entry = entry.map_err(|error| at(&folder, &error))?;
                 budget.steps(ENTRY_STEPS + rules).map_err(over_budget)?;
-                let path = folder.join(entry.file_name());
+                let name = entry.file_name();
+                let path = folder.join(&name);
                 let verdict = excluded.classify(&path);
-                let meta = entry.metadata()?;
-                if verdict == ContextEntry::Excluded
+                let meta = entry.metadata().map_err(|error| at(&path, &error))?;
+                let is_own = has_report && own_files::is_of_report(&name)
+                    || self.own.contains(FileId::from(&meta))
+                    || meta.is_dir() && own_files::is_report(&context.join(&path));
+                if is_own
+                    || verdict == ContextEntry::Excluded
                     || (verdict == ContextEntry::DirectoryOnly && !meta.is_dir())
                 {
                     continue;
@@ -170,7 +183,8 @@ impl Digests {
         // Sorted by path, independent of the order in the file system.
         let mut entries = BTreeMap::new();
         for (path, meta) in found {
-            let entry = self.entry(&context.join(&path), &meta)?;
+            let entry = self.entry(&context.join(&path), &meta);
+            let entry = entry.map_err(|error| at(&path, &error))?;
             all.update(path.as_os_str().as_encoded_bytes());
             all.update([0]);
             all.update(&entry);
@@ -241,6 +255,15 @@ impl Digests {
         // After a change during the read, the stamp is an old one, and the next digest reads the file again.
         self.used.insert(path.to_path_buf(), (started.stamp, hash));
         Ok(hash)
+    }
+}
+
+/// Adds the path in the context to the error of the system. The error of a read in parts stays.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Interrupted => io::ErrorKind::Interrupted.into(),
+        kind if path.as_os_str().is_empty() => io::Error::new(kind, error.to_string()),
+        kind => io::Error::new(kind, format!("`{}`: {error}", path.display())),
     }
 }
 

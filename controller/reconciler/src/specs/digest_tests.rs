@@ -99,6 +99,47 @@ fn controller_state_never_changes_the_digest() {
     assert_ne!(digest(), first);
 }
 
+#[test]
+fn log_and_reports_of_argus_never_change_the_digest() {
+    let dir = context(&[("src/main", "x"), ("mine/note", "x"), ("mine/logs/own", "x")]);
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("argus.log", "");
+    let log = std::fs::File::open(dir.path().join("argus.log")).unwrap();
+    let mut digests = Digests {
+        own: OwnFiles::of([&rustix::fs::fstat(&log).unwrap()]),
+        ..Digests::default()
+    };
+    let first = digest_of(&dir, &mut digests).unwrap();
+    assert!(!first.entries.contains_key(Path::new("argus.log")));
+    write("argus.log", "a line");
+    std::fs::rename(dir.path().join("argus.log"), dir.path().join("src/renamed")).unwrap();
+    write("argus-report/.argus-report", "");
+    write("argus-report/logs/web.log", "a");
+    write("argus-report/summary.md", "a");
+    assert_eq!(digest_of(&dir, &mut digests).unwrap(), first);
+    // Next to other files, only the files of the report are left out.
+    write("mine/.argus-report", "");
+    let second = digest_of(&dir, &mut digests).unwrap();
+    assert_ne!(second, first, "the folder `logs` belongs to the report now");
+    write("mine/junit.xml", "a");
+    assert_eq!(digest_of(&dir, &mut digests).unwrap(), second);
+    write("mine/note", "y");
+    assert_ne!(digest_of(&dir, &mut digests).unwrap(), second);
+}
+
+#[test]
+fn error_names_the_path_in_the_context() {
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let error = at(Path::new("data/pg"), &denied());
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert!(error.to_string().starts_with("`data/pg`: "), "{error}");
+    assert_eq!(at(Path::new(""), &denied()).to_string(), denied().to_string());
+}
+
 /// Writes a context with a Dockerfile and these files.
 fn context(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use argus_core::dotenv::{self, Problem};
+use argus_crds::diagnostic::{Diagnostic, OtherFile};
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
@@ -12,16 +14,37 @@ use super::scan::MAX_FILE_BYTES;
 /// Prefix of the variables that every spec file may read.
 pub const ENV_PREFIX: &str = "ARGUS_ENV_";
 
-/// Returns the variables of the `.env` file next to a spec file, or the reason why that file cannot be read.
-pub fn dotenv(location: &SpecLocation) -> (BTreeMap<String, String>, Option<String>) {
-    let path = location.file.with_file_name(".env");
-    let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
-    match location.read(&path, MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => (parse(&String::from_utf8_lossy(&bytes)), None),
-        Ok(None) => diagnostic(format!("is longer than {MAX_FILE_BYTES} bytes")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (BTreeMap::new(), None),
-        Err(error) => diagnostic(format!("cannot be read: {error}")),
-    }
+/// Name of the file with variables next to a spec file.
+const DOTENV: &str = ".env";
+
+/// Returns the variables of the `.env` file next to a spec file, and its problems. `permitted` are those of the controller.
+pub fn dotenv(
+    location: &SpecLocation,
+    permitted: &BTreeMap<String, String>,
+) -> (BTreeMap<String, String>, Vec<Diagnostic>) {
+    let path = location.file.with_file_name(DOTENV);
+    let unreadable = |why: String| {
+        let diagnostic = Diagnostic::warning("", format!("`{}` {why}", path.display()));
+        (BTreeMap::new(), vec![diagnostic])
+    };
+    let bytes = match location.read(&path, MAX_FILE_BYTES) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return unreadable(format!("is longer than {MAX_FILE_BYTES} bytes")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return (BTreeMap::new(), Vec::new()),
+        Err(error) => return unreadable(format!("cannot be read: {error}")),
+    };
+    let file = dotenv::read(&bytes, &|name| permitted.get(name).cloned());
+    let diagnostic = |problem: &Problem| {
+        let place = OtherFile {
+            file: DOTENV.to_owned(),
+            path: String::new(),
+            line: Some(problem.line),
+        };
+        Diagnostic::error("", problem.describe(&path))
+            .hint(&problem.hint)
+            .elsewhere(place)
+    };
+    (file.variables, file.problems.iter().map(diagnostic).collect())
 }
 
 /// Returns the text of a document that a spec file names, or the error text.
@@ -34,19 +57,13 @@ pub fn document(path: &Path, location: &SpecLocation) -> Result<String, String> 
     }
 }
 
-/// Adds the permitted variables of the controller. They override the `.env`, because the user named them
-/// explicitly.
-pub fn passed(
-    mut variables: BTreeMap<String, String>,
-    process: &BTreeMap<String, String>,
-    allowed: &[String],
-) -> BTreeMap<String, String> {
-    for (name, value) in process {
-        if name.starts_with(ENV_PREFIX) || allowed.contains(name) {
-            variables.insert(name.clone(), value.clone());
-        }
-    }
-    variables
+/// Permitted variables of the controller. They override the `.env`, because the user named them explicitly.
+pub fn permitted(process: &BTreeMap<String, String>, allowed: &[String]) -> BTreeMap<String, String> {
+    let is_permitted = |name: &String| name.starts_with(ENV_PREFIX) || allowed.contains(name);
+    let permitted = process.iter().filter(|(name, _)| is_permitted(name));
+    permitted
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// UUID that is stable for the same contents of the same file.
@@ -71,67 +88,9 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
     )
 }
 
-/// Returns the variables of a `.env` file.
-pub fn parse(text: &str) -> BTreeMap<String, String> {
-    let mut variables = BTreeMap::new();
-    for line in text.lines().map(str::trim) {
-        let line = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = line.split_once('=') else {
-            continue;
-        };
-        let (name, value) = (name.trim(), value.trim());
-        if name.is_empty() || name.starts_with('#') || name.contains(char::is_whitespace) {
-            continue;
-        }
-        variables.insert(name.to_owned(), unquoted(value));
-    }
-    variables
-}
-
-fn unquoted(value: &str) -> String {
-    if let Some(rest) = value.strip_prefix('\'') {
-        return rest.split('\'').next().unwrap_or(rest).to_owned();
-    }
-    let Some(rest) = value.strip_prefix('"') else {
-        // A `#` starts a comment only after a space, so `a#b` is a value.
-        return value.split(" #").next().unwrap_or(value).trim_end().to_owned();
-    };
-    let mut text = String::new();
-    let mut chars = rest.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => break,
-            '\\' => match chars.next() {
-                Some('n') => text.push('\n'),
-                Some('t') => text.push('\t'),
-                Some('r') => text.push('\r'),
-                Some(other) => text.push(other),
-                None => text.push('\\'),
-            },
-            c => text.push(c),
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dotenv_lines_are_parsed() {
-        let text =
-            "# c\nA=1\nexport B = two words # c\nC='$x #1'\nD=\"a\\nb\\\"\" # c\nE=\nF=a#b\nnothing\n=x\n";
-        let read = parse(text);
-        let lines: Vec<_> = read
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        assert_eq!(
-            lines,
-            ["A=1", "B=two words", "C=$x #1", "D=a\nb\"", "E=", "F=a#b"]
-        );
-    }
 
     #[test]
     fn only_named_variables_of_the_controller_are_passed() {
@@ -147,8 +106,8 @@ mod tests {
             ("CI", "yes"),
             ("DB", "secret"),
         ]);
-        let all = passed(map(&[("DB", "own"), ("CI", "no")]), &process, &["CI".to_owned()]);
-        assert_eq!(all, map(&[("ARGUS_ENV_X", "x"), ("CI", "yes"), ("DB", "own")]));
+        let all = permitted(&process, &["CI".to_owned()]);
+        assert_eq!(all, map(&[("ARGUS_ENV_X", "x"), ("CI", "yes")]));
     }
 
     #[test]

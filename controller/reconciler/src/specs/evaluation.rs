@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
-use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_crds::diagnostic::DiagnosticSeverity;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -129,8 +129,10 @@ impl Evaluation {
     ) -> Option<Fingerprints> {
         let admitter = &settings.admitter;
         let mut location = admitter.locate(real);
-        let (dotenv, dotenv_error) = env_vars::dotenv(&location);
-        let variables = env_vars::passed(dotenv.clone(), &settings.process_env, &settings.env_allow);
+        let permitted = env_vars::permitted(&settings.process_env, &settings.env_allow);
+        let (dotenv, dotenv_problems) = env_vars::dotenv(&location, &permitted);
+        let mut variables = dotenv.clone();
+        variables.extend(permitted);
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
         let file_hash = translated
@@ -163,7 +165,7 @@ impl Evaluation {
         others.update(format!("{:?}", location.host));
         // A change of these inputs takes effect without a delay of builds.
         let immediate = Fingerprints::combined(text.hash, others.clone()).all;
-        others.update(format!("{documents:?}{dotenv_error:?}"));
+        others.update(format!("{documents:?}{dotenv_problems:?}"));
         let without_builds = Fingerprints::combined(text.hash, others.clone()).all;
         contexts.digests.begin_file();
         let is_part = Cell::new(false);
@@ -190,7 +192,7 @@ impl Evaluation {
             }
         }
         let is_alone = dotenv.is_empty()
-            && dotenv_error.is_none()
+            && dotenv_problems.is_empty()
             && !names_host_paths
             && documents.is_empty()
             && others_of_compose.is_none();
@@ -214,8 +216,7 @@ impl Evaluation {
             return None;
         }
         admission.file_hash = Hash::new(hex(&file_hash)).ok();
-        let warning = dotenv_error.map(|cause| Diagnostic::warning("", cause));
-        admission.diagnostics.extend(warning);
+        admission.diagnostics.extend(dotenv_problems);
         if settings.strict {
             for diagnostic in &mut admission.diagnostics {
                 diagnostic.severity = DiagnosticSeverity::Error;

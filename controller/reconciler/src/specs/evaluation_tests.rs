@@ -26,6 +26,39 @@ fn scan(loader: &mut SpecLoader, now: &mut i64) -> (usize, usize) {
 }
 
 #[test]
+fn dotenv_that_is_not_understood_rejects_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let dotenv = dir.path().join(".env");
+    let text = SPEC.replace("build: {context: ./app}", "image: busybox");
+    let text = text.replace("[\"", "[echo, \"");
+    fs::write(dir.path().join("e2e.yaml"), &text).unwrap();
+    fs::write(&dotenv, "\u{feff}B=\"one\r\ntwo\" # text\r\nA=$B\r\n").unwrap();
+    let (mut loader, mut now) = (new_loader(dir.path()), 0);
+    scan(&mut loader, &mut now);
+    let command = |loader: &SpecLoader| {
+        let registry = loader.registry();
+        let accepted = registry.environments.values().next();
+        let accepted = accepted
+            .unwrap_or_else(|| panic!("{:#?}", registry.files))
+            .clone();
+        accepted.desired.services.values().next().unwrap().command.clone()
+    };
+    let before = command(&loader);
+    assert_eq!(before, Some(["echo", "one\r\ntwo"].map(str::to_owned).to_vec()));
+    fs::write(&dotenv, "A=3\nB='x\n").unwrap();
+    scan(&mut loader, &mut now);
+    let entry = &loader.registry().files[Path::new("e2e.yaml")];
+    let error = entry.diagnostics.iter().find(|it| it.is_error()).unwrap();
+    assert!(
+        error.message.ends_with("/.env:2:3`: this quote has no end"),
+        "{error:?}"
+    );
+    let place = error.correction.as_ref().unwrap().elsewhere.as_ref().unwrap();
+    assert_eq!((place.file.as_str(), place.line), (".env", Some(2)));
+    assert_eq!(command(&loader), before, "the last good revision");
+}
+
+#[test]
 fn file_is_parsed_and_admitted_once_per_revision() {
     let dir = tempfile::tempdir().unwrap();
     let (app, spec) = (dir.path().join("app"), dir.path().join("e2e.yaml"));

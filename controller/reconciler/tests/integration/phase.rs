@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{Engine, FaultProfile, Sim};
 use argus_core::ident::EnvName;
+use argus_core::published::Addresses;
 use argus_core::state::EnvHistory;
 use argus_core::status::{EngineView, StatusInput, environment};
 use argus_core::time::Timestamp;
@@ -66,7 +67,10 @@ impl StatusView for Recorder {
             connectivity: &snapshot.links,
             disk_full: None,
             previous: None,
-            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            addresses: Addresses {
+                publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                engine_host: None,
+            },
             mode: snapshot.mode,
             safe_mode_reason: None,
             controller: "me",

@@ -1,8 +1,10 @@
 //! Requests of a mock, read from the mock itself.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
+use argus_core::published::connectable;
 use argus_core::secrets::Secrets;
+use argus_core::status::{UNREACHABLE_HINT, host_address};
 use argus_crds::error::{Code, Reason};
 use argus_crds::mock::config::RESERVED_PATH;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
@@ -132,12 +134,13 @@ pub(crate) fn find_address(status: &EnvironmentStatus, mock: &str) -> Result<Soc
             .with_exit(Exit::Unexpected)
             .with_hint(format!("wait for the environment with `argus wait {env}`"))
     })?;
-    let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
-    let host = host.filter(|ip| !ip.is_unspecified());
-    Ok(SocketAddr::new(
-        host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        port.actual_port,
-    ))
+    let host = host_address(port).ok_or_else(|| {
+        let message = format!("cannot reach mock `{mock}`: only the engine's host reaches its port");
+        Failure::with_reason(Reason::NotPossible, message)
+            .with_exit(Exit::Unexpected)
+            .with_hint(UNREACHABLE_HINT)
+    })?;
+    Ok(SocketAddr::new(connectable(host), port.actual_port))
 }
 
 pub(crate) fn unavailable_failure(at: SocketAddr, error: &http::ClientError) -> Failure {

@@ -4,12 +4,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder::Folder;
+use argus_backend::host_path::own_files::REPORT_MARK;
 use argus_backend::host_path::real;
 
 use super::Report;
 use crate::blocking_io;
 use crate::exit::Failure;
 use crate::foreign_text;
+
+/// Content of the mark.
+const MARK_TEXT: &str =
+    "Argus wrote the report in this folder. With this file, no build context contains it.\n";
 
 /// Folder of a report.
 #[derive(Debug, Clone)]
@@ -30,6 +35,20 @@ impl ReportFolder {
 
     pub(crate) fn path(&self) -> &Path {
         &self.root
+    }
+
+    /// Creates the folder, with the mark that keeps the report out of build contexts.
+    ///
+    /// # Errors
+    /// The folder or the mark cannot be written.
+    pub(crate) fn mark(&self) -> Result<(), Failure> {
+        let marked = Folder::create(&self.root, 0o755).and_then(|folder| {
+            if folder.stat(REPORT_MARK.as_ref()).is_ok() {
+                return Ok(());
+            }
+            folder.write(REPORT_MARK.as_ref(), MARK_TEXT.as_bytes(), 0o644)
+        });
+        marked.map_err(|error| cannot_write(&self.root, &error))
     }
 
     /// Writes one file, and creates its folder. The file contains no control characters.
@@ -66,7 +85,10 @@ impl Report {
             ("summary.md", self.to_summary("")),
         ];
         let folder = ReportFolder::at(folder);
-        let write = move || files.iter().try_for_each(|(name, text)| folder.write(name, text));
+        let write = move || {
+            folder.mark()?;
+            files.iter().try_for_each(|(name, text)| folder.write(name, text))
+        };
         blocking_io::read(write).await
     }
 }

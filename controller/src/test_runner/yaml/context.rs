@@ -90,15 +90,17 @@ impl Context {
     }
 }
 
-/// Returns all published TCP ports of the environment.
+/// Returns all published TCP ports of the environment that clients can reach.
 fn published_ports(status: &EnvironmentStatus) -> impl Iterator<Item = PublishedPort> {
     let mappings = status.port_mappings.iter();
     let tcp = mappings.filter(|mapping| mapping.protocol == "tcp");
-    tcp.map(|mapping| PublishedPort {
-        service: mapping.service.clone(),
-        address: host_address(mapping),
-        requested: mapping.original_port,
-        actual: mapping.actual_port,
+    tcp.filter_map(|mapping| {
+        Some(PublishedPort {
+            service: mapping.service.clone(),
+            address: host_address(mapping)?,
+            requested: mapping.original_port,
+            actual: mapping.actual_port,
+        })
     })
 }
 
@@ -178,7 +180,9 @@ fn published_url(name: &str, service: &Service, mappings: &[PortMapping]) -> Opt
     let of_service = || mappings.iter().filter(|mapping| mapping.service == name);
     let is_first = |mapping: &&PortMapping| mapping.container_port.to_string() == container;
     let mapping = of_service().find(is_first).or_else(|| of_service().next())?;
-    Some(format!("http://{}", client_address(mapping)))
+    // The suite may not reach the loopback of this host, so its requests fail with the remedy.
+    let address = client_address(mapping).unwrap_or_else(|| format!("localhost:{}", mapping.actual_port));
+    Some(format!("http://{address}"))
 }
 
 #[cfg(test)]
@@ -262,8 +266,10 @@ services:
         assert_eq!(id("elsewhere").as_deref(), Some("elsewhere"));
         let confined = |name: &str| web.container_id(name, &status(), true).is_some();
         assert!(confined("shop-web") && !confined("elsewhere"));
-        let moved = argus_suite::actual_port("localhost", 8080, &web.ports);
-        assert_eq!(moved, Some(20001));
+        let moved = argus_suite::actual_address("localhost", 8080, &web.ports, false);
+        assert_eq!(moved, Some((None, 20001)));
+        let remote = argus_suite::actual_address("localhost", 20001, &web.ports, true);
+        assert_eq!(remote, Some((Some([0, 0, 0, 0].into()), 20001)));
 
         let db = context(SPEC, Some("db"));
         assert_eq!(db.base_url, "http://localhost:8080/k2");

@@ -20,15 +20,18 @@ const MAX_RESPONSE: usize = 64 << 20;
 /// Addresses of a host that the suite may connect to.
 type Found = Result<Vec<SocketAddr>, Failure>;
 
+/// Published ports, and true if the engine runs on another host.
+pub(super) type Published<'a> = (&'a [PublishedPort], bool);
+
 /// Sends a request and follows its redirects. Requested host ports are replaced by actual ones. `find` returns the addresses of each host,
 /// and refuses hosts that the suite may not reach.
 pub(super) async fn send(
     request: Request,
-    ports: &[PublishedPort],
+    published: Published<'_>,
     find: &impl AsyncFn(&Host, u16) -> Found,
     limit: Duration,
 ) -> Reply {
-    match tokio::time::timeout(limit, follow(request, ports, find)).await {
+    match tokio::time::timeout(limit, follow(request, published, find)).await {
         Ok(Ok(response)) => match response.unsupported() {
             Some(reason) => Reply::Unsupported(reason),
             None => Reply::Response(response),
@@ -46,13 +49,13 @@ pub(super) async fn send(
 
 async fn follow(
     mut request: Request,
-    ports: &[PublishedPort],
+    (ports, is_remote): Published<'_>,
     find: &impl AsyncFn(&Host, u16) -> Found,
 ) -> Result<Response, Reply> {
     let watch = Stopwatch::start();
     let mut redirected_by: Option<Url> = None;
     for _ in 0..=MAX_REDIRECTS {
-        request.use_actual_port(ports);
+        request.use_actual_address(ports, is_remote);
         let (host, port) = request.address()?;
         let found = find(&host, port).await;
         let addresses = found.map_err(|failure| {

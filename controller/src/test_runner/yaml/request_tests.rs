@@ -47,14 +47,14 @@ async fn send_within(reach: &Reach, url: &str) -> Reply {
     let find = async |host: &Host, port: u16| {
         let found = connect::find_addresses(host, port).await;
         let found = found.map_err(|error| Failure::new("request", error.to_string()))?;
-        let chosen = reach.choose(host, port, &found, connect::is_own);
+        let chosen = reach.choose(host, port, &found, crate::engine::is_own);
         if chosen.is_empty() {
             Err(reach.refuse(host, port))
         } else {
             Ok(chosen)
         }
     };
-    send(request(url), &reach.ports, &find, LIMIT).await
+    send(request(url), (&reach.ports, reach.engine.is_some()), &find, LIMIT).await
 }
 
 /// Answers each request with a redirect to `location`, or with 200 if the path is `/end`.
