@@ -23,5 +23,6 @@ mod stop_order;
 mod suites;
 mod trust;
 mod up;
+mod waits;
 mod worktrees;
 mod yaml_suites;
