@@ -288,7 +288,7 @@ impl Session {
         output::print_note(&format!("removing `{}`", self.environment));
         let context = Context::new(self.client.clone());
         let names = [self.environment.clone()];
-        let removed = remove_environments(&context, &names, REMOVAL_TIMEOUT).await;
+        let removed = remove_environments(&context, &names, false, REMOVAL_TIMEOUT).await;
         if let Some(link) = &self.link
             && removed.is_ok()
         {

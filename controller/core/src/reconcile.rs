@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::{EnvName, ProtocolPort};
+use crate::ident::{EnvName, ProtocolPort, ResourceName};
 use crate::lease::{ControllerLeases, Liveness, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
@@ -124,6 +124,8 @@ struct Cached {
     version: Option<u64>,
     ports: Assignment,
     rendered: Rendered,
+    /// Volumes of the rendered services.
+    volumes: Vec<ResourceName>,
     plan: Arc<Plan>,
     stale: bool,
 }
@@ -321,6 +323,10 @@ impl Planner {
             self.cache.insert(env.clone(), cached);
             return Vec::new();
         }
+        let file = accepted;
+        let exists = |name: &ResourceName| observed.volumes.contains_key(name.as_str());
+        let adopted = file.and_then(|file| file.with_present_volumes(exists));
+        let accepted = adopted.as_ref().or(file.map(AsRef::as_ref));
         if let Some(accepted) = accepted {
             let desired = &accepted.desired;
             let facts = (inputs.preflight, &self.identity);
@@ -331,10 +337,13 @@ impl Planner {
             let same = cached
                 .accepted
                 .as_ref()
-                .is_some_and(|old| Arc::ptr_eq(old, accepted));
+                .zip(file)
+                .is_some_and(|(old, file)| Arc::ptr_eq(old, file));
             self.specs_changed |= !same;
-            if !same || cached.ports.ports != ports.ports || cached.rendered.is_empty() {
+            let is_rendered = same && cached.volumes == desired.volumes && !cached.rendered.is_empty();
+            if !is_rendered || cached.ports.ports != ports.ports {
                 cached.rendered = render::render_all(desired, &ports.ports, &self.identity);
+                cached.volumes.clone_from(&desired.volumes);
             }
             cached.ports = ports;
             reservations.retain(|_, (by, _)| by != env);
@@ -347,10 +356,10 @@ impl Planner {
             history.remember_ports(desired, &held);
             reservations.extend(reservations_of(env, &held));
         }
-        self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
+        self.state.breakers.configure(env, accepted);
         let plan = plan::plan(&PlanInput {
             env,
-            accepted: accepted.map(AsRef::as_ref),
+            accepted,
             observed,
             state: &self.state,
             health: inputs.health,
@@ -381,7 +390,7 @@ impl Planner {
         }
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
-        cached.accepted = accepted.cloned();
+        cached.accepted = file.cloned();
         cached.version = Some(observed.version);
         cached.plan = Arc::new(plan);
         cached.stale = false;

@@ -117,6 +117,9 @@ pub struct EnvHistory {
     pub adopted: BTreeSet<ContainerId>,
     /// True if the last accepted file requests the removal of the volumes with the environment.
     pub delete_volumes: Option<bool>,
+    /// External volumes of the last accepted file, which Argus never removes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub external_volumes: BTreeSet<ResourceName>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,

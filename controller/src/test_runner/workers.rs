@@ -216,7 +216,7 @@ impl<'a> Workers<'a> {
             return;
         }
         let context = Context::new(self.origin.client.clone());
-        if let Err(failure) = remove_environments(&context, &names, REMOVAL_LIMIT).await {
+        if let Err(failure) = remove_environments(&context, &names, false, REMOVAL_LIMIT).await {
             course.end(failure);
         }
     }

@@ -118,6 +118,17 @@ fn first_remedy_harms_no_foreign_object() {
 }
 
 #[test]
+fn remedy_of_a_missing_volume_creates_it() {
+    let error = StructuredError::new(Code::VolumeNotFound, "the volume does not exist")
+        .details(serde_json::json!({ "volume": "shop_data" }))
+        .environment("shop");
+    assert_eq!(
+        error.remedies[0].command.as_deref(),
+        Some("docker volume create shop_data")
+    );
+}
+
+#[test]
 fn edit_is_the_first_remedy_and_stays_it() {
     let edit = SpecEdit::new("e2e.yaml", "services.web.memory", "it used 90MiB")
         .line(7)

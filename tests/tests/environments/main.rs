@@ -20,5 +20,6 @@ mod selftest;
 mod status_files;
 mod suites;
 mod up;
+mod volumes;
 mod worktrees;
 mod yaml_suites;

@@ -82,6 +82,7 @@ impl PlannerState {
             return is_image_forgotten;
         };
         history.delete_volumes = Some(desired.delete_volumes);
+        history.external_volumes.clone_from(&desired.external_volumes);
         adopt(history, desired, observed, context.controller);
         history
             .services

@@ -12,15 +12,17 @@ use crate::api::{Context, Operation as _};
 use crate::exit::Failure;
 use crate::status;
 
-/// Removes environments, and waits until they are gone. A failure does not keep the others.
+/// Removes environments, with their named volumes on request, and waits until they are gone. A failure does not keep the others.
 pub(crate) async fn remove_environments(
     context: &Context,
     names: &[String],
+    volumes: bool,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let mut failed = None;
     for environment in names.iter().cloned() {
-        let removed = Down { environment }.run(context).await;
+        let down = Down { environment, volumes };
+        let removed = down.run(context).await;
         failed = failed.or(removed.err());
     }
     if let Some(failure) = failed {
