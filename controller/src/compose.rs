@@ -18,6 +18,7 @@ mod parts;
 mod readiness;
 mod translation;
 mod variables;
+mod volumes;
 
 pub(crate) use document::Document;
 pub(crate) use translation::translate;
@@ -102,6 +103,7 @@ pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
     }
     let secrets = variables.secrets();
     Draft {
+        volumes: volumes::find_external(&value, &found),
         services: found,
         internal,
         from: None,

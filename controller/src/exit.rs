@@ -97,6 +97,7 @@ impl Exit {
             | Code::ContainerStartFailed
             | Code::EntrypointNotFound
             | Code::BadMount
+            | Code::VolumeNotFound
             | Code::NameConflict
             | Code::FlakySuspected
             | Code::PortStaleAllocation

@@ -185,7 +185,13 @@ async fn remove_environment(
 ) -> Vec<String> {
     let environment = test_env.env().clone();
     let accepted = handle
-        .send(Command::Down { environment }, correlation::current().id)
+        .send(
+            Command::Down {
+                environment,
+                volumes: false,
+            },
+            correlation::current().id,
+        )
         .await
         .is_ok();
     let both = || [test_env.env().clone(), test_env.foreign_env()].into();

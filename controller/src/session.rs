@@ -313,7 +313,7 @@ impl Session {
         let names = self.list_environments().await;
         output::print_note(&format!("removing `{}`", names.join("`, `")));
         let context = Context::new(self.client.clone());
-        let removed = remove_environments(&context, &names, self.removal, output::print_note).await;
+        let removed = remove_environments(&context, &names, false, self.removal, output::print_note).await;
         if let Some(link) = &self.link
             && removed.is_ok()
         {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::exit::Failure;
 
@@ -37,6 +37,8 @@ pub(crate) struct Draft {
     pub(crate) services: Vec<Value>,
     /// True if no service can reach other networks.
     pub(crate) internal: bool,
+    /// Settings of named volumes.
+    pub(crate) volumes: Map<String, Value>,
     /// Name of the translated file.
     pub(crate) from: Option<String>,
     /// Comments at the top of the file, such as keys without a translation.
@@ -50,6 +52,9 @@ pub(crate) fn format_file(name: &str, draft: &Draft) -> Result<String, Failure> 
     let mut value = json!({ "version": "1", "project": { "name": name } });
     if draft.internal {
         value["network"] = json!({ "internal": true });
+    }
+    if !draft.volumes.is_empty() {
+        value["volumes"] = json!(draft.volumes);
     }
     value["services"] = json!(draft.services);
     let yaml = argus_crds::yaml::to_yaml(&value)

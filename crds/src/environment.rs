@@ -12,6 +12,7 @@ use crate::quantity::{ByteSize, HumanDuration};
 use crate::resilience::Resilience;
 use crate::service::{Service, ServicesShape};
 use crate::suite::{History, Tests};
+use crate::volume::NamedVolume;
 
 /// Test environment, as declared in an `e2e.yaml` file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,9 @@ pub struct E2eSpec {
     /// Docker network of the environment.
     #[serde(default)]
     pub network: Network,
+    /// Settings of named volumes, by the name in `volumes` of a container. A volume without settings needs no entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volumes: BTreeMap<String, NamedVolume>,
     /// Separation of several copies of one project on the same engine.
     #[serde(default)]
     pub isolation: Isolation,
@@ -188,7 +192,7 @@ pub struct Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
-    /// Environment name that replaces the project's slug. It is also the prefix of containers and the suffix of named volumes.
+    /// Environment name that replaces the project's slug. It is also the prefix of containers.
     /// `auto` is the name of the git worktree of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,

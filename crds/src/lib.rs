@@ -35,6 +35,7 @@ pub mod status;
 pub mod suggestion;
 pub mod suite;
 pub mod text;
+pub mod volume;
 pub mod yaml;
 
 pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, OtherFile, render};
@@ -57,4 +58,5 @@ pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };
 pub use text::{Command, PortText};
+pub use volume::NamedVolume;
 pub use yaml::{ParsedSpec, SourceMap, read, to_yaml};

@@ -10,12 +10,14 @@ use crate::error::StructuredError;
 
 mod breaker;
 mod calls;
+mod orphan;
 mod preflight;
 mod users;
 mod waiting_on;
 
 pub use breaker::{BreakerChange, BreakerFailure, BreakerStatus};
 pub use calls::Calls;
+pub use orphan::Orphan;
 pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
     PreflightOverall, PreflightReport,
@@ -320,41 +322,6 @@ pub struct Link {
     /// Reason why the connection is not verified, such as a service that is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unverified: Option<String>,
-}
-
-/// Orphan: a resource of a dead controller that no environment declares.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Orphan {
-    /// Kind of resource: `container`, `network` or `volume`.
-    pub kind: String,
-    /// Id of the engine.
-    pub id: String,
-    /// Name of the resource.
-    pub name: String,
-    /// Project label of the resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project: Option<String>,
-    /// Environment of the resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<String>,
-    /// Identifier of the controller that created it; absent for resources of the Node tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<String>,
-    /// Identifier of the run that created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<String>,
-    /// Time of its creation by the engine's clock (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<String>,
-    /// Bytes that the container wrote, or bytes of the volume. Only `argus orphans` measures them, not the status files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
-    /// Progress of its removal: `reported`, `waiting` for its minimum age, `removing`, `removed` or `failed`.
-    pub result: String,
-    /// Reason why it was not removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 macro_rules! words {

@@ -218,7 +218,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
         self.execute_twice("a rename", &onto).await
     }
 
-    /// Creates and removes a volume, each twice.
+    /// Creates, finds and removes a volume, each twice.
     async fn check_volumes(&self, observer: &mut Observer) -> Result<(), Violation> {
         let name = self.name("data")?;
         let seen = |store: &Store| store.volume(name.as_str()).is_some();
@@ -227,6 +227,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             &Action::CreateVolume {
                 name: name.clone(),
                 labels: self.labels(None),
+                external: false,
             },
         )
         .await?;
@@ -235,6 +236,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             .execute(&Action::CreateVolume {
                 name: name.clone(),
                 labels: BTreeMap::new(),
+                external: false,
             })
             .await;
         expect(
@@ -242,12 +244,23 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             &result,
             matches!(result, Err(ActionError::NameTaken { .. })),
         )?;
+        let external = Action::CreateVolume {
+            name: name.clone(),
+            labels: BTreeMap::new(),
+            external: true,
+        };
+        self.execute_twice("an external volume", &external).await?;
         self.execute_twice(
             "the removal of a volume",
             &Action::RemoveVolume { name: name.clone() },
         )
         .await?;
-        observer.wait_for("no volume", |store| !seen(store)).await
+        observer.wait_for("no volume", |store| !seen(store)).await?;
+        expect_eq(
+            "a missing external volume is not created",
+            &self.execute(&external).await,
+            &Err(ActionError::VolumeNotFound(name.to_string())),
+        )
     }
 
     /// Acts on objects that do not exist: a start fails, a stop and a removal succeed.

@@ -175,6 +175,9 @@ pub enum Action {
         name: ResourceName,
         /// Labels of the volume.
         labels: BTreeMap<String, String>,
+        /// True for a volume that Argus does not create: the action only checks that the engine has it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        external: bool,
     },
     /// Remove a named volume of this controller.
     RemoveVolume {

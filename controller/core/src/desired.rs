@@ -41,10 +41,11 @@ pub mod spec_values;
 pub(crate) mod suggest;
 pub mod template;
 mod tmpfs;
+mod volumes;
 pub mod worktree;
 
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,7 @@ use crate::secrets::Secrets;
 pub use accepted::Accepted;
 pub use argus_crds::PullPolicy;
 pub use argus_crds::RestartMode;
-pub use build::{Build, BuildOptions};
+pub use build::{Build, BuildOptions, substitute_tag};
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
@@ -82,6 +83,12 @@ pub struct Desired {
     pub internal: bool,
     /// Names on the engine of the volumes that its services mount.
     pub volumes: Vec<ResourceName>,
+    /// Subset of `volumes` that Argus neither creates nor removes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub external_volumes: BTreeSet<ResourceName>,
+    /// Names of `volumes` in earlier versions, by their name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub former_volumes: BTreeMap<ResourceName, ResourceName>,
     /// Services and mocks, by name.
     pub services: BTreeMap<ServiceName, Service>,
     /// Range and strategy for ports that are taken.

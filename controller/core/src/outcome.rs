@@ -140,6 +140,9 @@ pub enum ActionError {
     /// The source of a mount is missing or was refused.
     #[error("mount failed: {0}")]
     BadMount(String),
+    /// The engine has no external volume with this name.
+    #[error("the external volume `{0}` does not exist")]
+    VolumeNotFound(String),
     /// A mount's source leads elsewhere than it did when the file was accepted; no container has it.
     #[error("mount refused: {0}")]
     MountRefused(String),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::{EnvName, ProtocolPort};
+use crate::ident::{EnvName, ProtocolPort, ResourceName};
 use crate::lease::{ControllerLeases, Liveness};
 use crate::observed::{Observed, Outage, Store};
 use crate::outcome::{ActionError, Done};
@@ -52,7 +52,7 @@ mod reservations;
 mod restart_queue;
 
 use peers::LastLeaseInputs;
-use reservations::reservations_of;
+use reservations::Reserved;
 
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
@@ -120,8 +120,6 @@ pub struct Planner {
     outages: Vec<Outage>,
     /// Reserved host ports; `None` after a change of the assignments.
     reservations: Option<PortReservations>,
-    /// An assignment changed in this pass.
-    ports_changed: bool,
 }
 
 /// Last plan of an environment with its inputs. Unchanged inputs skip the planning.
@@ -131,6 +129,8 @@ struct Cached {
     version: Option<u64>,
     ports: Assignment,
     rendered: Rendered,
+    /// Volumes of the rendered services.
+    volumes: Vec<ResourceName>,
     plan: Arc<Plan>,
     stale: bool,
     /// The last observation or plan changed the state, so the next pass observes the environment again.
@@ -158,7 +158,6 @@ impl Planner {
             connectivity: Arc::default(),
             outages: Vec::new(),
             reservations: None,
-            ports_changed: false,
         }
     }
 
@@ -207,12 +206,12 @@ impl Planner {
         self.observe(&envs, inputs);
         self.observe_obstacles(inputs);
         let nothing = Arc::new(Observed::default());
-        let mut reservations = self.reservations();
+        let mut reserved = self.reservations();
         for env in self.by_urgency(envs, inputs) {
             let observed = inputs.store.of(&env).unwrap_or(&nothing);
             let accepted = inputs.specs.get(&env);
             if self.is_stale(&env, accepted, observed, inputs.now) {
-                let steps = self.plan(&env, accepted, observed, inputs, &mut reservations);
+                let steps = self.plan(&env, accepted, observed, inputs, &mut reserved);
                 result.steps.extend(steps);
             }
             if let Some(cached) = self.cache.get(&env) {
@@ -222,7 +221,7 @@ impl Planner {
                 result.plans.insert(env, cached.plan.clone());
             }
         }
-        self.reservations = (!std::mem::take(&mut self.ports_changed)).then_some(reservations);
+        self.reservations = reserved.unchanged();
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self
             .state
@@ -294,7 +293,7 @@ impl Planner {
         accepted: Option<&Arc<Accepted>>,
         observed: &Observed,
         inputs: &Inputs<'_>,
-        reservations: &mut PortReservations,
+        reserved: &mut Reserved,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
         if let Some(mut plan) = self.plan_not_owned(env, accepted.map(AsRef::as_ref), inputs) {
@@ -312,45 +311,46 @@ impl Planner {
             self.cache.insert(env.clone(), cached);
             return Vec::new();
         }
+        let file = accepted;
+        let exists = |name: &ResourceName| observed.volumes.contains_key(name.as_str());
+        let adopted = file.and_then(|file| file.with_present_volumes(exists));
+        let accepted = adopted.as_ref().or(file.map(AsRef::as_ref));
         if let Some(accepted) = accepted {
             let desired = &accepted.desired;
             let facts = (inputs.preflight, &self.identity);
-            let before = self
-                .state
-                .environments
-                .get(env)
-                .map(|history| history.ports.clone());
+            let before = self.state.history(env).map(|history| history.ports.clone());
             let state = &mut self.state;
-            let mut ports = held_port::assign(desired, observed, state, reservations, facts, inputs.now);
+            let mut ports = held_port::assign(desired, observed, state, &reserved.ports, facts, inputs.now);
             self.obstacles.block_ports(desired, &mut ports);
             let same = cached
                 .accepted
                 .as_ref()
-                .is_some_and(|old| Arc::ptr_eq(old, accepted));
+                .zip(file)
+                .is_some_and(|(old, file)| Arc::ptr_eq(old, file));
             self.specs_changed |= !same;
-            if !same || cached.ports.ports != ports.ports || cached.rendered.is_empty() {
+            let is_rendered = same && cached.volumes == desired.volumes && !cached.rendered.is_empty();
+            if !is_rendered || cached.ports.ports != ports.ports {
                 cached.rendered = render::render_all(desired, &ports.ports, &self.identity);
+                cached.volumes.clone_from(&desired.volumes);
             }
             cached.ports = ports;
             // A requested port that another environment has reserved is not recorded for this environment.
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
-                let reserved = reservations.get(&ProtocolPort { number, protocol });
-                reserved.is_none_or(|(by, _)| by == env)
+                let holder = reserved.ports.get(&ProtocolPort { number, protocol });
+                holder.is_none_or(|(by, _)| by == env)
             });
             let history = self.state.environments.entry(env.clone()).or_default();
             history.remember_ports(desired, &held);
             if before.as_ref() != Some(&held) {
-                self.ports_changed = true;
-                reservations.retain(|_, (by, _)| by != env);
-                reservations.extend(reservations_of(env, &held));
+                reserved.replace(env, &held);
             }
         }
-        self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
+        self.state.breakers.configure(env, accepted);
         let plan = plan::plan(&PlanInput {
             env,
-            accepted: accepted.map(AsRef::as_ref),
+            accepted,
             observed,
             state: &self.state,
             health: inputs.health,
@@ -383,7 +383,7 @@ impl Planner {
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
         cached.observe_again |= !steps.is_empty();
-        cached.accepted = accepted.cloned();
+        cached.accepted = file.cloned();
         cached.version = Some(observed.version);
         cached.plan = Arc::new(plan);
         cached.stale = false;

@@ -161,9 +161,11 @@ impl EditContext<'_> {
     fn unfit_volume(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
         let line = program::unfit_data(failed_run.evidence.as_ref()?)?;
         let is_old = |name: &ResourceName| {
+            let exists = |name: &ResourceName| self.volumes.contains_key(name.as_str());
+            let present = self.accepted.desired.present_volume(name, exists);
             let created = self
                 .volumes
-                .get(name.as_str())
+                .get(present.as_str())
                 .and_then(|volume| volume.created_at());
             created.is_some_and(|at| at < self.accepted.accepted_at)
         };

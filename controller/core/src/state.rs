@@ -132,6 +132,9 @@ pub struct EnvHistory {
     /// Dependencies of each service in the last accepted file, and of removed services that still have containers.
     #[serde(skip_serializing_if = "dependencies::is_empty")]
     pub depends_on: Arc<Dependencies>,
+    /// External volumes of the last accepted file, which Argus never removes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub external_volumes: BTreeSet<ResourceName>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,

@@ -29,6 +29,9 @@ pub struct UserRequests {
     /// Projects whose orphans are removed regardless of the settings, each with the end of that permission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub orphan_removal_until: BTreeMap<String, Timestamp>,
+    /// Subset of these projects whose kept volumes are removed as well.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub volume_removal: BTreeSet<String>,
     /// Environments whose `ttl` has ended, and which are therefore not desired. The overrides persist them.
     #[serde(skip)]
     pub expired: BTreeSet<EnvName>,
@@ -92,6 +95,28 @@ pub struct TestLease {
 }
 
 impl UserRequests {
+    /// Requests the removal of the orphans of projects until a time; with `volumes`, also that of their kept volumes.
+    pub fn request_orphan_removal(
+        &mut self,
+        projects: impl IntoIterator<Item = String>,
+        volumes: bool,
+        until: Timestamp,
+    ) {
+        for project in projects {
+            if volumes {
+                self.volume_removal.insert(project.clone());
+            } else {
+                self.volume_removal.remove(&project);
+            }
+            self.orphan_removal_until.insert(project, until);
+        }
+    }
+
+    /// Returns whether the removal of the kept volumes of a project was requested.
+    pub fn is_volume_removal_requested(&self, project: &str, now: Timestamp) -> bool {
+        self.volume_removal.contains(project) && self.is_orphan_removal_requested(project, now)
+    }
+
     /// Returns whether the removal of the orphans of a project was requested.
     pub fn is_orphan_removal_requested(&self, project: &str, now: Timestamp) -> bool {
         self.orphan_removal_until
@@ -172,6 +197,9 @@ impl UserRequests {
         self.holds.retain(|hold| is_active(hold.until, now));
         self.test_leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
         self.orphan_removal_until.retain(|_, until| *until > now);
+        let requested = &self.orphan_removal_until;
+        self.volume_removal
+            .retain(|project| requested.contains_key(project));
     }
 
     /// Returns the next time at which a request ends.

@@ -34,7 +34,10 @@ pub(crate) async fn execute(
         Action::DisconnectNetwork { network, container } => {
             network::disconnect(shared, network, container).await
         }
-        Action::CreateVolume { name, labels } => volume::create(shared, name, labels).await,
+        Action::CreateVolume {
+            name, external: true, ..
+        } => volume::find(shared, name).await,
+        Action::CreateVolume { name, labels, .. } => volume::create(shared, name, labels).await,
         Action::RemoveVolume { name } => volume::remove(shared, name).await,
         Action::PullImage {
             reference,

@@ -24,6 +24,9 @@ pub enum Command {
     Down {
         /// Environment to take down.
         environment: EnvName,
+        /// True to remove its named volumes too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        volumes: bool,
     },
     /// Try an environment again: forgets its failures and counters, ends a `Down`, and reverts an automatic rollback. Or try
     /// one service again: forgets only its failures and counters.
@@ -121,6 +124,9 @@ pub enum Command {
         /// Projects of the orphans; empty for all projects of the known specs.
         #[serde(default)]
         projects: Vec<String>,
+        /// True to remove their kept volumes too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        volumes: bool,
     },
     /// Run a copy of the same revision.
     Fork {
@@ -139,7 +145,7 @@ impl Command {
     pub fn environment(&self) -> Option<&EnvName> {
         Some(match self {
             Self::ResetBreaker { environment } => return environment.as_ref(),
-            Self::Down { environment }
+            Self::Down { environment, .. }
             | Self::Retry { environment, .. }
             | Self::Restart { environment, .. }
             | Self::Hold { environment, .. }

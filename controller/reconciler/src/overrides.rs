@@ -154,11 +154,12 @@ impl Overrides {
         self.start_rollback(env, &accepted, false, inputs)
     }
 
-    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say. Without a project, the
-    /// request is for all projects of the specs.
+    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say; with `volumes`, also
+    /// that of kept volumes. Without a project, the request is for all projects of the specs.
     pub(crate) fn request_orphan_removal(
         &mut self,
         projects: &[String],
+        volumes: bool,
         inputs: OverrideInputs<'_>,
     ) -> Reply {
         let known = inputs
@@ -170,11 +171,8 @@ impl Overrides {
             [] => known.cloned().collect(),
             some => some.to_vec(),
         };
-        for project in selected {
-            self.requests
-                .orphan_removal_until
-                .insert(project, inputs.now + CLEANUP_SPAN);
-        }
+        let until = inputs.now + CLEANUP_SPAN;
+        self.requests.request_orphan_removal(selected, volumes, until);
         Reply::Done
     }
 

@@ -80,7 +80,10 @@ fn options(dir: &std::path::Path) -> Options {
 
 fn down(env: &EnvName) -> Command {
     let environment = env.clone();
-    Command::Down { environment }
+    Command::Down {
+        environment,
+        volumes: false,
+    }
 }
 
 fn retry(env: &EnvName) -> Command {

@@ -289,6 +289,9 @@ Use it for experiments without effects on other users.";
 pub(crate) struct Down {
     /// Environment name
     pub(crate) environment: String,
+    /// Also remove its named volumes, with their data; external volumes stay
+    #[serde(default)]
+    pub(crate) volumes: bool,
 }
 
 impl Down {
@@ -316,7 +319,10 @@ impl Operation for Down {
             return Err(Failure::new(held.clone()));
         }
         let is_leftover = current.is_some_and(|current| current.revision.is_none());
-        let command = Command::Down { environment };
+        let command = Command::Down {
+            environment,
+            volumes: self.volumes,
+        };
         match context.client.send(command.clone()).await {
             // The controller does not know the environment, but remains of it exist: its removal is in progress.
             Err(Failure::Error { error, .. })
@@ -332,7 +338,7 @@ impl Operation for Down {
 impl Tool for Down {
     const NAME: &'static str = "argus_down";
     const TITLE: &'static str = "Remove an environment";
-    const ABOUT: &'static str = "Removes the containers and networks of an environment from the engine; named volumes and the file stay. \
+    const ABOUT: &'static str = "Removes the containers and networks of an environment from the engine. The file stays, and the named volumes without `volumes: true`. \
 An edit of the file or `argus_retry` restores it. Call it when you no longer need the environment.";
     type Data = CommandReply;
 

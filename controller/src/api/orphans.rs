@@ -32,6 +32,9 @@ pub(crate) struct Orphans {
     /// Names of projects [default: all]
     #[serde(default)]
     projects: Vec<String>,
+    /// Also remove the volumes that removed environments kept, with their data
+    #[serde(default)]
+    volumes: bool,
     /// Maximum wait for the removal
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = 600))]
@@ -56,6 +59,28 @@ pub(crate) struct CleanOrphans {
     /// Names of projects [default: all projects with a loaded spec]
     #[serde(default)]
     projects: Vec<String>,
+    /// Also remove the volumes that removed environments kept, with their data
+    #[serde(default)]
+    volumes: bool,
+}
+
+/// Removal of orphans.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clean {
+    /// Maximum time.
+    pub(crate) limit: Duration,
+    /// True to remove kept volumes as well.
+    pub(crate) volumes: bool,
+}
+
+impl Clean {
+    /// Removal of orphans without kept volumes.
+    pub(crate) fn within(limit: Duration) -> Self {
+        Self {
+            limit,
+            volumes: false,
+        }
+    }
 }
 
 impl Operation for CleanOrphans {
@@ -67,8 +92,11 @@ impl Operation for CleanOrphans {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let projects = self.projects.clone();
-        context.client.send(Command::CleanOrphans { projects }).await
+        let command = Command::CleanOrphans {
+            projects: self.projects.clone(),
+            volumes: self.volumes,
+        };
+        context.client.send(command).await
     }
 }
 
@@ -76,7 +104,7 @@ impl Operation for Orphans {
     const EFFECT: Effect = Effect::Destructive;
     const ROUTES: &'static [Route] = &[Route::get("/api/v1/orphans", "resources of dead controllers")
         .fixed(&[("clean", "false")])
-        .without(&["projects", "timeoutSeconds"])];
+        .without(&["projects", "volumes", "timeoutSeconds"])];
     type Output = OrphanList;
 
     async fn run(&self, context: &Context) -> Result<OrphanList, Failure> {
@@ -89,17 +117,21 @@ impl Operation for Orphans {
 
 impl Orphans {
     /// Creates the call of a command, which has its own limit.
-    pub(crate) fn new(clean: bool, projects: Vec<String>) -> Self {
+    pub(crate) fn new(clean: bool, projects: Vec<String>, volumes: bool) -> Self {
         Self {
             clean,
             projects,
+            volumes,
             timeout_seconds: DEFAULT_TIMEOUT,
         }
     }
 
     /// Lists the requested orphans, or removes them within `limit`.
     pub(crate) async fn list(&self, limit: Duration, context: &Context) -> Result<OrphanList, Failure> {
-        let clean = self.clean.then_some(limit);
+        let clean = self.clean.then_some(Clean {
+            limit,
+            volumes: self.volumes,
+        });
         let mut items = list_or_clean(&context.client, &self.projects, clean).await?;
         let is_requested = |orphan: &Orphan| {
             let project = orphan.project.as_ref();
@@ -133,7 +165,7 @@ impl Tool for Orphans {
     const NAME: &'static str = "argus_orphans";
     const TITLE: &'static str = "List or remove orphans";
     const ABOUT: &'static str = "Lists containers, networks and volumes of dead controllers on the engine, each with its planned treatment. \
-`clean: true` removes them and returns each result. Never changes resources without Argus labels or with a live controller.";
+`clean: true` removes them and returns each result. Volumes that removed environments kept are listed as `kept`, and stay without `volumes: true`. Never changes resources without Argus labels or with a live controller.";
     type Data = OrphanList;
 
     async fn summarize(&self, found: OrphanList, _context: &Context) -> Summary<OrphanList> {
@@ -141,7 +173,7 @@ impl Tool for Orphans {
         if found.items.is_empty() {
             "no orphans\n".clone_into(&mut text);
         }
-        let has_orphans = !found.items.is_empty();
+        let has_orphans = !found.items.iter().all(Orphan::is_kept);
         let summary = Summary::new(found, text);
         if self.clean || !has_orphans {
             return summary;
@@ -179,15 +211,15 @@ fn format_line(orphan: &Orphan) -> String {
     )
 }
 
-/// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them within this time.
+/// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them.
 pub(crate) async fn list_or_clean(
     client: &ControllerClient,
     projects: &[String],
-    clean: Option<Duration>,
+    clean: Option<Clean>,
 ) -> Result<Vec<Orphan>, Failure> {
     match (client.missing_controller().await?, clean) {
         (None, None) => Ok(client.statuses().await?.controller.orphans.clone()),
-        (None, Some(limit)) => remove_orphans(client, projects, limit).await,
+        (None, Some(clean)) => remove_orphans(client, projects, clean).await,
         (Some(_), clean) => offline::list_or_clean(client.settings(), projects, clean).await,
     }
 }
@@ -201,7 +233,7 @@ fn is_removal_pending(orphan: &Orphan) -> bool {
 async fn remove_orphans(
     client: &ControllerClient,
     projects: &[String],
-    limit: Duration,
+    clean: Clean,
 ) -> Result<Vec<Orphan>, Failure> {
     let statuses = client.statuses().await?;
     let before = statuses.controller.orphans.clone();
@@ -213,13 +245,15 @@ async fn remove_orphans(
     };
     let is_open = |orphan: &Orphan| {
         let project = orphan.project.as_ref();
-        project.is_some_and(|project| requested.contains(project)) && !is_decided(orphan)
+        let is_requested = project.is_some_and(|project| requested.contains(project));
+        is_requested && orphan.result != "failed" && (clean.volumes || !orphan.is_kept())
     };
     let command = Command::CleanOrphans {
         projects: projects.to_vec(),
+        volumes: clean.volumes,
     };
     client.send(command).await?;
-    let cleaned = client.wait_for(limit, |statuses| {
+    let cleaned = client.wait_for(clean.limit, |statuses| {
         let now = &statuses.controller.orphans;
         (!now.iter().any(is_open)).then(|| now.clone())
     });
@@ -228,15 +262,6 @@ async fn remove_orphans(
         None => client.statuses().await?.controller.orphans.clone(),
     };
     Ok(removal_results(before, now))
-}
-
-/// Returns true if the result is final: the removal failed, or the orphan is a volume, which Argus only reports.
-fn is_decided(orphan: &Orphan) -> bool {
-    match orphan.result.as_str() {
-        "failed" => true,
-        "reported" => orphan.kind == "volume",
-        _ => false,
-    }
 }
 
 /// Orphans that disappeared get the result `removed`. The others have their current result.

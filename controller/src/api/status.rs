@@ -152,7 +152,7 @@ impl ControllerSummary {
         let statuses = client.read_statuses()?;
         let status = &statuses.controller;
         let (alive, specs) = (client.is_alive(), client.specs_folder());
-        let orphans = status.orphans.len();
+        let orphans = status.orphans.iter().filter(|it| !it.is_kept()).count();
         Ok(Self {
             alive,
             mode: status.mode,

@@ -24,6 +24,9 @@ pub(crate) struct Down {
     /// Remove all environments of this state directory
     #[arg(long)]
     all: bool,
+    /// Also remove their named volumes, without the external ones
+    #[arg(long)]
+    volumes: bool,
     /// Maximum time until the environments are gone
     #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
@@ -50,10 +53,10 @@ impl Down {
         let envs = envs.collect::<Result<Vec<_>, _>>()?;
         runtime::block_on(async {
             if client.is_alive() {
-                remove_environments(&context, &names, self.timeout, output::print_note).await
+                remove_environments(&context, &names, self.volumes, self.timeout, output::print_note).await
             } else {
                 let envs = if self.all { Vec::new() } else { envs };
-                offline::remove_environments(&client.query_settings(), envs, self.timeout).await
+                offline::remove_environments(&client.query_settings(), envs, self.volumes, self.timeout).await
             }
         })?;
         let gone = serde_json::json!({ "gone": names });

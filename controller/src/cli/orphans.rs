@@ -37,6 +37,9 @@ pub(crate) struct Orphans {
     /// Limit to these projects [default: all; with `--clean`: those of the specs folder]
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
+    /// With `--clean`, also remove the volumes that removed environments kept
+    #[arg(long, requires = "clean")]
+    volumes: bool,
     /// Maximum time until the orphans are gone
     #[arg(long, default_value = "60s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
@@ -47,7 +50,7 @@ pub(crate) struct Orphans {
 impl Orphans {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
-        let operation = orphans::Orphans::new(self.clean, self.project);
+        let operation = orphans::Orphans::new(self.clean, self.project, self.volumes);
         let found = runtime::block_on(operation.list(self.timeout, &context))?;
         let names = found.items.iter().map(|orphan| &orphan.name);
         let wide = self.output.is_wide();

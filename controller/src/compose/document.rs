@@ -151,6 +151,7 @@ impl Document {
             let key = match path {
                 "network" | "network.internal" => "networks",
                 "project.name" => "name",
+                volume if volume.starts_with("volumes.") => volume,
                 _ => "",
             };
             return source.locate(key);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Document, Note};
+use super::{Document, Note, volumes};
 
 /// Keys that need no translation.
 const KNOWN: &[&str] = &[
@@ -21,11 +21,14 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
             note(format!("`{key}`"), key);
         }
     }
-    // The environment has one network, and its volumes have only a name.
+    // The environment has one network, and its own volumes have only a name.
     for (section, known) in [("networks", &["driver"][..]), ("volumes", &[])] {
         for (name, entry) in value[section].as_object().into_iter().flatten() {
             for (key, inner) in entry.as_object().into_iter().flatten() {
-                let is_kept = section == "networks" && key == "internal" && internal;
+                let is_kept = match section {
+                    "networks" => key == "internal" && internal,
+                    _ => matches!(key.as_str(), "external" | "name") && volumes::is_external(entry),
+                };
                 let is_default = known.contains(&key.as_str()) || *inner == false || is_kept;
                 if !is_default {
                     let path = format!("{section}.{name}.{key}");

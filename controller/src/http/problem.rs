@@ -148,6 +148,7 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
         | Code::ContainerStartFailed
         | Code::EntrypointNotFound
         | Code::BadMount
+        | Code::VolumeNotFound
         | Code::NameConflict
         | Code::LoopHalted
         | Code::FlakySuspected

@@ -30,11 +30,9 @@ pub(super) fn repair(
             .diagnostics
             .iter()
             .filter(|diagnostic| diagnostic.is_error());
-        let Some(error) = errors.next() else {
-            return Ok(text);
-        };
-        let removed = remove(draft, &error.path);
-        let Some(service) = removed else {
+        // Other errors stay: external volumes need a permission, which `argus init` gives to the project afterwards.
+        let removed = errors.find_map(|error| Some((error, remove(draft, &error.path)?)));
+        let Some((error, service)) = removed else {
             return Ok(text);
         };
         let key = error.path.split_once("].").map_or("", |(_, key)| key);

@@ -151,7 +151,7 @@ impl GaugeSet {
                 self.orphans.with_label_values(&[kind, result]);
             }
         }
-        for orphan in &controller.orphans {
+        for orphan in controller.orphans.iter().filter(|it| !it.is_kept()) {
             let labels = [orphan.kind.as_str(), orphan.result.as_str()];
             self.orphans.with_label_values(&labels).inc();
         }

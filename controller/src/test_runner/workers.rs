@@ -216,7 +216,7 @@ impl<'a> Workers<'a> {
             return;
         }
         let context = Context::new(self.origin.client.clone());
-        let removed = remove_environments(&context, &names, REMOVAL_LIMIT, output::print_note).await;
+        let removed = remove_environments(&context, &names, false, REMOVAL_LIMIT, output::print_note).await;
         if let Err(failure) = removed {
             course.end(failure);
         }

@@ -419,3 +419,24 @@ fn internal_networks_of_all_services_make_one_internal_network() {
         assert!(!text.contains("networks.back.internal"), "{text}");
     }
 }
+
+#[test]
+fn external_volumes_keep_their_names() {
+    let compose = "services:\n  a:\n    image: 'a:1'\n    volumes: ['db:/db', 'old:/old', 'own:/own', '/etc:/etc']\nvolumes:\n  \
+                   db: { external: true, name: shop_db }\n  old: { external: { name: shop_old } }\n  own: {}\n  unused: { external: true }\n";
+    let dir = project(&[("compose.yaml", compose)]);
+    let text = written(&dir.path().join("app"));
+    let read = argus_crds::yaml::document("e2e.yaml", text.as_bytes())
+        .unwrap()
+        .value;
+    let expected = serde_json::json!({
+        "db": { "external": true, "name": "shop_db" },
+        "old": { "external": true, "name": "shop_old" },
+    });
+    assert_eq!(read["volumes"], expected, "{text}");
+    assert!(
+        text.contains("`/etc` is outside"),
+        "other parts are still checked: {text}"
+    );
+    assert!(!text.contains("left out: `volumes"), "{text}");
+}

@@ -46,6 +46,7 @@ pub enum ActionId {
     PullImage,
     LogIn,
     FixBuild,
+    CreateVolume,
     ResolveNameConflict,
     Rollback,
     Fork,
@@ -122,7 +123,7 @@ impl Remedy {
     }
 
     /// Completes the remedy with the registry of a login, with the group that has access to the engine, with the Dockerfile
-    /// of a build, or with the way to allow a setting.
+    /// of a build, with the name of a volume, or with the way to allow a setting.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
         let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
@@ -131,6 +132,12 @@ impl Remedy {
                 if let (Some(command), Some(registry)) = (&mut self.command, detail("registry")) {
                     command.push(' ');
                     command.push_str(&registry);
+                }
+            }
+            ActionId::CreateVolume => {
+                if let (Some(command), Some(volume)) = (&mut self.command, detail("volume")) {
+                    command.push(' ');
+                    command.push_str(&volume);
                 }
             }
             ActionId::JoinGroup => {
@@ -234,6 +241,7 @@ impl ActionId {
         Self::PullImage,
         Self::LogIn,
         Self::FixBuild,
+        Self::CreateVolume,
         Self::ResolveNameConflict,
         Self::Rollback,
         Self::Fork,

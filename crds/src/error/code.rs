@@ -65,6 +65,7 @@ codes! {
     ContainerStartFailed "CONTAINER_START_FAILED"
     EntrypointNotFound "ENTRYPOINT_NOT_FOUND"
     BadMount "BAD_MOUNT"
+    VolumeNotFound "VOLUME_NOT_FOUND"
     NameConflict "NAME_CONFLICT"
     LoopHalted "LOOP_HALTED"
     FlakySuspected "FLAKY_SUSPECTED"

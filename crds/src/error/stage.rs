@@ -29,6 +29,7 @@ impl Code {
             }
             Self::BuildFailed => "build-image",
             Self::NameConflict | Self::BadMount => "create-container",
+            Self::VolumeNotFound => "create-volume",
             Self::ContainerStartFailed => "start-container",
             Self::NetworkPoolExhausted => "create-network",
             Self::NetworkStuck => "remove-network",

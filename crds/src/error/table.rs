@@ -172,7 +172,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "two spec files claim the same name",
-                explanation: "Another file already uses the name of this environment, or the name of one of its containers, networks or volumes. The file that Argus accepted first keeps the name. The details name that file.",
+                explanation: "Another file already uses the name of this environment, the name of one of its containers, or the name of its network. The file that Argus accepted first keeps the name. The details name that file.",
                 actions: &[Act::FixSpec, Act::Fork],
             },
             Self::PolicyViolation => Explanation {
@@ -262,6 +262,14 @@ impl Code {
                 summary: "a mount of a container does not work",
                 explanation: "The source of a mount does not exist or cannot be mounted at its path in the container. The message contains the source. Argus checks once per minute if the source exists, and continues automatically.",
                 actions: &[Act::FixSpec, Act::Retry],
+            },
+            Self::VolumeNotFound => Explanation {
+                category: Category::Container,
+                severity: Severity::Fatal,
+                class: Class::Permanent,
+                summary: "an external volume does not exist",
+                explanation: "The file declares a volume as `external`, and the engine has no volume with this name. Argus does not create external volumes, because an empty one would replace the data. Argus checks once per minute if the volume exists, and continues automatically.",
+                actions: &[Act::CreateVolume, Act::FixSpec, Act::Retry],
             },
             Self::NameConflict => Explanation {
                 category: Category::Container,

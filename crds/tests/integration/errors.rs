@@ -11,7 +11,7 @@ use serde_json::json;
 #[test]
 fn every_code_has_a_complete_table_entry() {
     let mut seen = BTreeSet::new();
-    assert_eq!(Code::ALL.len(), 45);
+    assert_eq!(Code::ALL.len(), 46);
     for code in Code::ALL {
         let entry = code.explanation();
         assert!(
@@ -115,6 +115,17 @@ fn first_remedy_harms_no_foreign_object() {
         let first = code.explanation().actions[0];
         assert!(!never_first.contains(&first), "{code}: {first:?}");
     }
+}
+
+#[test]
+fn remedy_of_a_missing_volume_creates_it() {
+    let error = StructuredError::new(Code::VolumeNotFound, "the volume does not exist")
+        .details(serde_json::json!({ "volume": "shop_data" }))
+        .environment("shop");
+    assert_eq!(
+        error.remedies[0].command.as_deref(),
+        Some("docker volume create shop_data")
+    );
 }
 
 #[test]

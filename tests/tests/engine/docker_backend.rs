@@ -230,6 +230,7 @@ fn every_action_is_repeatable_and_observed() {
         let volume = || Action::CreateVolume {
             name: name("argus-life-data"),
             labels: labels("life", None),
+            external: false,
         };
         assert_eq!(executor.act(volume()).await, Ok(Done::Applied));
         assert_eq!(executor.act(volume()).await, Ok(Done::Applied));
@@ -532,6 +533,7 @@ fn foreign_objects_are_never_changed() {
         let act = Action::CreateVolume {
             name: name("foreign-vol"),
             labels: labels("foreign", None),
+            external: false,
         };
         assert!(holder(&executor.act(act).await).contains("did not create"));
         assert!(matches!(

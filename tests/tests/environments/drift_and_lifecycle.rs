@@ -342,19 +342,21 @@ fn named_volume_outlives_its_environment() {
     argus.write_spec("other.e2e.yaml", &spec("other", ""));
     argus.wait_ready("kept", LIMIT);
     argus.wait_ready("dropped", LIMIT);
-    let labels = volume(engine, "kept-data").expect("it was created")["Labels"].clone();
+    let labels = volume(engine, "argusai-kept_kept-data").expect("it was created")["Labels"].clone();
     assert_eq!(labels["argusai.environment"], "kept");
     assert_eq!(labels["argusai.role"], "volume");
     argus.remove_spec("kept.e2e.yaml");
     argus.remove_spec("dropped.e2e.yaml");
     argus.wait_until(LIMIT, "the volume is removed", || {
-        volume(engine, "dropped-data").is_none().then_some(())
+        volume(engine, "argusai-dropped_dropped-data")
+            .is_none()
+            .then_some(())
     });
     argus.wait_until(LIMIT, "the other environment is removed too", || {
         container_runs(engine, "kept").is_empty().then_some(())
     });
-    assert!(volume(engine, "kept-data").is_some(), "data is kept");
-    engine.docker_ok(&["volume", "rm", "kept-data"]);
+    assert!(volume(engine, "argusai-kept_kept-data").is_some(), "data is kept");
+    engine.docker_ok(&["volume", "rm", "argusai-kept_kept-data"]);
 }
 
 #[test]

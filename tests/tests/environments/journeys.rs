@@ -311,6 +311,50 @@ services:
 }
 
 #[test]
+fn image_that_a_person_built_keeps_its_tag() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let folder = argus.specs.join("by-hand");
+    std::fs::create_dir_all(&folder).expect("a directory");
+    let dockerfile = |value: &str| {
+        let text = format!("FROM {IMAGE}\nENV BUILT={value}\n");
+        std::fs::write(folder.join("Dockerfile"), text).expect("a Dockerfile");
+    };
+    dockerfile("one");
+    let tag = "journey-by-hand:local";
+    engine.docker_ok(&["tag", IMAGE, tag]);
+    let id = || engine.docker_ok(&["image", "inspect", "-f", "{{.Id}}", tag]);
+    let by_hand = id();
+    let text = format!(
+        "project: {{ name: by-hand }}\nservices:\n  app:\n    image: {tag}\n    build: {{ context: . }}\n    stopGrace: 1s\n    \
+         container: {{ name: by-hand-app }}\n"
+    );
+    argus.write_spec("by-hand/e2e.yaml", &text);
+    argus.start_again();
+    argus.wait_ready("by-hand", LIMIT);
+    let variables = || engine.inspect("by-hand-app").expect("it runs")["Config"]["Env"].to_string();
+    assert!(variables().contains("BUILT=one"), "{}", variables());
+    assert_eq!(id(), by_hand);
+    // A later controller keeps the container, and an edit builds the image again.
+    let before = container_runs(engine, "by-hand");
+    argus.kill9();
+    argus.start_again();
+    argus.wait_ready("by-hand", LIMIT);
+    argus.assert_settled("by-hand");
+    assert_eq!(container_runs(engine, "by-hand"), before);
+    dockerfile("two");
+    argus.sync();
+    argus.wait_until(LIMIT, "the edited image runs", || {
+        let seen = engine.inspect("by-hand-app")?;
+        seen["Config"]["Env"]
+            .to_string()
+            .contains("BUILT=two")
+            .then_some(())
+    });
+    assert_eq!(id(), by_hand);
+}
+
+#[test]
 fn image_is_pulled_and_a_missing_one_reported() {
     let engine = engine();
     let registry = Registry::start(engine, 5050);

@@ -23,6 +23,7 @@ mod stop_order;
 mod suites;
 mod trust;
 mod up;
+mod volumes;
 mod waits;
 mod worktrees;
 mod yaml_suites;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use argus_backend::sim::FaultProfile;
+use argus_core::desired::{Image, Service, substitute_tag};
 use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{
@@ -10,6 +13,7 @@ use argus_core::observed::{
 };
 
 use crate::fixture::{START, SimFixture};
+use crate::specs::{build, desired, plain};
 
 /// Creates objects without labels, of another controller in another environment, and with partial labels.
 pub(crate) fn plant(fixture: &mut SimFixture) {
@@ -100,4 +104,36 @@ pub(crate) fn container(
         stopped_by_other: None,
         oom_at: None,
     }
+}
+
+#[test]
+fn build_leaves_the_tag_of_a_foreign_image() {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    fixture.engine.change(START, |model| model.add_image("built:1"));
+    let wants = |fixture: &mut SimFixture, version| {
+        let service = Service {
+            image: Image::Built(build(version)),
+            ..plain("one", "a")
+        };
+        fixture.wants(desired("one", [service]));
+        assert!(
+            fixture.run_to_rest(Duration::from_secs(60)),
+            "{:?}",
+            fixture.stuck()
+        );
+        let mut containers = fixture.engine.model.containers();
+        let container = containers.next().expect("it runs");
+        assert_eq!(container.image, substitute_tag("built:1"));
+        container.id.clone()
+    };
+    let first = wants(&mut fixture, 1);
+    let calls = fixture.engine.model.calls().len();
+    fixture.kill_controller(Duration::from_secs(1), true);
+    assert!(fixture.run_to_rest(Duration::from_secs(60)));
+    assert_eq!(
+        fixture.engine.model.calls().len(),
+        calls,
+        "the container is up to date"
+    );
+    assert_ne!(wants(&mut fixture, 2), first, "another build replaces it");
 }

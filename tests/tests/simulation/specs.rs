@@ -148,6 +148,8 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         internal: false,
         network: resource(&format!("argus-{name}")),
         volumes: volumes.collect(),
+        external_volumes: std::collections::BTreeSet::new(),
+        former_volumes: std::collections::BTreeMap::new(),
         services,
         ports: PortPolicy {
             low: 9_000,
@@ -233,7 +235,7 @@ pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
     all
 }
 
-fn build(version: u64) -> Build {
+pub(crate) fn build(version: u64) -> Build {
     Build {
         tag: "built:1".to_owned(),
         context: "/work".to_owned(),

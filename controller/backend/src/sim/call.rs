@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::action::{Action, ContainerSpec};
-use argus_core::desired::{Build, PullPolicy};
+use argus_core::desired::{Build, PullPolicy, substitute_tag};
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
@@ -27,7 +27,10 @@ impl Model {
         let result = match action {
             Action::CreateNetwork { name, labels } => self.create_network(name, labels),
             Action::RemoveNetwork { id, .. } => self.remove_network(action, id),
-            Action::CreateVolume { name, labels } => self.create_volume(name, labels),
+            Action::CreateVolume {
+                name, external: true, ..
+            } => self.find_volume(name),
+            Action::CreateVolume { name, labels, .. } => self.create_volume(name, labels),
             Action::RemoveVolume { name } => self.remove_volume(action, name),
             Action::PullImage { reference, policy } => self.pull_image(reference, *policy),
             Action::BuildImage(build) => self.build_image(build),
@@ -110,20 +113,30 @@ impl Model {
     }
 
     fn build_image(&mut self, build: &Build) -> CallResult {
-        if self.images.get(&build.tag).is_some_and(String::is_empty) {
-            return Err(ActionError::NameTaken {
-                holder: "an image that Argus did not build".to_owned(),
-            });
-        }
-        self.images.insert(build.tag.clone(), build.digest.to_string());
+        let is_foreign = self.images.get(&build.tag).is_some_and(String::is_empty);
+        let tag = if is_foreign {
+            substitute_tag(&build.tag)
+        } else {
+            build.tag.clone()
+        };
+        self.images.insert(tag, build.digest.to_string());
         Ok(Done::Applied)
     }
 
-    fn create_container(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {
-        match self.images.get(&spec.image) {
-            Some(digest) if spec.build.is_empty() || *digest == spec.build => {}
-            _ => return Err(ActionError::ImageMissing),
+    /// Tag of the image for a container; `None` if the engine does not have the image.
+    fn find_image(&self, spec: &ContainerSpec) -> Option<String> {
+        if spec.build.is_empty() {
+            return self.images.contains_key(&spec.image).then(|| spec.image.clone());
         }
+        let mut tags = [spec.image.clone(), substitute_tag(&spec.image)].into_iter();
+        tags.find(|tag| self.images.get(tag) == Some(&spec.build))
+    }
+
+    fn create_container(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {
+        let spec = &ContainerSpec {
+            image: self.find_image(spec).ok_or(ActionError::ImageMissing)?,
+            ..spec.clone()
+        };
         if let Some(existing) = self.find_by_name(name.as_str()) {
             let same = |key: &str| existing.labels.get(key) == spec.labels.get(key);
             let ours = existing.owner().is_some()

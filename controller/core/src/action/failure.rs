@@ -120,6 +120,7 @@ impl ActionFailure {
                 | ActionError::AuthRequired(_)
                 | ActionError::MountRefused(_)
                 | ActionError::BadMount(_)
+                | ActionError::VolumeNotFound(_)
                 | ActionError::NameTaken { .. }
                 | ActionError::PoolExhausted(_)
                 | ActionError::DiskFull(_)
@@ -185,7 +186,8 @@ impl ActionFailure {
             | ActionError::ImageNotFound(_)
             | ActionError::AuthRequired(_)
             | ActionError::MountRefused(_)
-            | ActionError::BadMount(_) => recheck,
+            | ActionError::BadMount(_)
+            | ActionError::VolumeNotFound(_) => recheck,
             ActionError::RateLimited { retry_after, .. } => {
                 let requested = retry_after.map(|span| self.at + span);
                 grow(10_000, 300_000).max(requested)

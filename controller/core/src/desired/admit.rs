@@ -17,7 +17,7 @@ use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, Service, container, container_limits, covers, env_file, hosts,
-    mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
+    mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings, volumes,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -102,7 +102,7 @@ pub fn admit_with_digests(
     let identity = EnvIdentity::from_spec(spec, context, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
     let env = identity.as_ref().map(|identity| identity.env.clone());
-    let Some(identity) = identity.or_else(placeholder_identity) else {
+    let Some(mut identity) = identity.or_else(placeholder_identity) else {
         return Admission {
             desired: None,
             env,
@@ -110,6 +110,7 @@ pub fn admit_with_digests(
             mounts: MountPlaces::default(),
         };
     };
+    identity.external_volumes = volumes::external(spec, context, &mut diagnostics);
     let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
     let ports = settings::ports(spec, &mut diagnostics);
     let referenced_services = collect_peers(spec, &mut diagnostics);
@@ -139,13 +140,21 @@ pub fn admit_with_digests(
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| env.is_some() && !refused).map(|network| {
         set_digests(&mut services, digest_of);
+        let volumes = volume_names(&services);
         let mut desired = Desired {
+            external_volumes: identity
+                .external_volumes
+                .values()
+                .filter(|name| volumes.contains(name))
+                .cloned()
+                .collect(),
+            former_volumes: volumes::former_names(spec, &identity),
             env: identity.env,
             project: spec.project.name.clone(),
             revision: hash_of(""),
             network,
             internal: spec.network.internal,
-            volumes: volumes(&services),
+            volumes,
             services: services
                 .into_iter()
                 .map(|(_, service)| (service.name.clone(), service))
@@ -199,9 +208,7 @@ fn ttl(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Duration> {
 }
 
 fn placeholder_identity() -> Option<EnvIdentity> {
-    EnvName::new("unnamed")
-        .ok()
-        .map(|env| EnvIdentity { env, namespace: None })
+    EnvName::new("unnamed").ok().map(EnvIdentity::of)
 }
 
 /// Collects the properties that services can reference in each other; reports invalid ports and duplicate names.
@@ -329,7 +336,7 @@ fn set_digests(
     }
 }
 
-fn volumes(services: &[(String, Service)]) -> Vec<ResourceName> {
+fn volume_names(services: &[(String, Service)]) -> Vec<ResourceName> {
     let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
     let names = mounts.filter_map(|mount| match mount {
         Mount::Volume { name, .. } => Some(name.clone()),

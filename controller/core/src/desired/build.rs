@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::excluded;
+use crate::desired::hash::hash_of;
 use crate::ident::Hash;
+
+/// Repository of images whose tag in the file names an image that Argus did not build.
+const SUBSTITUTES: &str = "argus/build";
+/// Maximum length of the readable part of a substitute.
+const MAX_SUBSTITUTE_NAME: usize = 60;
 
 /// Settings of a build that have a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,4 +56,25 @@ pub struct Build {
     /// Paths that the context never contains.
     #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
     pub excluded: excluded::Excluded,
+}
+
+/// Returns the tag of a build whose own tag names an image that Argus did not build, and keeps.
+///
+/// ```
+/// use argus_core::desired::substitute_tag;
+///
+/// assert!(substitute_tag("registry:5000/shop/app:1").starts_with("argus/build:app-"));
+/// assert_ne!(substitute_tag("app:1"), substitute_tag("app:2"));
+/// ```
+pub fn substitute_tag(tag: &str) -> String {
+    let is_allowed = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
+    let last = tag.rsplit('/').next().unwrap_or_default();
+    let name: String = last
+        .chars()
+        .take_while(is_allowed)
+        .take(MAX_SUBSTITUTE_NAME)
+        .collect();
+    let hash = hash_of(tag);
+    let short: String = hash.as_str().chars().take(12).collect();
+    format!("{SUBSTITUTES}:{name}-{short}")
 }

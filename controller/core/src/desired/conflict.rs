@@ -28,7 +28,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Returns a diagnostic for every environment, container, network or volume name that an accepted file uses, and for each mount
+/// Returns a diagnostic for every environment, container or network name that an accepted file uses, and for each mount
 /// that a container of one of the two files can replace.
 ///
 /// The file that was accepted first keeps its names, and the candidate is rejected (`SPEC_CONFLICT`). An earlier
@@ -83,14 +83,6 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
     {
         let message = format!("the file `{path}` is in use by environment `{env}` in `{file}`");
         reject("argus.envFile", message, "choose another `argus.envFile`");
-    }
-    for volume in desired
-        .volumes
-        .iter()
-        .filter(|volume| other.volumes.contains(volume))
-    {
-        let message = format!("the volume `{volume}` is in use by environment `{env}` in `{file}`");
-        reject("", message, "rename the volume");
     }
     diagnostics.extend(nested_mounts::conflicts(existing, candidate));
     diagnostics

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Desired, Mount, PortStrategy, Role, Service};
+use super::volumes::{self, engine_name};
+use super::{Desired, PortStrategy, Role, Service};
 use crate::ident::{EnvName, ResourceName};
 
 impl Desired {
@@ -25,7 +26,22 @@ impl Desired {
         };
         // Without this check, two containers could get one name.
         let is_prefix = own_containers().all(|service| service.container_name.as_str().starts_with(&prefix));
-        let services: BTreeMap<_, Service> = self
+        let bare_volume = |name: &ResourceName| {
+            let name = name.as_str();
+            let own = name.strip_prefix(&volumes::prefix(&self.env));
+            let former = || name.strip_suffix(&format!("-{}", self.env));
+            own.or_else(former).unwrap_or(name).to_owned()
+        };
+        let volume = |name: &ResourceName| {
+            let own = engine_name(to, &bare_volume(name)).filter(|_| !self.external_volumes.contains(name));
+            own.unwrap_or_else(|| name.clone())
+        };
+        let former = |(name, _): (&ResourceName, _)| {
+            let former = ResourceName::new(format!("{}-{to}", bare_volume(name)));
+            Some((volume(name), former.ok()?))
+        };
+        let original = self.with_volumes(volume);
+        let services: BTreeMap<_, Service> = original
             .services
             .iter()
             .map(|(name, service)| {
@@ -38,11 +54,6 @@ impl Desired {
                 };
                 service.container_name =
                     ResourceName::new(container_name).unwrap_or_else(|_| renamed(&service.container_name));
-                for mount in &mut service.mounts {
-                    if let Mount::Volume { name, .. } = mount {
-                        *name = renamed(name);
-                    }
-                }
                 (name.clone(), service)
             })
             .collect();
@@ -58,7 +69,7 @@ impl Desired {
             env: to.clone(),
             network: ResourceName::new(format!("argusai-{to}-network"))
                 .unwrap_or_else(|_| renamed(&self.network)),
-            volumes: self.volumes.iter().map(renamed).collect(),
+            former_volumes: self.former_volumes.iter().filter_map(former).collect(),
             services,
             ports,
             notes,
@@ -66,7 +77,7 @@ impl Desired {
             ttl: None,
             // The file contains the addresses of the original.
             env_file: None,
-            ..self.clone()
+            ..original
         }
     }
 }
@@ -92,12 +103,15 @@ mod tests {
         assert_eq!(other.aliases, one.aliases, "the DNS names stay");
         assert!(fork.volumes.iter().all(|name| !desired.volumes.contains(name)));
         assert_ne!(one.mounts, other.mounts);
+        assert_eq!(other.mounts[0].target(), "/data");
+        assert_eq!(fork.volumes[0].as_str(), "argusai-shop-two_data");
         let third = fork.forked(&EnvName::new("three").unwrap());
         assert_eq!(
             third.services.values().next().unwrap().container_name.as_str(),
             "three-web",
             "a fork of a fork has one prefix only"
         );
+        assert_eq!(third.volumes[0].as_str(), "argusai-three_data");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
 ///
 /// The hash omits the revision itself, and settings that do not affect containers, such as notes, holds and checks.
 pub fn revision_of(desired: &Desired) -> Revision {
-    let mut json = serde_json::to_value(desired).unwrap_or_default();
+    let mut json = serde_json::to_value(desired.with_former_volumes()).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
         fields.remove("revision");
         fields.remove("notes");

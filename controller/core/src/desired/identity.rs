@@ -5,6 +5,7 @@ use argus_crds::{Diagnostic, E2eSpec};
 use crate::desired::admit::SpecContext;
 use crate::desired::effective::unresolved_hint;
 use crate::desired::namespace::{AUTO, NamespaceFrom};
+use crate::desired::volumes::{self, ExternalVolumes};
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Maximum length of `project.name` in characters.
@@ -19,6 +20,8 @@ pub(super) struct EnvIdentity {
     pub(super) env: EnvName,
     /// Namespace: the value of `isolation.namespace`, or the name for which it stands.
     pub(super) namespace: Option<String>,
+    /// Volumes that Argus does not create.
+    pub(super) external_volumes: ExternalVolumes,
 }
 
 impl EnvIdentity {
@@ -50,8 +53,18 @@ impl EnvIdentity {
             Some((env, text)) => project.map(|_| Self {
                 env,
                 namespace: Some(text),
+                external_volumes: ExternalVolumes::new(),
             }),
-            None => project.map(|env| Self { env, namespace: None }),
+            None => project.map(Self::of),
+        }
+    }
+
+    /// Identity without a namespace.
+    pub(super) fn of(env: EnvName) -> Self {
+        Self {
+            env,
+            namespace: None,
+            external_volumes: ExternalVolumes::new(),
         }
     }
 
@@ -63,14 +76,10 @@ impl EnvIdentity {
         }
     }
 
-    /// Returns the name of a volume on the engine: its name in the file, with the namespace as a suffix.
-    ///
-    /// The order differs from the one of containers. An engine cannot rename a volume, so another order would lose its data.
-    pub(super) fn format_volume_name(&self, text: &str) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("{text}-{namespace}"),
-            None => text.to_owned(),
-        }
+    /// Returns the name on the engine of a volume with a valid name in the file.
+    pub(super) fn volume_name(&self, text: &str) -> Option<ResourceName> {
+        let external = self.external_volumes.get(text).cloned();
+        external.or_else(|| volumes::engine_name(&self.env, text))
     }
 
     /// Returns the network name: the one in the file, else one derived from the identity.

@@ -141,7 +141,7 @@ fn resolve_mount(
         })
     } else {
         check_resource_name(source, "volume", path, diagnostics)?;
-        let name = check_resource_name(&identity.format_volume_name(source), "volume", path, diagnostics)?;
+        let name = identity.volume_name(source)?;
         Some(Mount::Volume {
             name,
             target,

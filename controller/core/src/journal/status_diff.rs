@@ -273,6 +273,7 @@ fn orphan_events(before: &[Orphan], after: &[Orphan], events: &mut Vec<Event>) {
     let ids = |orphans: &[Orphan]| -> BTreeMap<String, Orphan> {
         orphans
             .iter()
+            .filter(|orphan| !orphan.is_kept())
             .map(|orphan| (orphan.id.clone(), orphan.clone()))
             .collect()
     };

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use crate::action::ContainerSpec;
-use crate::desired::Mount;
+use crate::desired::{Mount, substitute_tag};
 use crate::ident::ProtocolPort;
 use crate::observed::{Config, Container};
 
@@ -45,7 +45,7 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     if config.privileged {
         return Some("it is privileged".to_owned());
     }
-    if !is_same_image(&requested.image, &config.image) {
+    if !is_same_image(&requested.image, &config.image) && !is_substitute(spec, &config.image) {
         return Some(format!("image is {}", config.image));
     }
     // Without them, the engine reports those of the image.
@@ -96,6 +96,11 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
         .iter()
         .find(elsewhere)
         .map(|(port, address)| format!("port {port} is published at {address}"))
+}
+
+/// Returns whether the image has the substitute for a tag that names another image.
+fn is_substitute(spec: &ContainerSpec, present: &str) -> bool {
+    !spec.build.is_empty() && is_same_image(&substitute_tag(&spec.image), present)
 }
 
 /// Compares two image references. Podman reports the registry and the tag, also if the create request had none.

@@ -300,13 +300,26 @@ fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     }
 }
 
+fn is_unconfirmed(decision: &Result<(), OrphanDecision>) -> bool {
+    matches!(decision, Err(OrphanDecision::Unconfirmed { .. }))
+}
+
+/// Returns whether the last accepted file declared the volume as external.
+fn is_external(input: &PlanInput<'_>, name: &str) -> bool {
+    let history = input.history();
+    history.is_some_and(|history| history.external_volumes.contains(name))
+}
+
 fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> {
     let owner = volume.owner()?;
+    if is_external(input, &volume.name) {
+        return None;
+    }
     let by_label = volume
         .labels
         .get(labels::DELETION)
         .is_some_and(|word| word == "Delete");
-    // The last accepted file decides; the label counts only if the state does not know the file.
+    // The last accepted file or a request decides; the label counts only if the state does not know the file.
     let delete = input
         .history()
         .and_then(|history| history.delete_volumes)
@@ -316,8 +329,12 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
         OwnerStatus::DeadController => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
+            let is_kept = !by_label
+                && !input
+                    .requests
+                    .is_volume_removal_requested(&owner.project, input.now);
             Some(match Undesired::orphan(input, &owner, OrphanKind::Volume, what) {
-                Undesired::Orphan(orphan, Ok(())) if !by_label => {
+                Undesired::Orphan(orphan, decision) if is_kept && !is_unconfirmed(&decision) => {
                     Undesired::Orphan(orphan, Err(OrphanDecision::KeptVolume))
                 }
                 unwanted => unwanted,

@@ -93,7 +93,7 @@ pub enum OrphanDecision {
     OtherProject,
     /// The specs of its project allow only a report.
     ReportOnly,
-    /// It is a volume without the label for removal.
+    /// It is a volume without the label for removal, so it stays until a request. It is not reported as an orphan.
     KeptVolume,
 }
 

@@ -1,4 +1,6 @@
-//! Named volumes: created when missing, kept unless the spec requests their removal.
+//! Named volumes: created when missing, kept unless the spec or a person requests their removal. External ones only have to exist.
+
+use std::collections::BTreeMap;
 
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
@@ -22,13 +24,20 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(
-                Action::CreateVolume {
-                    name: name.clone(),
-                    labels: render::labels_of(desired, "volume", input.identity, input.now),
-                },
+                create(input, desired, name),
                 input.cause(&subject, Cause::Missing),
             ),
         };
         plan.add(subject, decision);
+    }
+}
+
+fn create(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) -> Action {
+    let external = desired.external_volumes.contains(name);
+    let labels = || render::labels_of(desired, "volume", input.identity, input.now);
+    Action::CreateVolume {
+        name: name.clone(),
+        labels: if external { BTreeMap::new() } else { labels() },
+        external,
     }
 }

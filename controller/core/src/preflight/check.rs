@@ -165,7 +165,7 @@ pub(crate) fn disk_details(disk: &DiskFact, threshold: u64) -> Value {
 /// Warns about orphans.
 pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> CheckOutcome {
     let name = CheckName::Orphans;
-    let found = known!(name, fact);
+    let found: Vec<&Orphan> = known!(name, fact).iter().filter(|it| !it.is_kept()).collect();
     let details = json!({ "orphans": found });
     if found.is_empty() {
         return CheckOutcome::pass(name, "no orphans").details(details);

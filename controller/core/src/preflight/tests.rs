@@ -231,6 +231,18 @@ fn each_check_reports_its_own_problem() {
             Box::new(move |f| f.orphans = Fact::Known(vec![orphan()])),
         ),
         (
+            N::Orphans,
+            Pass,
+            None,
+            Box::new(move |f| {
+                let kept = Orphan {
+                    result: Orphan::KEPT.to_owned(),
+                    ..orphan()
+                };
+                f.orphans = Fact::Known(vec![kept]);
+            }),
+        ),
+        (
             N::Ports,
             Warn,
             Some(Code::PortConflict),

@@ -150,7 +150,8 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
             return Done::Network(id);
         }
         Action::RemoveNetwork { id, .. } => store.apply(WatchEvent::Delete(ObjectId::Network(id.clone()))),
-        Action::CreateVolume { name, labels } => {
+        Action::CreateVolume { external: true, .. } => {}
+        Action::CreateVolume { name, labels, .. } => {
             let volume = Volume {
                 name: name.to_string(),
                 labels: labels.clone(),

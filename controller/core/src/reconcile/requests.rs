@@ -16,6 +16,13 @@ impl Planner {
         self.invalidate_all();
     }
 
+    /// Requests the removal of the volumes of an environment with it, until its file is accepted again.
+    pub fn request_volume_removal(&mut self, env: &EnvName) {
+        let history = self.state.environments.entry(env.clone()).or_default();
+        history.delete_volumes = Some(true);
+        self.invalidate_all();
+    }
+
     /// Requests the restart of a service, or of all services of an environment.
     pub fn request_restart(&mut self, desired: &Desired, service: Option<&ServiceName>, store: &Store) {
         if let Some(observed) = store.of(&desired.env) {

@@ -388,6 +388,7 @@ fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
         | ActionError::BuildInterrupted { .. }
         | ActionError::EntrypointNotFound(_)
         | ActionError::BadMount(_)
+        | ActionError::VolumeNotFound(_)
         | ActionError::StartFailed(_)
         | ActionError::PoolExhausted(_)
         | ActionError::DiskFull(_)

@@ -352,6 +352,7 @@ fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> C
             | ActionError::BuildInterrupted { .. }
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
+            | ActionError::VolumeNotFound(_)
             | ActionError::MountRefused(_)
             | ActionError::StartFailed(_)
             | ActionError::Gone

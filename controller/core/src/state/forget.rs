@@ -141,6 +141,7 @@ impl EnvHistory {
             ports: self.ports.clone(),
             requested_ports: self.requested_ports.clone(),
             delete_volumes: self.delete_volumes,
+            external_volumes: self.external_volumes.clone(),
             ..Self::default()
         }
     }
@@ -190,13 +191,13 @@ mod tests {
         };
         history.service_mut(&ServiceName::new("web").unwrap()).restarts = 2;
         let mut state = PlannerState::default();
-        state.environments.insert(env.clone(), history);
+        state.environments.insert(env.clone(), Arc::new(history));
         assert!(state.forget_absent(&BTreeMap::new(), &store, Timestamp(2)));
         let kept = EnvHistory {
             delete_volumes: Some(false),
             ..EnvHistory::default()
         };
-        assert_eq!(state.environments[&env], kept);
+        assert_eq!(*state.environments[&env], kept);
         assert!(!state.forget_absent(&BTreeMap::new(), &store, Timestamp(3)));
         assert!(state.forget_absent(&BTreeMap::new(), &Store::default(), Timestamp(4)));
         assert!(state.environments.is_empty());

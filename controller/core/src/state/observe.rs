@@ -97,6 +97,7 @@ impl PlannerState {
         history.revision = Some(desired.revision.clone());
         history.delete_volumes = Some(desired.delete_volumes);
         dependencies::record(history, desired, observed);
+        history.external_volumes.clone_from(&desired.external_volumes);
         adopt(history, desired, observed, context.controller);
         history
             .services

@@ -134,8 +134,8 @@ fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
             some_text("`resilience.preflight.cleanOrphans` is false in its project"),
         ),
         OrphanDecision::KeptVolume => (
-            "reported",
-            some_text("it was not created with `argus.deletion.volumes: Delete`"),
+            OrphanStatus::KEPT,
+            some_text("it has data of a removed environment; `--clean --volumes` removes it"),
         ),
     }
 }

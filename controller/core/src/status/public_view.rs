@@ -127,6 +127,7 @@ const fn quotes_output(code: Code) -> bool {
         | Code::RegistryRateLimited
         | Code::AuthRequired
         | Code::BadMount
+        | Code::VolumeNotFound
         | Code::NameConflict
         | Code::CircuitOpen
         | Code::ConnectionLost

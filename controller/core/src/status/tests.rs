@@ -167,6 +167,8 @@ impl Shop {
             internal: false,
             network: ResourceName::new("shop-net").unwrap(),
             volumes: Vec::new(),
+            external_volumes: std::collections::BTreeSet::new(),
+            former_volumes: std::collections::BTreeMap::new(),
             services: services
                 .into_iter()
                 .map(|service| (service.name.clone(), service))
@@ -867,6 +869,11 @@ fn every_failed_call_has_its_code() {
             ActionKind::StartContainer,
             ActionError::BadMount(text()),
             Code::BadMount,
+        ),
+        (
+            ActionKind::CreateVolume,
+            ActionError::VolumeNotFound(text()),
+            Code::VolumeNotFound,
         ),
         (
             ActionKind::StartContainer,

@@ -379,10 +379,6 @@ fn name_in_use_by_another_file_is_rejected() {
             "the container name `app` of service `app` is in use by environment `a` in `a.e2e.yaml`",
         ),
         (
-            file("b", "x", "data", "y"),
-            "the volume `data` is in use by environment `a` in `a.e2e.yaml`",
-        ),
-        (
             file("b", "x", "y", "net"),
             "the network `net` is in use by environment `a` in `a.e2e.yaml`",
         ),
@@ -406,20 +402,21 @@ fn name_in_use_by_another_file_is_rejected() {
             "b.e2e.yaml"
         )
         .len(),
-        3
+        2
     );
     assert_eq!(
         conflicts(
             &held,
-            &desired(&file("b", "x", "y", "z"), &context()),
+            &desired(&file("b", "x", "data", "z"), &context()),
             "b.e2e.yaml"
         ),
-        []
+        [],
+        "each environment has its own volumes"
     );
 }
 
 #[test]
-fn namespace_precedes_container_names_and_follows_volumes() {
+fn namespace_precedes_the_names_of_containers_and_volumes() {
     let file = "project: {name: shop}\nisolation: {namespace: tree}\n\
                 service: {name: api, image: demo, container: {name: shop-api, volumes: ['data:/data']}}";
     let desired = desired(file, &context());
@@ -431,7 +428,7 @@ fn namespace_precedes_container_names_and_follows_volumes() {
         "the plain name resolves in the network"
     );
     let volumes: Vec<&str> = desired.volumes.iter().map(ResourceName::as_str).collect();
-    assert_eq!(volumes, ["data-tree"]);
+    assert_eq!(volumes, ["argusai-tree_data"]);
 }
 
 #[test]
@@ -450,7 +447,7 @@ fn auto_namespace_is_the_name_of_the_worktree() {
         ("fix", "argusai-fix-network")
     );
     assert_eq!(api.container_name.as_str(), "fix-api");
-    assert_eq!(found.volumes[0].as_str(), "data-fix");
+    assert_eq!(found.volumes[0].as_str(), "argusai-fix_data");
     for (worktree, expected) in [
         (None, "the file is in none"),
         (

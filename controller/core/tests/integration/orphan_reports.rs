@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use argus_core::action::Action;
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::ident::{ContainerId, EnvName};
+use argus_core::ident::{ContainerId, EnvName, ResourceName};
 use argus_core::labels;
 use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
-use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, WatchEvent};
-use argus_core::plan::ControllerIdentity;
+use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, Volume, WatchEvent};
+use argus_core::plan::{ControllerIdentity, Plan};
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
+use argus_core::status;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
@@ -92,12 +94,7 @@ fn leases_without_claims() -> ControllerLeases {
 
 #[test]
 fn orphan_is_reported_while_a_claim_is_pending() {
-    let identity = ControllerIdentity {
-        controller: "me".to_owned(),
-        run: "run".to_owned(),
-        publish_address: [127, 0, 0, 1].into(),
-    };
-    let mut planner = Planner::new(identity, PlannerState::default());
+    let mut planner = Planner::new(identity(), PlannerState::default());
     let mut store = Store::default();
     store.apply(WatchEvent::Connected(NOW));
     store.apply(WatchEvent::Init);
@@ -131,4 +128,101 @@ fn orphan_is_reported_while_a_claim_is_pending() {
     );
     store.apply(WatchEvent::Delete(ObjectId::Container(orphan().id)));
     assert_eq!(count_orphans(&one, &store), 0, "the orphan was removed");
+}
+
+/// Volume that the removal of an environment kept. Its controller no longer exists.
+fn kept_volume(controller: &str) -> WatchEvent {
+    let all = [
+        (labels::MANAGED, "true"),
+        (labels::PROJECT, "other"),
+        (labels::ENVIRONMENT, "shop"),
+        (labels::CONTROLLER, controller),
+    ];
+    WatchEvent::Apply(Object::Volume(Arc::new(Volume {
+        name: "data".to_owned(),
+        labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+    })))
+}
+
+fn identity() -> ControllerIdentity {
+    ControllerIdentity {
+        controller: "me".to_owned(),
+        run: "run".to_owned(),
+        publish_address: [127, 0, 0, 1].into(),
+    }
+}
+
+/// Store with this volume only.
+fn store_with(volume: WatchEvent) -> Store {
+    let mut store = Store::default();
+    for event in [
+        WatchEvent::Connected(NOW),
+        WatchEvent::Init,
+        volume,
+        WatchEvent::InitDone,
+    ] {
+        store.apply(event);
+    }
+    store
+}
+
+fn pass(planner: &mut Planner, store: &Store, requests: &UserRequests) -> Arc<Plan> {
+    let result = planner.reconcile(&Inputs {
+        specs: &BTreeMap::new(),
+        scanned: true,
+        store,
+        health: &HealthStates::new(),
+        leases: &leases_without_claims(),
+        requests,
+        preflight: None,
+        now: NOW,
+    });
+    result.plans[&env()].clone()
+}
+
+fn removes_the_volume(plan: &Plan) -> bool {
+    let mut steps = plan.steps.iter();
+    steps.any(|step| matches!(&step.action, Action::RemoveVolume { name } if name.as_str() == "data"))
+}
+
+#[test]
+fn kept_volume_is_no_orphan_and_goes_on_request() {
+    let store = store_with(kept_volume("dead"));
+    let mut planner = Planner::new(identity(), PlannerState::default());
+    let mut requests = UserRequests::default();
+    for is_requested in [false, true] {
+        if is_requested {
+            requests.request_orphan_removal(["other".to_owned()], false, NOW + TTL);
+        }
+        let plan = pass(&mut planner, &store, &requests);
+        let listed = status::orphans(&plan);
+        assert!(
+            plan.steps.is_empty() && listed.len() == 1 && listed[0].is_kept(),
+            "{listed:#?}"
+        );
+        assert_eq!(status::orphan_errors(&listed), []);
+    }
+    requests.request_orphan_removal(["other".to_owned()], true, NOW + TTL);
+    let plan = pass(&mut planner, &store, &requests);
+    assert!(removes_the_volume(&plan), "{plan:#?}");
+}
+
+#[test]
+fn volume_of_a_removed_environment_goes_on_request() {
+    let store = store_with(kept_volume("me"));
+    let requests = UserRequests::default();
+    let mut planner = Planner::new(identity(), PlannerState::default());
+    let plan = pass(&mut planner, &store, &requests);
+    assert!(plan.is_settled() && plan.orphans.is_empty(), "{plan:#?}");
+    planner.request_volume_removal(&env());
+    assert!(removes_the_volume(&pass(&mut planner, &store, &requests)));
+    // The last file declared it as external.
+    let mut state = PlannerState::default();
+    let history = state.environments.entry(env()).or_default();
+    history
+        .external_volumes
+        .insert(ResourceName::new("data").unwrap());
+    let mut planner = Planner::new(identity(), state);
+    planner.request_volume_removal(&env());
+    assert!(pass(&mut planner, &store, &requests).is_settled());
 }

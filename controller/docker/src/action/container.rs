@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::InjectedFile;
+use argus_core::desired::{InjectedFile, substitute_tag};
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
@@ -33,9 +33,14 @@ pub(super) async fn create(
     name: &ResourceName,
     spec: &ContainerSpec,
 ) -> Result<Done, ActionError> {
-    if !spec.build.is_empty() {
-        check_build(shared, spec).await?;
-    }
+    let image = match spec.build.as_str() {
+        "" => spec.image.clone(),
+        _ => find_build(shared, spec).await?,
+    };
+    let spec = &ContainerSpec {
+        image,
+        ..spec.clone()
+    };
     let client = shared.connection.client()?;
     let options = CreateContainerOptionsBuilder::default()
         .name(name.as_str())
@@ -85,13 +90,16 @@ fn new_container(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, sh
     }
 }
 
-/// Checks that the tag still names the build of the spec; another build may have taken the tag.
-async fn check_build(shared: &Shared, spec: &ContainerSpec) -> Result<(), ActionError> {
-    let labels = ownership::inspect_image(shared, &spec.image).await?;
-    match labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST)) {
-        Some(digest) if *digest == spec.build => Ok(()),
-        _ => Err(ActionError::ImageMissing),
+/// Returns the tag that names the build of the spec: its own, or the substitute. Another build may have taken both.
+async fn find_build(shared: &Shared, spec: &ContainerSpec) -> Result<String, ActionError> {
+    for tag in [spec.image.clone(), substitute_tag(&spec.image)] {
+        let labels = ownership::inspect_image(shared, &tag).await?;
+        let digest = labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST));
+        if digest.is_some_and(|digest| *digest == spec.build) {
+            return Ok(tag);
+        }
     }
+    Err(ActionError::ImageMissing)
 }
 
 async fn adopt(

@@ -13,6 +13,16 @@ use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::create::to_hash_map;
 use crate::error::Op;
 
+/// Checks that an external volume exists. A create of a container would make an empty one.
+pub(super) async fn find(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name.as_str())).await {
+        Ok(_) => Ok(Done::Applied),
+        Err(error) if error.has_status(404) => Err(ActionError::VolumeNotFound(name.to_string())),
+        Err(error) => Err(error.classify(Op::Inspect)),
+    }
+}
+
 /// Creates a volume. The engine returns an existing volume of the same name, so the labels decide the owner.
 pub(super) async fn create(
     shared: &Shared,

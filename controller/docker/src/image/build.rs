@@ -7,6 +7,7 @@ mod request;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
+use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use argus_backend::Progress;
 use argus_core::action::{ActionProgress, Amount};
-use argus_core::desired::Build;
+use argus_core::desired::{Build, substitute_tag};
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
 use bollard::models::BuildInfoAux;
@@ -37,6 +38,8 @@ pub(crate) const BUILD_LABELS: &str = "argusai.build-";
 /// Label with the tag that the image was built with. The tag itself moves to the next build; the label stays.
 pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
 
+/// Prefix of the tags that Argus reserves.
+const RESERVED: &str = "argus/";
 /// Number of log lines that the error of a failed build contains.
 const MAX_LOG_LINES: usize = 50;
 /// Message of a program that found the disk full.
@@ -48,13 +51,16 @@ const MAX_WAITING_CHUNKS: usize = 8;
 /// Maximum time for a packer to end after its request has failed. A packer that runs longer was not the cause.
 const PACKER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Builds an image and tags it, unless the tag names an image that Argus did not build.
+/// Builds an image and tags it. If the tag names an image that Argus did not build, the new image gets the substitute for the tag.
 pub(crate) async fn build(
     shared: &Shared,
     build: &Build,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    check_tag(&build.tag, inspect_image(shared, &build.tag).await?.as_ref())?;
+    let build = &Build {
+        tag: find_tag(shared, &build.tag).await?,
+        ..build.clone()
+    };
     let mut steps = buildkit::is_available(shared)
         .await?
         .then(buildkit::Steps::default);
@@ -129,21 +135,27 @@ fn completed_steps(line: &str) -> Option<Amount> {
     })
 }
 
-/// Checks that Argus created a tag, from the labels of its image. Others can tag a built image, and build from it.
-fn check_tag(tag: &str, labels: Option<&BTreeMap<String, String>>) -> Result<(), ActionError> {
-    let Some(labels) = labels else {
-        return Ok(());
-    };
-    let is_own = match labels.get(BUILD_TAG) {
-        Some(built_as) => full_tag(built_as) == full_tag(tag),
-        // Images of old versions have no label with their tag.
-        None => labels.contains_key(BUILD_DIGEST),
-    };
-    if is_own {
-        return Ok(());
+/// Returns the tag for a build: its own tag, or the substitute. Argus never moves the tag of another image.
+async fn find_tag(shared: &Shared, tag: &str) -> Result<String, ActionError> {
+    // The file of a person cannot contain a reserved tag.
+    let substitute = Some(substitute_tag(tag)).filter(|_| !tag.starts_with(RESERVED));
+    for tag in iter::once(tag.to_owned()).chain(substitute) {
+        if is_available(&tag, inspect_image(shared, &tag).await?.as_ref()) {
+            return Ok(tag);
+        }
     }
     Err(ActionError::NameTaken {
         holder: "an image that Argus did not build".to_owned(),
+    })
+}
+
+/// Returns whether Argus can set a tag: the tag does not exist, or Argus created it, from the labels of its image. Others can tag a built
+/// image, and build from it.
+fn is_available(tag: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
+    labels.is_none_or(|labels| match labels.get(BUILD_TAG) {
+        Some(built_as) => full_tag(built_as) == full_tag(tag),
+        // Images of old versions have no label with their tag.
+        None => labels.contains_key(BUILD_DIGEST),
     })
 }
 

@@ -40,11 +40,7 @@ fn foreign_tag_is_never_taken_over() {
         ),
         ("web:2", labels(&[(BUILD_DIGEST, "d")]), true),
     ] {
-        assert_eq!(
-            check_tag(tag, labels.as_ref()).is_ok(),
-            is_own,
-            "{tag} {labels:?}"
-        );
+        assert_eq!(is_available(tag, labels.as_ref()), is_own, "{tag} {labels:?}");
     }
 }
 

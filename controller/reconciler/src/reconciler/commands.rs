@@ -36,7 +36,19 @@ impl<B: Backend> Reconciler<B> {
         };
         let overrides = &mut self.overrides;
         match request.command.clone() {
-            Command::Down { environment } => overrides.take_down(&environment, inputs),
+            Command::Down {
+                environment,
+                volumes: false,
+            } => overrides.take_down(&environment, inputs),
+            Command::Down { environment, .. } => {
+                let taken_down = overrides.take_down(&environment, inputs);
+                // Volumes can be all that is left of an environment without a file.
+                if taken_down.is_ok() || store.of(&environment).is_some() {
+                    self.planner.request_volume_removal(&environment);
+                    return Ok(Reply::Done);
+                }
+                taken_down
+            }
             Command::Retry { environment, service } => {
                 if service.is_some() {
                     overrides.find_running(&environment, service.as_ref(), inputs)?;
@@ -114,7 +126,9 @@ impl<B: Backend> Reconciler<B> {
             }
             Command::EndTest { environment, case } => overrides.end_test(&environment, &case, inputs),
             Command::RecordTests { environment, run } => overrides.record_tests(&environment, run, inputs),
-            Command::CleanOrphans { projects } => Ok(overrides.request_orphan_removal(&projects, inputs)),
+            Command::CleanOrphans { projects, volumes } => {
+                Ok(overrides.request_orphan_removal(&projects, volumes, inputs))
+            }
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
             // The handle has done what these commands ask for.
             Command::ResumeController | Command::Sync => Ok(Reply::Done),

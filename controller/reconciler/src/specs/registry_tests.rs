@@ -19,6 +19,8 @@ fn desired(env: &str, revision: u32) -> Desired {
         internal: false,
         network: ResourceName::new(format!("{env}-network")).unwrap(),
         volumes: Vec::new(),
+        external_volumes: std::collections::BTreeSet::new(),
+        former_volumes: std::collections::BTreeMap::new(),
         services: BTreeMap::new(),
         ports: PortPolicy {
             low: 9_000,

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use argus_core::action::Step;
 use argus_core::ident::EnvName;
@@ -19,7 +18,7 @@ use argus_reconciler::identity;
 use argus_reconciler::lock::Lock;
 use argus_reconciler::reconciler::PersistedState;
 
-use crate::api::orphans::removal_results;
+use crate::api::orphans::{Clean, removal_results};
 use crate::api::preflight::facts::{DesiredResult, read_desired};
 use crate::blocking_io;
 use crate::engine;
@@ -30,11 +29,11 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::status;
 
-/// Lists the orphans. With `clean`, removes them within this time.
+/// Lists the orphans. With `clean`, removes them.
 pub(crate) async fn list_or_clean(
     settings: &Settings,
     projects: &[String],
-    clean: Option<Duration>,
+    clean: Option<Clean>,
 ) -> Result<Vec<Orphan>, Failure> {
     let now = clock::now();
     let run = identity::new_ulid(now);
@@ -59,7 +58,7 @@ pub(crate) async fn list_or_clean(
     let docker = engine::connect_docker(settings).await?;
     let leases = observer::read_leases(&docker, &identity, &state).await?;
     let mut requests = UserRequests::default();
-    if let Some(limit) = clean {
+    if let Some(clean) = clean {
         let ours = wanted
             .iter()
             .flat_map(|wanted| wanted.values())
@@ -69,10 +68,7 @@ pub(crate) async fn list_or_clean(
         } else {
             projects.to_vec()
         };
-        requests.orphan_removal_until = requested
-            .into_iter()
-            .map(|project| (project, now + limit))
-            .collect();
+        requests.request_orphan_removal(requested, clean.volumes, now + clean.limit);
     }
     let mut observer = EngineObserver::open(&docker, None).await?;
     // Only an inspect distinguishes labels of a container from those of its image.
@@ -80,14 +76,14 @@ pub(crate) async fn list_or_clean(
     let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);
     offline.requests = requests;
     offline.specs = wanted.as_ref().cloned().unwrap_or_default();
-    let Some(limit) = clean else {
+    let Some(clean) = clean else {
         let pass = offline.reconcile();
         let found = find_orphans(&wanted, &pass, &offline.observer.store);
         return Ok(found.into_iter().map(as_reported).collect());
     };
     let mut removal = Removal {
         wanted: &wanted,
-        deadline: clock::now() + limit,
+        deadline: clock::now() + clean.limit,
         seen: BTreeMap::new(),
     };
     offline
@@ -118,7 +114,7 @@ impl Removal<'_> {
             .collect();
         let all_decided = now
             .iter()
-            .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
+            .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported" | Orphan::KEPT));
         if (is_idle && steps.is_empty() && all_decided) || clock::now() >= self.deadline {
             let seen = std::mem::take(&mut self.seen);
             return Next::Done(removal_results(seen.into_values().collect(), now));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use argus_core::preflight::PreflightFacts;
-use argus_crds::status::PreflightFix;
+use argus_crds::status::{Orphan, PreflightFix};
 
-use crate::api::orphans::list_or_clean;
+use crate::api::orphans::{Clean, list_or_clean};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -18,11 +18,18 @@ pub(super) async fn remove_orphans(
     settings: &Settings,
     facts: &PreflightFacts,
 ) -> Result<Vec<PreflightFix>, Failure> {
-    if facts.orphans.known().is_none_or(Vec::is_empty) {
+    let is_clean = |orphans: &Vec<Orphan>| orphans.iter().all(Orphan::is_kept);
+    if facts.orphans.known().is_none_or(is_clean) {
         return Ok(Vec::new());
     }
-    let orphans = list_or_clean(&ControllerClient::remote(settings.clone()), &[], Some(LIMIT)).await?;
-    let fixed = orphans.into_iter().map(|orphan| PreflightFix {
+    let orphans = list_or_clean(
+        &ControllerClient::remote(settings.clone()),
+        &[],
+        Some(Clean::within(LIMIT)),
+    )
+    .await?;
+    let orphans = orphans.into_iter().filter(|orphan| !orphan.is_kept());
+    let fixed = orphans.map(|orphan| PreflightFix {
         removed: orphan.result == "removed",
         kind: orphan.kind,
         id: orphan.id,

@@ -27,11 +27,12 @@ const ENGINE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of services in a report.
 const MAX_SERVICES: usize = 3;
 
-/// Removes environments, and waits until they are gone. A failure does not keep the others. After a second, `report` receives
-/// the environments that still exist, and again after each change.
+/// Removes environments, with their named volumes on request, and waits until they are gone. A failure does not keep the others. After a
+/// second, `report` receives the environments that still exist, and again after each change.
 pub(crate) async fn remove_environments(
     context: &Context,
     names: &[String],
+    volumes: bool,
     timeout: Duration,
     mut report: impl FnMut(&str),
 ) -> Result<(), Failure> {
@@ -39,7 +40,7 @@ pub(crate) async fn remove_environments(
     let show = |statuses: &[TargetStatus]| drop(seen.replace(Some(statuses.to_vec())));
     tokio::select! {
         biased;
-        removed = remove(context, names, timeout, show) => removed,
+        removed = remove(context, names, volumes, timeout, show) => removed,
         never = report_changes(&seen, &mut report) => match never {},
     }
 }
@@ -66,13 +67,15 @@ async fn report_changes(
 async fn remove(
     context: &Context,
     names: &[String],
+    volumes: bool,
     timeout: Duration,
     mut show: impl FnMut(&[TargetStatus]),
 ) -> Result<(), Failure> {
     let deadline = clock::now() + timeout;
     let mut failed = None;
     for environment in names.iter().cloned() {
-        let removed = Down { environment }.run(context).await;
+        let down = Down { environment, volumes };
+        let removed = down.run(context).await;
         failed = failed.or(removed.err());
     }
     if let Some(failure) = failed {
@@ -116,7 +119,7 @@ async fn remove(
             biased;
             gone = gone => return gone.map(drop),
             // An edit of its spec file during the removal.
-            Some(environment) = returned.recv() => drop(Down { environment }.run(context).await?),
+            Some(environment) = returned.recv() => drop(Down { environment, volumes }.run(context).await?),
         }
     }
 }

@@ -34,10 +34,11 @@ use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 use crate::status;
 
-/// Removes the given environments, or all environments of this controller if `envs` is empty.
+/// Removes the given environments, with their named volumes on request, or all environments of this controller if `envs` is empty.
 pub(super) async fn remove_environments(
     settings: &Settings,
     envs: Vec<EnvName>,
+    volumes: bool,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let state = settings.state.clone();
@@ -61,7 +62,11 @@ pub(super) async fn remove_environments(
             return Err(lease_held_failure(env, lease));
         }
     }
-    let persisted: PersistedState = status::read_or_default(&state.state_json());
+    let mut persisted: PersistedState = status::read_or_default(&state.state_json());
+    for env in envs.iter().filter(|_| volumes) {
+        let history = persisted.environments.entry(env.clone()).or_default();
+        history.delete_volumes = Some(true);
+    }
     let mut observer = EngineObserver::open(&docker, Some(envs.clone())).await?;
     observer.inspect().await?;
     let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);

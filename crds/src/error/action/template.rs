@@ -175,6 +175,13 @@ impl ActionId {
                 ENV,
             ),
             Self::FixBuild => edit("fix the Dockerfile, its context or its target"),
+            Self::CreateVolume => by_command(
+                "create the volume",
+                "docker volume create",
+                "retry",
+                "argus_retry",
+                ENV,
+            ),
             Self::ResolveNameConflict => manual(
                 "remove or rename the conflicting resource",
                 "show the conflict",

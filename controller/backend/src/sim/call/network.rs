@@ -167,6 +167,13 @@ impl Model {
         Ok(Done::Applied)
     }
 
+    /// Checks that a volume exists, with any owner.
+    pub(super) fn find_volume(&self, name: &ResourceName) -> CallResult {
+        let is_present = self.volumes.contains_key(name.as_str());
+        let missing = || ActionError::VolumeNotFound(name.to_string());
+        is_present.then_some(Done::Applied).ok_or_else(missing)
+    }
+
     pub(super) fn create_volume(
         &mut self,
         name: &ResourceName,

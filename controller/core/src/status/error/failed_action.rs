@@ -38,6 +38,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::EntrypointNotFound(_) => Code::EntrypointNotFound,
         ActionError::MountRefused(_) => Code::PolicyViolation,
         ActionError::BadMount(_) => Code::BadMount,
+        ActionError::VolumeNotFound(_) => Code::VolumeNotFound,
         ActionError::StartFailed(_)
         | ActionError::Unknown(_)
         | ActionError::Rejected(_)
@@ -125,6 +126,7 @@ fn details(failure: &ActionFailure) -> Value {
             json!({ "message": message, "log": log, "dockerfile": dockerfile(failure) })
         }
         ActionError::NameTaken { holder } => json!({ "holder": holder }),
+        ActionError::VolumeNotFound(name) => json!({ "volume": name }),
         ActionError::TimedOut(_) => json!({
             "verb": failure.verb,
             "reason": failure.error.to_string(),
