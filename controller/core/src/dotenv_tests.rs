@@ -167,7 +167,9 @@ fn statement_that_is_not_understood_has_a_place_and_no_value() {
 fn values_have_a_bounded_size() {
     let mut text = format!("A0={}\n", "x".repeat(1_000));
     for index in 1..40 {
-        text += &format!("A{index}=$A{0}$A{0}\n", index - 1);
+        text.push_str(&["A", &index.to_string(), "="].concat());
+        text.push_str(&["$A", &(index - 1).to_string()].concat().repeat(2));
+        text.push('\n');
     }
     let file = read_with(&text, &[]);
     let size: usize = file.variables.values().map(String::len).sum();

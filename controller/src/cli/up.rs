@@ -145,7 +145,7 @@ impl Up {
             return Ok(Exit::Done);
         }
         if !self.command.is_empty() {
-            return self.run_command(session, stop, &mut findings.report).await;
+            return Box::pin(self.run_command(session, stop, &mut findings.report)).await;
         }
         tokio::select! {
             shown = session.show_until_gone(view) => shown?,

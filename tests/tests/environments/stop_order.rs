@@ -6,13 +6,12 @@
     reason = "a failed step ends the test"
 )]
 
-use std::fs;
-use std::process::{Output, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use argus_reconciler::clock;
 use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::process::{Output, Stdio};
 
 /// `app` needs `db` for a second after the stop signal; `other` is independent.
 fn spec(project: &str, version: u32) -> String {
@@ -69,9 +68,9 @@ impl<'e> Case<'e> {
 
     /// Events of the containers since the start of the engine, oldest first, as `die shop-db`.
     fn events(&self) -> Vec<String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = clock::now().0;
         let label = format!("label=argusai.project={}", self.project);
-        let until = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
+        let until = format!("{}.{:03}", now / 1_000, now % 1_000);
         let format = "{{.Action}} {{.Actor.Attributes.name}}";
         let words = ["events", "--since", "1", "--until", &until, "--filter", &label];
         let all = self

@@ -32,11 +32,11 @@ fn owner(engine: &PrivateEngine, name: &str) -> String {
     text.trim().to_owned()
 }
 
-fn runs(argus: &Controller<'_>, args: &[&str]) -> String {
-    let output = argus.cli(args);
+fn runs(argus: &Controller<'_>, words: &[&str]) -> String {
+    let output = argus.cli(words);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(output.status.success(), "argus {args:?}: {text}");
+    assert!(output.status.success(), "argus {words:?}: {text}");
     text
 }
 

@@ -33,7 +33,10 @@ impl Model {
             Action::CreateVolume { name, labels, .. } => self.create_volume(name, labels),
             Action::RemoveVolume { name } => self.remove_volume(action, name),
             Action::PullImage { reference, policy } => self.pull_image(reference, *policy),
-            Action::BuildImage(build) => self.build_image(build),
+            Action::BuildImage(build) => {
+                self.build_image(build);
+                Ok(Done::Applied)
+            }
             Action::CreateContainer { name, spec } => self.create_container(name, spec),
             Action::StartContainer { id } => self.ensure_owned(action, id).and_then(|()| self.start(id)),
             Action::StopContainer { id, .. } => match self.ensure_owned(action, id) {
@@ -112,7 +115,7 @@ impl Model {
         self.containers().find(|container| container.name == name)
     }
 
-    fn build_image(&mut self, build: &Build) -> CallResult {
+    fn build_image(&mut self, build: &Build) {
         let is_foreign = self.images.get(&build.tag).is_some_and(String::is_empty);
         let tag = if is_foreign {
             substitute_tag(&build.tag)
@@ -120,7 +123,6 @@ impl Model {
             build.tag.clone()
         };
         self.images.insert(tag, build.digest.to_string());
-        Ok(Done::Applied)
     }
 
     /// Tag of the image for a container; `None` if the engine does not have the image.

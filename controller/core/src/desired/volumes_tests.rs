@@ -64,6 +64,7 @@ fn identity() -> ControllerIdentity {
 /// First plan of an environment that has only these volumes.
 fn plan_with(desired: &Desired, volumes: &[&str]) -> Arc<Plan> {
     let accepted = Accepted {
+        file_hash: None,
         desired: desired.clone(),
         spec_path: "e2e.yaml".to_owned(),
         lines: KeyLines::default(),
@@ -125,6 +126,9 @@ fn upgrade_keeps_the_revision() {
     assert_eq!(desired.revision.as_str(), before, "as with the former name");
 }
 
+/// Present volumes, the hash of the service, and the created volumes.
+type Case<'a> = (&'a [&'a str], &'a crate::ident::Hash, &'a [(&'a str, bool)]);
+
 #[test]
 fn volume_of_an_earlier_version_stays_in_use() {
     let desired = desired(SPEC);
@@ -134,7 +138,7 @@ fn volume_of_an_earlier_version_stays_in_use() {
     };
     let (new, former) = (hash_with(&desired), hash_with(&desired.with_former_volumes()));
     assert_ne!(new, former);
-    let cases: [(&[&str], _, &[(&str, bool)]); 3] = [
+    let cases: [Case<'_>; 3] = [
         (&[], &new, &[("argusai-shop_data", false)]),
         (&["data"], &former, &[]),
         (&["data", "argusai-shop_data"], &new, &[]),

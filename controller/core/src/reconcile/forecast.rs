@@ -150,8 +150,11 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
             return Done::Network(id);
         }
         Action::RemoveNetwork { id, .. } => store.apply(WatchEvent::Delete(ObjectId::Network(id.clone()))),
-        Action::CreateVolume { external: true, .. } => {}
-        Action::CreateVolume { name, labels, .. } => {
+        Action::CreateVolume {
+            name,
+            labels,
+            external: false,
+        } => {
             let volume = Volume {
                 name: name.to_string(),
                 labels: labels.clone(),
@@ -160,7 +163,10 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
         }
         Action::RemoveVolume { name } => store.apply(WatchEvent::Delete(ObjectId::Volume(name.to_string()))),
         Action::CollectEvidence { .. } => return Done::Evidence(Box::default()),
-        Action::PullImage { .. } | Action::BuildImage(_) | Action::CopyFile { .. } => {}
+        Action::PullImage { .. }
+        | Action::BuildImage(_)
+        | Action::CopyFile { .. }
+        | Action::CreateVolume { external: true, .. } => {}
         Action::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("simulated{number}")) else {
                 return Done::Applied;

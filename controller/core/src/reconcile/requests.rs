@@ -1,5 +1,7 @@
 //! Requests of people and agents that change the planner's state.
 
+use std::sync::Arc;
+
 use super::Planner;
 use crate::desired::Desired;
 use crate::ident::{EnvName, ServiceName};
@@ -19,7 +21,7 @@ impl Planner {
     /// Requests the removal of the volumes of an environment with it, until its file is accepted again.
     pub fn request_volume_removal(&mut self, env: &EnvName) {
         let history = self.state.environments.entry(env.clone()).or_default();
-        history.delete_volumes = Some(true);
+        Arc::make_mut(history).delete_volumes = Some(true);
         self.invalidate_all();
     }
 

@@ -219,7 +219,7 @@ fn volume_of_a_removed_environment_goes_on_request() {
     // The last file declared it as external.
     let mut state = PlannerState::default();
     let history = state.environments.entry(env()).or_default();
-    history
+    Arc::make_mut(history)
         .external_volumes
         .insert(ResourceName::new("data").unwrap());
     let mut planner = Planner::new(identity(), state);

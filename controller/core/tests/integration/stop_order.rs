@@ -45,6 +45,7 @@ fn accept(services: &[(&str, &[&str])], version: u32, at: Timestamp) -> Arc<Acce
     }
     let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
     Arc::new(Accepted {
+        file_hash: None,
         desired: admit(&written, &SpecContext::default()).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
         lines: argus_core::desired::key_lines::KeyLines::default(),
@@ -179,7 +180,9 @@ impl World {
             }
             let names = self.names(&steps);
             all.extend((!names.is_empty()).then_some(names));
-            steps.iter().for_each(|step| self.execute(step));
+            for step in &steps {
+                self.execute(step);
+            }
             self.now = self.now + Duration::from_millis(1);
         }
         panic!("it does not settle: {all:?}");
@@ -219,7 +222,9 @@ fn chain_stops_one_after_the_other() {
     // A stop that takes its time delays the others.
     world.now = world.now + Duration::from_secs(5);
     assert_eq!(world.plan(), []);
-    steps.iter().for_each(|step| world.execute(step));
+    for step in &steps {
+        world.execute(step);
+    }
     assert_eq!(world.stops(), [["api"], ["db"]]);
     assert_eq!(world.store.containers().count(), 0);
 }
@@ -528,7 +533,9 @@ proptest! {
                 let early = stopped.iter().find(|it| it.as_str() != service_of(running) && below.contains(it.as_str()));
                 prop_assert_eq!(early, None, "{} still runs", service_of(running));
             }
-            steps.iter().for_each(|step| world.execute(step));
+            for step in &steps {
+world.execute(step);
+}
             world.now = world.now + Duration::from_millis(1);
         }
         prop_assert!(rounds <= depth.values().copied().max().unwrap_or(0));

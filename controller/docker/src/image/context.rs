@@ -200,10 +200,10 @@ fn walk(
     exclusions: &Exclusions<'_>,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
-    let in_folder = |error: io::Error| at(below, &error);
-    let folder = root.below(below).map_err(in_folder)?;
-    for name in folder.list().map_err(in_folder)? {
-        let name = name.map_err(in_folder)?;
+    let named = |error: io::Error| at(below, &error);
+    let folder = root.below(below).map_err(named)?;
+    for name in folder.list().map_err(named)? {
+        let name = name.map_err(named)?;
         let path = below.join(&name);
         let stat = folder.stat(&name).map_err(|error| at(&path, &error))?;
         let kind = FileType::from_raw_mode(stat.st_mode);

@@ -2,6 +2,7 @@
 
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
+use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 
 use super::Reconciler;
@@ -36,18 +37,15 @@ impl<B: Backend> Reconciler<B> {
         };
         let overrides = &mut self.overrides;
         match request.command.clone() {
-            Command::Down {
-                environment,
-                volumes: false,
-            } => overrides.take_down(&environment, inputs),
-            Command::Down { environment, .. } => {
+            Command::Down { environment, volumes } => {
                 let taken_down = overrides.take_down(&environment, inputs);
                 // Volumes can be all that is left of an environment without a file.
-                if taken_down.is_ok() || store.of(&environment).is_some() {
-                    self.planner.request_volume_removal(&environment);
-                    return Ok(Reply::Done);
+                let is_known = taken_down.is_ok() || store.of(&environment).is_some();
+                if !volumes || !is_known {
+                    return taken_down;
                 }
-                taken_down
+                self.planner.request_volume_removal(&environment);
+                Ok(Reply::Done)
             }
             Command::Retry { environment, service } => {
                 if service.is_some() {
@@ -92,16 +90,7 @@ impl<B: Backend> Reconciler<B> {
                 overrides.resume(&environment, service.as_ref(), inputs)
             }
             Command::Cancel { environment } => {
-                let hold = Hold {
-                    environment: environment.clone(),
-                    service: None,
-                    since: now,
-                    until: None,
-                    reason: "cancelled".to_owned(),
-                    holder: None,
-                    command: id,
-                };
-                let reply = overrides.hold(hold, inputs)?;
+                let reply = overrides.hold(cancellation(environment.clone(), id, now), inputs)?;
                 let images = overrides.images_of_only(&environment, &specs);
                 self.executor.cancel_images(&images);
                 Ok(reply)
@@ -149,5 +138,18 @@ impl<B: Backend> Reconciler<B> {
             self.backend.reconnect();
         }
         Ok(Reply::Done)
+    }
+}
+
+/// Hold of a cancelled environment.
+fn cancellation(environment: EnvName, command: Option<String>, since: Timestamp) -> Hold {
+    Hold {
+        environment,
+        service: None,
+        since,
+        until: None,
+        reason: "cancelled".to_owned(),
+        holder: None,
+        command,
     }
 }

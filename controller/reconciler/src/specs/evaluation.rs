@@ -135,9 +135,7 @@ impl Evaluation {
         variables.extend(permitted);
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
-        let file_hash = translated
-            .as_ref()
-            .map_or(text.hash, |translated| translated.files);
+        let file_hash = translated.as_ref().map_or(text.hash, |it| it.files);
         let text = translated.as_ref().map_or(text, |translated| &translated.text);
         let parse = || match &translated {
             Some(translated) => ParsedFile::of(&translated.translation, translated.took),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::host_path::folder;
@@ -65,7 +66,7 @@ pub(super) async fn remove_environments(
     let mut persisted: PersistedState = status::read_or_default(&state.state_json());
     for env in envs.iter().filter(|_| volumes) {
         let history = persisted.environments.entry(env.clone()).or_default();
-        history.delete_volumes = Some(true);
+        Arc::make_mut(history).delete_volumes = Some(true);
     }
     let mut observer = EngineObserver::open(&docker, Some(envs.clone())).await?;
     observer.inspect().await?;
@@ -205,7 +206,6 @@ fn take_down(accepted: &Accepted, folder: &Path) -> Down {
 #[cfg(test)]
 mod tests {
     use argus_core::desired::admit::{SpecContext, admit};
-    use argus_core::state::EnvHistory;
     use argus_core::time::Timestamp;
 
     use super::*;
@@ -261,7 +261,7 @@ mod tests {
         persisted::write(&state.specs_json(), &stored).unwrap();
         let remove = || {
             let mut persisted = PersistedState::default();
-            let histories = ["shop", "other"].map(|name| (env(name), EnvHistory::default()));
+            let histories = ["shop", "other"].map(|name| (env(name), Arc::default()));
             persisted.environments = histories.into();
             persisted::write(&state.state_json(), &persisted).unwrap();
             remove_state(&state, &specs, &BTreeSet::from([env("shop")])).unwrap();
