@@ -1,6 +1,5 @@
 //! Waits until environments or services are ready or gone, with progress.
 
-mod ended;
 pub(crate) mod goal;
 pub(crate) mod removal;
 pub(crate) mod target_status;

@@ -7,7 +7,6 @@ use clap::Args;
 use super::call;
 use crate::api::commands;
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::output::OutputArgs;
 use crate::settings::Options;
 
@@ -55,7 +54,7 @@ impl Hold {
             holder: self.holder,
         };
         call::execute_command(options, &operation, self.output, |_| match span {
-            Some(span) => format!("{target} is held for {}\n", output::format_span(span)),
+            Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
             None => format!("{target} is held until `argus resume {target}`\n"),
         })
     }

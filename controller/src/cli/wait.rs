@@ -17,7 +17,6 @@ use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
-use crate::status_text::format_warnings;
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
@@ -40,7 +39,7 @@ pub(crate) struct Wait {
 impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
-        notes::note_if_safe(context.client.state());
+        notes::note_if_not_running(context.client.state());
         let operation = wait::Wait::new((!self.all).then(|| self.targets.join(",")), self.goal);
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
         let show = |all: &[TargetStatus]| {
@@ -53,26 +52,12 @@ impl Wait {
                     .for_each(|line| output::print_note(line)),
             }
         };
-        let result = runtime::block_on(async {
-            let waited = Box::pin(operation.wait_within(self.timeout, &context, show));
-            tokio::select! {
-                biased;
-                result = waited => result,
-                never = notes::note_missing_controller(&context.client) => match never {},
-            }
-        });
+        let result = runtime::block_on(operation.wait_within(self.timeout, &context, show));
         // Clears the progress bars.
         if let Some(screen) = &screen {
             screen.draw(Vec::new());
         }
         let found = result?;
-        for reached in found.targets() {
-            if let Reached::Ready(status) = reached {
-                for warning in format_warnings(status) {
-                    output::print_note(&format!("warning: {warning}"));
-                }
-            }
-        }
         let names = found.targets().iter().map(Reached::target);
         self.output.print(&found, names, || match self.goal {
             WaitGoal::Gone => "gone\n".to_owned(),

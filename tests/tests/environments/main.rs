@@ -24,6 +24,5 @@ mod suites;
 mod trust;
 mod up;
 mod volumes;
-mod waits;
 mod worktrees;
 mod yaml_suites;
