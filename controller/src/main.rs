@@ -48,7 +48,6 @@ mod http;
 mod http_address;
 mod init;
 mod live;
-mod liveness;
 mod mcp;
 mod metrics;
 mod mock;
