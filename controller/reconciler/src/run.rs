@@ -236,10 +236,9 @@ impl Controller {
             ..PlannerState::default()
         };
         let (saved, saved_seen) = watch::channel(None);
-        let blank = Arc::new(Snapshot {
-            overrides: Arc::new(persisted.overrides),
-            ..Snapshot::blank(identity.clone(), planner_state.clone(), clock.now())
-        });
+        let mut blank = Snapshot::blank(identity.clone(), planner_state.clone(), clock.now());
+        blank.overrides = Arc::new(persisted.overrides);
+        let blank = Arc::new(blank);
         let (flushed, flushed_seen) = watch::channel(blank.clone());
         let (snapshots, snapshots_seen) = watch::channel(blank);
         let (commands, requests) = mpsc::channel(COMMAND_CAPACITY);
@@ -266,12 +265,8 @@ impl Controller {
             metrics: journal.metrics().clone(),
         };
         start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);
-        start_writers(
-            &supervisor,
-            &state,
-            (snapshots_seen.clone(), saved),
-            persisted_specs_seen,
-        );
+        let state_io = (snapshots_seen.clone(), saved);
+        start_writers(&supervisor, &state, state_io, persisted_specs_seen);
         let lease_inputs = lease::LeaseInputs {
             desired: desired_seen,
             stores: stores_seen.clone(),

@@ -71,20 +71,14 @@ impl PlannerState {
         let Some(accepted) = accepted else {
             return Observation::default();
         };
-        let mut is_image_forgotten = false;
         let desired = &accepted.desired;
         let before = self.environments.get(env).cloned();
         let known_revision = before.as_ref().and_then(|before| before.revision.as_ref());
-        if known_revision.is_some_and(|known| *known != desired.revision) {
-            is_image_forgotten = self.clear_failures(env, Some(desired));
-        }
-        let mut current = self
-            .environments
-            .get(env)
-            .map(|known| EnvHistory::clone(known))
-            .unwrap_or_default();
+        let is_edited = known_revision.is_some_and(|known| *known != desired.revision);
+        let is_image_forgotten = is_edited && self.clear_failures(env, Some(desired));
+        let mut current = self.history(env).cloned().unwrap_or_default();
         let history = &mut current;
-        if known_revision.is_some_and(|known| *known != desired.revision) {
+        if is_edited {
             for service in history.services.values_mut() {
                 let service = Arc::make_mut(service);
                 service.restarts = 0;
