@@ -31,12 +31,15 @@ fn count(part: &str, services: usize) -> u64 {
 
 /// Instructions of each part for 20 services, in a build without optimization and without coverage. CI measures coverage, which adds
 /// instructions, so a part may use twice as many.
-const EXPECTED: [u64; PARTS.len()] = [4_400_000, 7_000_000, 4_100_000, 4_400_000, 510_000, 1_050_000];
+const EXPECTED: [u64; PARTS.len()] = [4_400_000, 7_000_000, 4_100_000, 4_400_000, 150_000, 1_050_000];
+
+/// Maximum growth from 20 to 100 services. An unchanged pass only searches the maps of all environments, so the logarithm shows.
+const GROWTH: [u64; PARTS.len()] = [6, 6, 6, 6, 7, 6];
 
 #[test]
 fn pure_parts_keep_their_instruction_counts() {
     std::thread::scope(|parts| {
-        for (part, expected) in PARTS.into_iter().zip(EXPECTED) {
+        for ((part, expected), growth) in PARTS.into_iter().zip(EXPECTED).zip(GROWTH) {
             parts.spawn(move || {
                 let (small, large) = (count(part, 20), count(part, 100));
                 assert!(
@@ -44,7 +47,7 @@ fn pure_parts_keep_their_instruction_counts() {
                     "{part}: {small} instructions, expected {expected}"
                 );
                 assert!(
-                    large <= small * 6,
+                    large <= small * growth,
                     "{part}: {large} instructions for 100 services, {small} for 20"
                 );
             });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::desired::{Accepted, Desired, RestartPolicy, Service};
 use crate::failed_run::{FailedRun, FailureCause};
-use crate::ident::{ContainerId, EnvName, PortMap};
+use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
@@ -123,12 +123,11 @@ impl PlannerState {
             }
             .observe_service(history, &containers);
         }
-        let no_ports = PortMap::new();
-        let ports_before = before.as_ref().map_or(&no_ports, |before| &before.ports);
+        let ports_before = before.as_ref().map(|before| &before.ports);
         let observation = Observation {
             is_image_forgotten,
             is_changed: before.as_deref() != Some(&current),
-            has_new_ports: *ports_before != current.ports,
+            has_new_ports: ports_before != Some(&current.ports),
         };
         // An unchanged history stays shared with the snapshots.
         if observation.is_changed {
