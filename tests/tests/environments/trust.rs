@@ -78,7 +78,7 @@ fn mounted_project_shows_no_state_of_the_controller() {
     let engine = engine();
     let repo = engine.scratch("hidden-state");
     fs::write(repo.join("e2e.yaml"), spec("hidden", ", volumes: ['.:/app']")).unwrap();
-    let run = Run::start(engine, &repo, &["run"]);
+    let run = Run::start(engine, &repo, &["run", "--specs", "."]);
     run.ready(&repo.join(".argus"), "hidden");
     let shell = |line: &str| engine.docker(&["exec", "hidden-app", "sh", "-c", line]);
     let listed = shell("ls -A /app/.argus && touch /app/written");
@@ -101,7 +101,7 @@ fn mounted_project_shows_no_state_of_the_controller() {
     assert!(allowed.status.success(), "{}", text_of(&allowed));
     drop(run);
     // A person who allows the project shows the state.
-    let _run = Run::start(engine, &repo, &["run"]);
+    let _run = Run::start(engine, &repo, &["run", "--specs", "."]);
     let seen = wait::poll(LIMIT, || {
         let listed = text_of(&shell("ls /app/.argus"));
         listed.contains("environments").then_some(())

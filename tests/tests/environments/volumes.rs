@@ -110,7 +110,19 @@ fn volume_of_an_earlier_version_stays_in_use() {
 #[test]
 fn external_volume_is_used_and_never_made_or_removed() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
+    let project = engine
+        .scratch("vol-ext")
+        .canonicalize()
+        .expect("the directory exists");
+    let options = RunOptions {
+        specs: Some(project.clone()),
+        // A permission holds for the current folder.
+        launcher: ["env", "-C", project.to_str().expect("UTF-8")]
+            .map(str::to_owned)
+            .to_vec(),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
     let text = spec(
         "vol-ext",
         "volumes: { db-data: { external: true, name: vol-outside } }\n",
@@ -121,8 +133,9 @@ fn external_volume_is_used_and_never_made_or_removed() {
         String::from_utf8_lossy(&refused.stdout).into_owned() + &String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{shown}");
     assert!(shown.contains("`argus allow`"), "{shown}");
-    runs(&argus, &["allow", argus.specs.to_str().expect("UTF-8")]);
-    argus.sync();
+    runs(&argus, &["allow"]);
+    argus.stop();
+    argus.start_again();
     let status = argus.wait_status("vol-ext", LIMIT, "misses the volume", |status| {
         has_error(status, "VOLUME_NOT_FOUND")
     });
