@@ -33,7 +33,7 @@ const PAGES: &[Page] = &[
     ("docs/http.md", &["\"shop\"", "{", "event: snapshot"]),
     ("docs/network.md", &["1 link verified", "1 link verified"]),
     ("docs/mocks.md", &["routes[0] GET /", "paid"]),
-    ("docs/orphans.md", &["", "", ""]),
+    ("docs/orphans.md", &["", "", "", ""]),
     ("docs/journal.md", &["create-container"]),
     (
         "docs/status.md",
