@@ -421,7 +421,7 @@ fn environment_is_down_until_an_edit_of_its_spec_file() {
     argus.wait_until(LIMIT, "the environment is removed", || {
         container_runs(engine, "shelved").is_empty().then_some(())
     });
-    engine.docker_ok(&["volume", "rm", "shelved-data"]);
+    engine.docker_ok(&["volume", "rm", "argusai-shelved_shelved-data"]);
 }
 
 #[test]

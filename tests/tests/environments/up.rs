@@ -79,7 +79,15 @@ fn up_runs_a_command_and_removes_the_environment() {
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "hello", "{}", text(&ran));
     let progress = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(progress.contains("upcommand Ready\n"), "{progress}");
-    assert!(progress.ends_with("removing `upcommand`\n"), "{progress}");
+    // A removal of more than a second is reported as well.
+    let removal = progress.split_once("\nremoving `upcommand`\n");
+    let reported = removal.unwrap_or_else(|| panic!("{progress}")).1;
+    assert!(
+        reported
+            .lines()
+            .all(|line| line.starts_with("waiting for the removal of `upcommand`")),
+        "{progress}"
+    );
     assert!(is_gone(&argus, "upcommand"));
     // The same file again, although it was taken down.
     let kept = argus.cli(&["up", "--keep", "--", "true"]);
