@@ -12,8 +12,8 @@
 //!    [`WaitReason::Specs`](crate::wait::WaitReason::Specs).
 //! 4. **Forget and invalidate.** Drop the state of absent environments. Mark the environments stale whose health, leases,
 //!    requests or preflight snapshot changed.
-//! 5. **Observe.** Fold the observed runs of every environment into [`PlannerState`], except environments of another
-//!    controller: their failures and ports are not ours.
+//! 5. **Observe.** Fold the observed runs of every environment whose inputs changed into [`PlannerState`], except environments
+//!    of another controller: their failures and ports are not ours.
 //! 6. **Plan.** Plan every stale environment with [`plan::plan`], the most urgent restart first. Its steps count as in flight
 //!    immediately, so that the next environment of the same pass already sees them.
 //! 7. **Compute the next wake-up.** Take the earliest of all waits, expectations, breakers and leases.
