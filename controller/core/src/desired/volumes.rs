@@ -59,7 +59,7 @@ pub(super) fn external(
         }
         if !context.host.allowed {
             let message = format!("the volume `{}` is external to the environment", shown(text));
-            let hint = "POLICY_VIOLATION: trust the project with `argus allow`, or omit `external`";
+            let hint = "POLICY_VIOLATION: run `argus allow` and restart the controller, or omit `external`";
             diagnostics.push(Diagnostic::error(format!("{path}.external"), message).hint(hint));
         }
         let path = if name.is_some() {
