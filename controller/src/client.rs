@@ -17,6 +17,7 @@ use crate::breaker_reset::BreakerBefore;
 use crate::command_reply::CommandReply;
 use crate::correlation;
 use crate::exit::Failure;
+use crate::liveness::Liveness;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::status;
@@ -192,6 +193,22 @@ impl ControllerClient {
             Transport::InProcess(_) => true,
             Transport::Remote => status::is_alive(&self.state),
         }
+    }
+
+    /// Returns the liveness of the controller behind the statuses. It can read files.
+    pub(crate) fn liveness(&self) -> Liveness {
+        match &self.transport {
+            Transport::InProcess(_) => Liveness::Running,
+            Transport::Remote => Liveness::read(&self.state),
+        }
+    }
+
+    /// As [`Self::liveness`], for callers that also serve other requests.
+    pub(crate) async fn read_liveness(&self) -> Result<Liveness, Failure> {
+        if self.in_process_parts().is_some() {
+            return Ok(Liveness::Running);
+        }
+        self.run_blocking(|client| Ok(client.liveness())).await
     }
 
     /// Sends a command. Returns when the controller has accepted and stored it, before its effects are complete. Without

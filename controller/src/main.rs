@@ -8,9 +8,9 @@
 //!   [`command_reply`]; [`breaker_reset`] waits for the effect of a reset.
 //! - [`http`] and [`mcp`] serve the operations. [`http_address`] describes their address. [`metrics`] feeds Prometheus.
 //! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.
-//! - [`status`] reads status files, [`evidence_store`] reads crash reports, [`run_summary`] describes the end of a run,
-//!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error,
-//!   and [`correlation`] the request.
+//! - [`status`] reads status files, [`liveness`] determines if they are current, [`evidence_store`] reads crash reports,
+//!   [`run_summary`] describes the end of a run, [`spec_files`] reads spec files without a controller, [`call_trace`] adds the
+//!   calls behind an error, and [`correlation`] the request.
 //! - [`init`] writes a first spec file, [`selftest`] injects faults, [`test_runner`] runs suites, [`mock`] serves mocks inside their
 //!   containers.
 //! - [`ci_system`] formats texts for CI systems, and [`ci_files`] adds logs and evidence to the report of a CI run.
@@ -48,6 +48,7 @@ mod http;
 mod http_address;
 mod init;
 mod live;
+mod liveness;
 mod mcp;
 mod metrics;
 mod mock;

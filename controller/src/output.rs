@@ -4,18 +4,25 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::call_trace;
 use crate::ci_system::CiSystem;
 use crate::exit::{Exit, Failure};
 use crate::foreign_text;
 use crate::spec_files;
+
+/// Units of durations, in seconds.
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
 
 /// Format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -137,6 +144,9 @@ pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
         Failure::Error { error, exit, hint } => (error, exit, hint),
     };
     print_note(&format!("{} {}", red("error:"), error.message));
+    for warning in list_warnings(&error) {
+        print_note(&format!("warning: {warning}"));
+    }
     for hint in hint.into_iter().chain(format_hints(&error)).take(3) {
         print_note(&format_hint(hint));
     }
@@ -144,6 +154,12 @@ pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
         print_note(&format!("{} {}", cyan("called:"), call_trace::format_call(&call)));
     }
     exit
+}
+
+/// Warnings about the spec file in the details of an error.
+pub(crate) fn list_warnings(error: &StructuredError) -> impl Iterator<Item = &str> {
+    let warnings = error.details.get("warnings").and_then(Value::as_array);
+    warnings.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// JSON text of a failure: a [`StructuredError`] with its call trace.
@@ -193,6 +209,27 @@ pub(crate) fn join_lines<T: Display>(items: impl IntoIterator<Item = T>) -> Stri
 pub(crate) fn format_count(number: impl Display, thing: &str) -> String {
     let number = number.to_string();
     format!("{number} {thing}{}", if number == "1" { "" } else { "s" })
+}
+
+/// Age in its largest unit, such as `2h`.
+pub(crate) fn format_age(age: Duration) -> String {
+    match age.as_secs() {
+        seconds @ ..MINUTE => format!("{seconds}s"),
+        seconds @ MINUTE..HOUR => format!("{}m", seconds / MINUTE),
+        seconds @ HOUR..DAY => format!("{}h", seconds / HOUR),
+        seconds => format!("{}d", seconds / DAY),
+    }
+}
+
+/// Duration for people. A duration above a day has days and hours.
+pub(crate) fn format_span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours) = (seconds / DAY, seconds % DAY / HOUR);
+    match (days, hours) {
+        (0, _) => humantime::format_duration(span).to_string(),
+        (_, 0) => format!("{days}d"),
+        _ => format!("{days}d {hours}h"),
+    }
 }
 
 /// Error in one line.
@@ -272,6 +309,22 @@ pub(crate) fn format_truth(truth: Truth) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_durations_have_no_months() {
+        let of = Duration::from_secs;
+        for (span, text, age) in [
+            (of(0), "0s", "0s"),
+            (of(59), "59s", "59s"),
+            (of(150), "2m 30s", "2m"),
+            (of(2 * HOUR), "2h", "2h"),
+            (of(DAY), "1d", "1d"),
+            (of(98 * DAY + 3 * HOUR), "98d 3h", "98d"),
+        ] {
+            assert_eq!(format_span(span), text);
+            assert_eq!(format_age(span), age);
+        }
+    }
 
     #[test]
     fn terminal_shows_every_colour() {

@@ -12,6 +12,7 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use serde::{Deserialize, Serialize};
 
+use crate::output;
 use crate::status;
 
 /// End of one failed run. It has the shape of the `details` of errors about failed runs.
@@ -119,7 +120,7 @@ impl RunSummary {
     pub(crate) fn format_end(&self) -> String {
         let how = self.format_cause();
         match self.uptime() {
-            Some(uptime) => format!("{how} after {}", humantime::format_duration(uptime)),
+            Some(uptime) => format!("{how} after {}", output::format_span(uptime)),
             None => how,
         }
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::Context;
 use crate::api::target::Target;
 use crate::api::validate::report::{check_paths, is_rejected};
-use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::api::wait::goal::{WaitGoal, WaitLimits, wait_until};
 use crate::api::wait::removal::remove_environments;
 use crate::api::wait::target_status::TargetStatus;
 use crate::app;
@@ -231,7 +231,7 @@ impl Session {
     /// Waits until the environment is Ready with the content of the file. `None` if stopped.
     pub(crate) async fn converge(
         &self,
-        timeout: Duration,
+        limits: WaitLimits,
         view: &mut View,
         stop: &CancellationToken,
     ) -> Result<Option<EnvironmentStatus>, Failure> {
@@ -252,7 +252,7 @@ impl Session {
                         .await,
                 );
             }
-            let reached = self.wait(WaitGoal::Ready, timeout, view).await?;
+            let reached = self.wait(WaitGoal::Ready, limits, view).await?;
             Ok(reached.into_iter().find_map(|seen| seen.status))
         };
         tokio::select! {
@@ -264,13 +264,14 @@ impl Session {
     /// Shows the environment until it is removed.
     pub(crate) async fn show_until_gone(&self, view: &mut View) -> Result<(), Failure> {
         const NO_LIMIT: Duration = Duration::from_secs(365 * 24 * 3_600);
-        self.wait(WaitGoal::Gone, NO_LIMIT, view).await.map(drop)
+        let limits = WaitLimits::of_time(NO_LIMIT);
+        self.wait(WaitGoal::Gone, limits, view).await.map(drop)
     }
 
     async fn wait(
         &self,
         goal: WaitGoal,
-        timeout: Duration,
+        limits: WaitLimits,
         view: &mut View,
     ) -> Result<Vec<TargetStatus>, Failure> {
         let targets = [Target::environment(&self.environment)];
@@ -286,7 +287,7 @@ impl Session {
                 output::print_note(&line);
             }
         };
-        wait_until(&self.client, Some(&targets), goal, timeout, show).await
+        wait_until(&self.client, Some(&targets), goal, limits, show).await
     }
 
     /// Lists the environments that the end removes: all of a controller in this process, because an edit can have renamed that of the file.

@@ -11,6 +11,7 @@ use argus_core::ident::EnvName;
 use argus_core::status::env_file;
 use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
+use argus_crds::suggestion;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::state_file;
@@ -84,35 +85,46 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
     if let Some(status) = read_environment(state, env)? {
         return Ok(status);
     }
-    let back = format!("start it again by editing its file or with `argus retry {env}`");
-    let persisted: PersistedState = read_or_default(&state.state_json());
-    let known = list_names(state)?;
-    let (message, hint) = if persisted
-        .overrides
-        .ttl_expired
-        .iter()
-        .any(|over| over.as_str() == env)
-    {
-        (format!("environment `{env}` expired after its `argus.ttl`"), back)
-    } else if persisted.overrides.down.keys().any(|down| down.as_str() == env) {
-        (format!("environment `{env}` was removed by `argus down`"), back)
+    if let Some(removed) = removal_failure(state, env) {
+        return Err(removed);
+    }
+    let (root, known) = (state.root().display(), list_names(state)?);
+    let nearest = suggestion::nearest(env, known.iter().map(String::as_str));
+    let nearest = nearest.map_or_else(String::new, |name| format!("; the nearest is `{name}`"));
+    let message = format!(
+        "environment `{env}` has no status in `{root}`; {}{nearest}",
+        format_known(&known)
+    );
+    let hint = suggest_service(state, env)
+        .unwrap_or_else(|| format!("{LIST_HINT}, or start a removed one again with `argus retry {env}`"));
+    Err(unknown_failure(env, message, &known).with_hint(hint))
+}
+
+/// Failure of an environment that a person removed, or that has expired.
+pub(crate) fn removal_failure(state: &StateDir, env: &str) -> Option<Failure> {
+    let overrides = read_or_default::<PersistedState>(&state.state_json()).overrides;
+    let message = if overrides.ttl_expired.iter().any(|over| over.as_str() == env) {
+        format!("environment `{env}` expired after its `argus.ttl`")
+    } else if overrides.down.keys().any(|down| down.as_str() == env) {
+        format!("environment `{env}` was removed by `argus down`")
     } else {
-        let root = state.root().display();
-        (
-            format!(
-                "environment `{env}` has no status in `{root}`; {}",
-                format_known(&known)
-            ),
-            match suggest_service(state, env) {
-                Some(hint) => hint,
-                None => format!("{LIST_HINT}, or start a removed one again with `argus retry {env}`"),
-            },
-        )
+        return None;
     };
-    Err(Failure::with_reason(Reason::NotFound, message)
+    let hint = format!("start it again by editing its file or with `argus retry {env}`");
+    let known = list_names(state).unwrap_or_default();
+    Some(unknown_failure(env, message, &known).with_hint(hint))
+}
+
+/// Names of the environments that a person removed, or that have expired.
+pub(crate) fn list_removed(state: &StateDir) -> Vec<String> {
+    let overrides = read_or_default::<PersistedState>(&state.state_json()).overrides;
+    overrides.down.keys().map(ToString::to_string).collect()
+}
+
+fn unknown_failure(env: &str, message: String, known: &[String]) -> Failure {
+    Failure::with_reason(Reason::NotFound, message)
         .with_details(json!({ "environment": env, "known": known }))
         .with_exit(Exit::Unexpected)
-        .with_hint(hint))
 }
 
 /// Hint for the name of an unknown environment.

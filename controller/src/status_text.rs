@@ -1,5 +1,8 @@
 //! Texts of a status: waits, ports, holds, and running tests.
 
+use std::path::Path;
+
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::status::{
     ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus, SuiteStatus,
     Truth,
@@ -32,6 +35,29 @@ pub(crate) fn format_suite(suite: &SuiteStatus) -> String {
         cases => format!(": {}", cases.join(", ")),
     };
     format!("{} {} at {}{failed}", suite.result, suite.suite, suite.at)
+}
+
+/// Maximum number of warnings in a text.
+const MAX_WARNINGS: usize = 3;
+
+/// Warnings about the spec file with their places, such as `shop.e2e.yaml:6:5: unknown key`.
+pub(crate) fn format_warnings(status: &EnvironmentStatus) -> Vec<String> {
+    let file = Path::new(&status.spec_path).file_name().unwrap_or_default();
+    let format = |warning: &Diagnostic| {
+        let place = warning.location.map(|at| format!(":{}:{}", at.line, at.column));
+        let hint = warning.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
+        format!(
+            "{}{}: {}{}",
+            file.display(),
+            place.unwrap_or_default(),
+            warning.message,
+            hint.unwrap_or_default()
+        )
+    };
+    let warnings = || status.diagnostics.iter().filter(|it| !it.is_error());
+    let left = warnings().count().saturating_sub(MAX_WARNINGS);
+    let rest = (left > 0).then(|| format!("{left} more"));
+    warnings().take(MAX_WARNINGS).map(format).chain(rest).collect()
 }
 
 /// Description of a hold.
@@ -81,5 +107,33 @@ pub(crate) fn format_address(mapping: &PortMapping) -> String {
         format!("[{host}]:{port}")
     } else {
         format!("{host}:{port}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::diagnostic::Location;
+
+    use super::*;
+
+    #[test]
+    fn first_warnings_have_their_places() {
+        let place = Location {
+            line: 6,
+            column: 5,
+            length: 5,
+        };
+        let warning = Diagnostic::warning("services[0].tmpfs", "unknown key `tmpfs`")
+            .hint("move it")
+            .at(place);
+        let later = Diagnostic::warning("", "other");
+        let status = EnvironmentStatus {
+            spec_path: "specs/shop.e2e.yaml".to_owned(),
+            diagnostics: [vec![Diagnostic::error("", "an error"), warning], vec![later; 4]].concat(),
+            ..EnvironmentStatus::default()
+        };
+        let first = "shop.e2e.yaml:6:5: unknown key `tmpfs` (hint: move it)";
+        let other = "shop.e2e.yaml: other";
+        assert_eq!(format_warnings(&status), [first, other, other, "2 more"]);
     }
 }

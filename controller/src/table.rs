@@ -27,15 +27,28 @@ pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>], width: Option<us
 /// Column of a table: its head, and the cell of a row.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
 
+/// Cells of a table with their heads.
+pub(crate) struct Rows {
+    pub(crate) heads: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// Creates one row per item.
+pub(crate) fn create_rows<'a, T: 'a>(columns: &[Column<T>], items: impl IntoIterator<Item = &'a T>) -> Rows {
+    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
+    Rows {
+        heads: columns.iter().map(|(head, _)| *head).collect(),
+        rows: items.into_iter().map(row).collect(),
+    }
+}
+
 /// Table with one row per item.
 pub(crate) fn format_columns<'a, T: 'a>(
     columns: &[Column<T>],
     items: impl IntoIterator<Item = &'a T>,
     width: Option<usize>,
 ) -> String {
-    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
-    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
-    let rows: Vec<Vec<String>> = items.into_iter().map(row).collect();
+    let Rows { heads, rows } = create_rows(columns, items);
     format_table(&heads, &rows, width)
 }
 

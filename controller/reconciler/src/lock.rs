@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state_file;
 
+/// Maximum size of the lock file.
+const MAX_BYTES: u64 = 4_096;
+
 /// Holder of the lock, as written in the lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -26,6 +29,14 @@ pub struct LockHolder {
     pub since: String,
     /// Id of the controller's run.
     pub run: String,
+}
+
+impl LockHolder {
+    /// Reads the last holder of the lock at `path`. `None` if the file is unreadable or names none.
+    pub fn read(path: &Path) -> Option<Self> {
+        let text = state_file::read_text(path, MAX_BYTES).ok()?;
+        serde_json::from_str(&text).ok()
+    }
 }
 
 /// Reason why the lock was not taken.
@@ -164,7 +175,7 @@ pub fn host_name() -> String {
 fn read_holder(file: &mut File) -> LockHolder {
     let mut text = String::new();
     // The holder may be writing its name right now: then the name stays empty.
-    let _unreadable_is_unnamed = file.take(4_096).read_to_string(&mut text);
+    let _unreadable_is_unnamed = file.take(MAX_BYTES).read_to_string(&mut text);
     serde_json::from_str(&text).unwrap_or_default()
 }
 
@@ -190,6 +201,7 @@ mod tests {
             LockError::Held { holder, .. } => assert_eq!(holder, own_holder(1)),
             LockError::Io { .. } => panic!("not an I/O error"),
         }
+        assert_eq!(LockHolder::read(&path), Some(own_holder(1)));
         drop(first);
         drop(Lock::acquire(&path, &own_holder(2)).unwrap());
     }

@@ -204,10 +204,6 @@ impl StatusFiles {
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
         let controller = view.controller(snapshot, previous);
         texts.push((dir.controller_json(), controller));
-        // All texts are rendered before the first write, so that clients of the API receive them even if the disk is full.
-        for (path, text) in texts {
-            self.write_changed(dir, &path, text)?;
-        }
         // Before the first list and the first scan, removed environments are unknown.
         if snapshot.is_complete() {
             let gone: Vec<PathBuf> = self
@@ -227,6 +223,11 @@ impl StatusFiles {
                 }
                 self.files.remove(&path);
             }
+        }
+        // All texts are rendered before the first write, so that clients of the API receive them even if the disk is full.
+        // `controller.json` is the last one: a client that reads a complete start in it finds no file of the earlier process.
+        for (path, text) in texts {
+            self.write_changed(dir, &path, text)?;
         }
         self.shown = Some(snapshot.clone());
         Ok(())

@@ -65,6 +65,9 @@ pub(crate) struct Applied {
     accepted: bool,
     /// The desired revision of the environment.
     revision: Option<String>,
+    /// True if the content of the file changed, but not the revision: no container changes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    same_revision: bool,
     /// Reason why the controller cannot act at present: the engine does not answer, its circuit breaker is open, or the mode is `Safe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     inactive: Option<StructuredError>,
@@ -97,6 +100,7 @@ impl Operation for Apply {
             spec_path: written.path.display().to_string(),
             changed: written.changed,
             accepted: revision.is_some(),
+            same_revision: written.changed && revision.is_some() && revision == written.previous_revision,
             revision,
             warnings: written.warnings,
         })
@@ -118,8 +122,13 @@ call `argus_wait`. A small example:\n\n",
         let (env, path) = (&applied.environment, &applied.spec_path);
         let missing = context.client.missing_controller().await.unwrap_or_default();
         let word = if applied.changed { "wrote" } else { "unchanged:" };
+        let same = if applied.same_revision {
+            "; the revision stays the same, so no container changes"
+        } else {
+            ""
+        };
         let outcome = match (&applied.revision, &missing) {
-            (Some(_), _) => format!("the controller reconciles environment {env}"),
+            (Some(_), _) => format!("the controller reconciles environment {env}{same}"),
             (None, None) => format!("the controller has not read environment {env} yet"),
             (None, Some(start)) => format!("no controller is running; start one with `{start}`"),
         };

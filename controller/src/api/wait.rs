@@ -1,5 +1,6 @@
 //! Waits until environments or services are ready or gone, with progress.
 
+mod ended;
 pub(crate) mod goal;
 pub(crate) mod removal;
 pub(crate) mod target_status;
@@ -19,7 +20,7 @@ use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::output;
 use crate::status_text::format_ports;
-use goal::WaitGoal;
+use goal::{ENGINE_PATIENCE, WaitGoal, WaitLimits};
 use target_status::TargetStatus;
 
 /// Maximum number of waiting clients over HTTP.
@@ -164,7 +165,11 @@ impl Operation for Wait {
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let mut progress = Progress::default();
         let report = |seen: &[TargetStatus]| progress.report(seen, context);
-        self.wait_within(limit, context, report).await
+        let limits = WaitLimits {
+            timeout: limit,
+            engine_patience: ENGINE_PATIENCE,
+        };
+        self.wait_within(limits, context, report).await
     }
 }
 
@@ -179,10 +184,10 @@ impl Wait {
         }
     }
 
-    /// Waits for at most `limit`, and calls `report` on changes. A controller can also start during the wait.
+    /// Waits within the limits, and calls `report` on changes. A controller can also start during the wait.
     pub(crate) async fn wait_within(
         &self,
-        limit: Duration,
+        limits: WaitLimits,
         context: &Context,
         report: impl FnMut(&[TargetStatus]),
     ) -> Result<WaitOutput, Failure> {
@@ -191,7 +196,8 @@ impl Wait {
             // The wait takes effect after all earlier edits. Without a controller, only the files are used.
             drop(context.client.send(Command::Sync).await);
         }
-        let reached = goal::wait_until(&context.client, targets.as_deref(), self.goal, limit, report).await?;
+        let reached =
+            goal::wait_until(&context.client, targets.as_deref(), self.goal, limits, report).await?;
         let mut reached: Vec<Reached> = reached
             .into_iter()
             .filter_map(|seen| Reached::new(seen, self.goal))

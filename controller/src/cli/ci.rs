@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::preflight::Preflight;
 use crate::api::validate::Validate;
+use crate::api::wait::goal::WaitLimits;
 use crate::api::{Context, Operation as _};
 use crate::ci_files::format_services;
 use crate::ci_system::{Section, format_dotenv};
@@ -69,6 +70,9 @@ pub(crate) struct Ci {
     /// Maximum time until the environment is ready
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
+    /// Maximum time without an answer of the engine
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::settings::parse_duration)]
+    engine_patience: Duration,
     /// Maximum duration of an attempt of a suite
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     ttl: Duration,
@@ -163,7 +167,11 @@ impl Ci {
         findings.spec = Some(spec.clone());
         console.within(PREFLIGHT, check_engine(&settings)).await?;
         let work = async |session: &Session| {
-            let converged = session.converge(self.timeout, view, stop);
+            let limits = WaitLimits {
+                timeout: self.timeout,
+                engine_patience: self.engine_patience,
+            };
+            let converged = session.converge(limits, view, stop);
             let converged = console.within(START, converged).await;
             view.clear();
             let tested = match converged {
@@ -197,6 +205,7 @@ impl Ci {
         console.publish_variables(&variables)?;
         let settings = AttemptSettings {
             timeout: self.timeout,
+            engine_patience: self.engine_patience,
             ttl: self.ttl,
             holder: Some("argus ci".to_owned()),
             confirm: self.confirm,

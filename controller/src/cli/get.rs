@@ -1,22 +1,27 @@
 //! `argus get`: a table of environments, or of the services of one.
 
+mod marks;
+
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde::Serialize;
 
 use super::{call, notes};
-use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnvironment, GetService};
-use crate::api::target::parse_target;
+use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnvironment};
+use crate::api::target::{parse_target, select_service};
 use crate::api::{Context, Operation as _};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
+use crate::status;
 use crate::status_text::{format_ports, format_waits, is_good};
 use crate::table;
-use crate::table::Column;
+use crate::table::{Column, Rows};
+use marks::{format_age, format_marks, format_phase};
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
@@ -36,16 +41,60 @@ pub(crate) struct Get {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Found {
-    Service(Box<ServiceStatus>),
+    Service(Box<ServiceRow>),
     One(Box<EnvironmentStatus>),
     All(EnvironmentList),
 }
 
+/// A row of one service.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServiceRow {
+    #[serde(flatten)]
+    status: ServiceStatus,
+    /// True for the last known state of this time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_of: Option<String>,
+    /// The part of its environment that the table shows.
+    #[serde(skip)]
+    environment: EnvironmentStatus,
+}
+
+impl ServiceRow {
+    fn new(environment: EnvironmentStatus, service: &str) -> Result<Self, Failure> {
+        let EnvironmentStatus {
+            services,
+            holds,
+            stale,
+            as_of,
+            ..
+        } = select_service(environment, Some(service))?;
+        let as_of = stale.then_some(as_of);
+        Ok(Self {
+            status: services.first().cloned().unwrap_or_default(),
+            stale,
+            as_of: as_of.clone(),
+            environment: EnvironmentStatus {
+                services,
+                holds,
+                stale,
+                as_of: as_of.unwrap_or_default(),
+                ..EnvironmentStatus::default()
+            },
+        })
+    }
+}
+
 impl Found {
-    /// Marks the status documents as the last known state. A row of one service has no such mark.
+    /// Marks the statuses as the last known state.
     fn mark_stale(&mut self) {
         match self {
-            Self::Service(_) => {}
+            Self::Service(row) => {
+                row.stale = true;
+                row.environment.stale = true;
+            }
             Self::One(status) => status.stale = true,
             Self::All(list) => list.statuses_mut().for_each(|status| status.stale = true),
         }
@@ -65,9 +114,9 @@ impl Get {
         };
         runtime::block_on(async {
             if self.watch {
-                call::show_changes(&context, read, |found| self.print(found)).await
+                call::show_changes(&context, read, |found| self.print(&context, found)).await
             } else {
-                self.print(&read().await?)
+                self.print(&context, &read().await?)
             }
         })?;
         Ok(Exit::Done)
@@ -76,12 +125,11 @@ impl Get {
     async fn read(&self, context: &Context) -> Result<Found, Failure> {
         if let Some(target) = &self.target {
             let (environment, service) = parse_target(target, None)?;
-            let Some(service) = service else {
-                let status = GetEnvironment { environment }.run(context).await?;
-                return Ok(Found::One(Box::new(status)));
-            };
-            let row = GetService { environment, service }.run(context).await?;
-            return Ok(Found::Service(Box::new(row)));
+            let status = GetEnvironment { environment }.run(context).await?;
+            return Ok(match service {
+                Some(service) => Found::Service(Box::new(ServiceRow::new(status, &service)?)),
+                None => Found::One(Box::new(status)),
+            });
         }
         let all = Environments {
             detail: Detail::Full,
@@ -90,13 +138,13 @@ impl Get {
         Ok(Found::All(all.run(context).await?))
     }
 
-    fn print(&self, found: &Found) -> Result<(), Failure> {
+    fn print(&self, context: &Context, found: &Found) -> Result<(), Failure> {
         let wide = self.output.is_wide();
         let columns = &SERVICES[..if wide { 8 } else { 6 }];
         match found {
-            Found::Service(row) => self
-                .output
-                .print(found, &self.target, || self.format_table(columns, [&**row])),
+            Found::Service(row) => self.output.print(found, &self.target, || {
+                self.format_services(columns, &row.environment)
+            }),
             Found::One(status) => {
                 let env = &status.environment;
                 let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
@@ -107,7 +155,7 @@ impl Get {
                     for error in status.errors.iter().filter(is_of_file) {
                         output::print_note(&format!("note: {}", error.message));
                     }
-                    self.format_table(columns, &status.services)
+                    self.format_services(columns, status)
                 })
             }
             Found::All(list) => {
@@ -117,26 +165,50 @@ impl Get {
                 let is_shown = |column: &&Column<_>| has_results || column.0 != TESTS;
                 let columns: Vec<_> = columns.iter().filter(is_shown).copied().collect();
                 self.output.print(found, names, || {
+                    print_removed(context.client.state(), list);
                     if list.statuses().next().is_none() {
                         output::print_note("no environments");
                         return String::new();
                     }
-                    self.format_table(&columns, list.statuses())
+                    self.format_table(&table::create_rows(&columns, list.statuses()))
                 })
             }
         }
     }
 
-    fn format_table<'a, T: 'a>(
-        &self,
-        columns: &[Column<T>],
-        rows: impl IntoIterator<Item = &'a T>,
-    ) -> String {
+    fn format_services(&self, columns: &[Column<ServiceStatus>], status: &EnvironmentStatus) -> String {
+        let mut table = table::create_rows(columns, &status.services);
+        let state = columns.iter().position(|column| column.0 == STATE);
+        for (row, cells) in status.services.iter().zip(&mut table.rows) {
+            let is_held = |service: Option<&String>| service.is_none_or(|name| *name == row.name);
+            let held = status.holds.iter().any(|hold| is_held(hold.service.as_ref()));
+            let marks = [held.then(|| "held".to_owned()), format_age(status)];
+            if let Some(cell) = state.and_then(|at| cells.get_mut(at)) {
+                cell.push_str(&format_marks(marks));
+            }
+        }
+        self.format_table(&table)
+    }
+
+    fn format_table(&self, table: &Rows) -> String {
         // Wide tables are not wrapped, as in `kubectl`.
         let width = output::terminal_width().filter(|_| !self.output.is_wide());
-        let table = table::format_columns(columns, rows, width);
+        let text = table::format_table(&table.heads, &table.rows, width);
         let skipped = usize::from(self.no_headers);
-        table.split_inclusive('\n').skip(skipped).collect()
+        text.split_inclusive('\n').skip(skipped).collect()
+    }
+}
+
+/// Prints a note about each environment that is removed although its file exists or existed.
+fn print_removed(state: &StateDir, list: &EnvironmentList) {
+    let is_listed = |name: &str| list.statuses().any(|status| status.environment == name);
+    for name in status::list_removed(state) {
+        if let Some(removed) = status::removal_failure(state, &name).filter(|_| !is_listed(&name)) {
+            output::print_note(&format!(
+                "note: {}; start it again with `argus retry {name}`",
+                removed.message()
+            ));
+        }
     }
 }
 
@@ -146,7 +218,7 @@ const TESTS: &str = "TESTS";
 /// Columns of environments. The last five are wide.
 const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
     ("NAME", |status| status.environment.clone()),
-    ("PHASE", |status| output::format_phase(status.phase)),
+    ("PHASE", format_phase),
     ("READY", format_ready),
     RESTARTS_OF_ALL,
     (TESTS, format_tests),
@@ -168,10 +240,13 @@ pub(super) const RESTARTS_OF_ALL: Column<EnvironmentStatus> = ("RESTARTS", |stat
     restarts.to_string()
 });
 
+/// Column of the state, which also has the marks of a service.
+const STATE: &str = "STATE";
+
 /// Columns of services. The last two are wide.
 pub(super) const SERVICES: [Column<ServiceStatus>; 8] = [
     ("SERVICE", |row| row.name.clone()),
-    ("STATE", |row| output::format_state(row.state)),
+    (STATE, |row| output::format_state(row.state)),
     ("HEALTH", |row| output::format_health(row.health)),
     ("RESTARTS", |row| row.restarts.to_string()),
     ("PORTS", |row| format_ports(&row.ports)),
@@ -230,6 +305,29 @@ fn format_users(status: &EnvironmentStatus) -> String {
 mod tests {
     use super::*;
     use argus_crds::status::SuiteStatus;
+
+    #[test]
+    fn stale_row_of_a_service_is_marked_in_json() {
+        let status = |stale| EnvironmentStatus {
+            services: vec![ServiceStatus {
+                name: "web".to_owned(),
+                ..ServiceStatus::default()
+            }],
+            as_of: "2026-01-01T00:00:00Z".to_owned(),
+            stale,
+            ..EnvironmentStatus::default()
+        };
+        let json = |stale| {
+            let row = ServiceRow::new(status(stale), "web").ok();
+            serde_json::to_value(row.expect("the service exists")).expect("JSON")
+        };
+        assert_eq!(
+            json(false),
+            serde_json::to_value(&status(false).services[0]).expect("JSON")
+        );
+        assert_eq!(json(true)["stale"], true);
+        assert_eq!(json(true)["asOf"], "2026-01-01T00:00:00Z");
+    }
 
     #[test]
     fn tests_column_counts_suites_by_result() {

@@ -7,6 +7,7 @@ use clap::Args;
 use super::call;
 use crate::api::commands;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::output::OutputArgs;
 use crate::settings::Options;
 
@@ -54,7 +55,7 @@ impl Hold {
             holder: self.holder,
         };
         call::execute_command(options, &operation, self.output, |_| match span {
-            Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
+            Some(span) => format!("{target} is held for {}\n", output::format_span(span)),
             None => format!("{target} is held until `argus resume {target}`\n"),
         })
     }

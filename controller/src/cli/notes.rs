@@ -1,43 +1,68 @@
 //! Notes on stderr about a controller that does not run, or performs no actions.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
 use argus_crds::error::Code;
-use argus_crds::status::{ControllerStatus, Mode};
+use argus_crds::status::Mode;
 use argus_reconciler::state_dir::StateDir;
 
-use crate::client::http;
+use crate::client::{ControllerClient, http};
+use crate::liveness::Liveness;
 use crate::output::print_note;
 use crate::runtime;
-use crate::status::{is_alive, read_controller};
 
-/// Prints a note if no controller runs, because then the files are not updated, or if it is in mode `Safe`. Returns true in
-/// mode `Safe`.
+/// Time without a controller until a wait reports it.
+const NOTE_DELAY: Duration = Duration::from_secs(1);
+
+/// Prints a note if no controller updates the files, or if it is in mode `Safe`. Returns true in mode `Safe`.
 pub(crate) fn note_if_not_running(state: &StateDir) -> bool {
-    if is_alive(state) {
-        let reason = reason_of_safe_mode(state);
-        if let Some(reason) = &reason {
-            print_note(&format!(
-                "note: {}: the controller is in mode `Safe` and performs no actions: {reason}",
-                Code::JournalUnwritable
-            ));
-            print_note("note: the output may be stale, because the controller cannot write its status files");
-            print_note("hint: fix the cause, then run `argus resume`");
+    match Liveness::read(state) {
+        Liveness::Running => {}
+        Liveness::Starting(_) => {
+            print_note(
+                "note: the controller has not read its specs folder and the engine yet; the output is the last known state",
+            );
         }
-        return reason.is_some();
-    }
-    match read_controller(state) {
-        Ok(Some(status)) if !status.as_of.is_empty() => {
-            print_note(&format!(
-                "note: controller is not running since {}",
-                last_seen(&status)
-            ));
+        Liveness::NotRunning(last_seen) => {
+            let since = last_seen.map_or_else(String::new, |at| format!(" since {at}"));
+            print_note(&format!("note: controller is not running{since}"));
+            return false;
         }
-        _ => print_note("note: controller is not running"),
     }
-    false
+    note_if_safe(state)
 }
 
-/// Reason of mode `Safe`; `None` in all other modes. It asks the controller over HTTP, because a full disk may prevent the
-/// update of the status files.
+/// Prints a note if the controller is in mode `Safe`. Returns true in this mode.
+pub(crate) fn note_if_safe(state: &StateDir) -> bool {
+    let reason = reason_of_safe_mode(state);
+    if let Some(reason) = &reason {
+        print_note(&format!(
+            "note: {}: the controller is in mode `Safe` and performs no actions: {reason}",
+            Code::JournalUnwritable
+        ));
+        print_note("note: the output may be stale, because the controller cannot write its status files");
+        print_note("hint: fix the cause, then run `argus resume`");
+    }
+    reason.is_some()
+}
+
+/// Prints a note once no controller has run for a second, with the command that starts one. Never returns.
+pub(crate) async fn note_missing_controller(client: &ControllerClient) -> Infallible {
+    let mut is_noted = false;
+    loop {
+        tokio::time::sleep(NOTE_DELAY).await;
+        let missing = client.missing_controller().await.unwrap_or_default();
+        if let Some(start) = missing.as_ref().filter(|_| !is_noted) {
+            print_note("note: no controller is running, so the state is not known; waiting until one runs");
+            print_note(&format!("hint: start a controller with `{start}`"));
+        }
+        is_noted = missing.is_some();
+    }
+}
+
+/// Reason of mode `Safe`; `None` in all other modes, and without a controller. It asks the controller over HTTP, because a full disk
+/// may prevent the update of the status files.
 fn reason_of_safe_mode(state: &StateDir) -> Option<String> {
     let health = runtime::block_on(async {
         let response = http::get(&state.socket(), crate::http::HEALTH).await;
@@ -45,9 +70,4 @@ fn reason_of_safe_mode(state: &StateDir) -> Option<String> {
     });
     let health: crate::http::Health = serde_json::from_slice(&health.ok()??).ok()?;
     (health.mode == Mode::Safe).then(|| health.mode_reason.unwrap_or_default())
-}
-
-/// Time of the stop. For a killed controller, the time of its last status.
-fn last_seen(status: &ControllerStatus) -> &str {
-    status.stopped_at.as_deref().unwrap_or(&status.as_of)
 }

@@ -89,11 +89,7 @@ struct Results {
 
 impl Begin {
     fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (env, case, ttl) = (
-            &self.environment,
-            &self.case,
-            humantime::format_duration(self.ttl),
-        );
+        let (env, case, ttl) = (&self.environment, &self.case, output::format_span(self.ttl));
         let text = format!("test `{case}` runs on {env} for at most {ttl}\n");
         let operation = test::Test {
             action: TestAction::Begin,

@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::wait::goal::WaitLimits;
 use crate::exit::{Exit, Failure, describe_end};
 use crate::live::View;
 use crate::live::screen::LiveBlock;
@@ -126,7 +127,8 @@ impl Up {
         stop: &CancellationToken,
         findings: &mut Findings,
     ) -> Result<Exit, Failure> {
-        let converged = session.converge(self.timeout, view, stop).await;
+        let limits = WaitLimits::of_time(self.timeout);
+        let converged = session.converge(limits, view, stop).await;
         if self.detach || !self.command.is_empty() || converged.is_err() {
             view.clear();
         }
@@ -166,6 +168,7 @@ impl Up {
         };
         let settings = AttemptSettings {
             timeout: self.timeout,
+            engine_patience: self.timeout,
             ttl: self.ttl,
             holder: self.holder.clone(),
             confirm: Confirm::Off,

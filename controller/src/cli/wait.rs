@@ -8,7 +8,7 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::wait;
 use crate::api::wait::Reached;
-use crate::api::wait::goal::WaitGoal;
+use crate::api::wait::goal::{WaitGoal, WaitLimits, find_engine_error};
 use crate::api::wait::target_status::TargetStatus;
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
@@ -17,6 +17,7 @@ use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
+use crate::status_text::format_warnings;
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
@@ -32,6 +33,9 @@ pub(crate) struct Wait {
     /// Maximum time to wait
     #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
+    /// Maximum time without an answer of the engine
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::settings::parse_duration)]
+    engine_patience: Duration,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -39,11 +43,19 @@ pub(crate) struct Wait {
 impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
-        notes::note_if_not_running(context.client.state());
+        notes::note_if_safe(context.client.state());
         let operation = wait::Wait::new((!self.all).then(|| self.targets.join(",")), self.goal);
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
+        let mut engine_error = None;
         let show = |all: &[TargetStatus]| {
-            let works = image_progress::list_progress(all.iter().filter_map(|seen| seen.status.as_ref()));
+            let statuses = || all.iter().filter_map(|seen| seen.status.as_ref());
+            let found = statuses().find_map(find_engine_error);
+            let code = found.map(|error| error.code);
+            if let Some(error) = found.filter(|_| engine_error != code) {
+                output::print_note(&format!("note: {}: {}", error.code, error.message));
+            }
+            engine_error = code;
+            let works = image_progress::list_progress(statuses());
             match &screen {
                 Some(screen) => screen.draw(image_progress::format_bars(&works, screen.width())),
                 None => paced
@@ -52,12 +64,30 @@ impl Wait {
                     .for_each(|line| output::print_note(line)),
             }
         };
-        let result = runtime::block_on(operation.wait_within(self.timeout, &context, show));
+        let limits = WaitLimits {
+            timeout: self.timeout,
+            engine_patience: self.engine_patience,
+        };
+        let result = runtime::block_on(async {
+            let waited = Box::pin(operation.wait_within(limits, &context, show));
+            tokio::select! {
+                biased;
+                result = waited => result,
+                never = notes::note_missing_controller(&context.client) => match never {},
+            }
+        });
         // Clears the progress bars.
         if let Some(screen) = &screen {
             screen.draw(Vec::new());
         }
         let found = result?;
+        for reached in found.targets() {
+            if let Reached::Ready(status) = reached {
+                for warning in format_warnings(status) {
+                    output::print_note(&format!("warning: {warning}"));
+                }
+            }
+        }
         let names = found.targets().iter().map(Reached::target);
         self.output.print(&found, names, || match self.goal {
             WaitGoal::Gone => "gone\n".to_owned(),

@@ -47,21 +47,26 @@ impl ControllerClient {
         }
         let names = names.to_vec();
         self.run_blocking(move |client| {
+            let liveness = client.liveness();
             let read = |name: String| {
                 let found = status::read_environment(client.state(), &name)?;
-                Ok((name, found.map(|status| client.shown(status))))
+                Ok((name, found.map(|status| client.shown(liveness.mark(status)))))
             };
             names.into_iter().map(read).collect()
         })
         .await
     }
 
-    /// Returns all statuses. For a controller in another process, it reads files.
+    /// Returns all statuses. For a controller in another process, it reads files. Unless the running controller wrote them,
+    /// they are marked as the last known state.
     pub(crate) fn read_statuses(&self) -> Result<Arc<Statuses>, Failure> {
         let all = match &self.transport {
             Transport::InProcess(parts) => parts.statuses.borrow().clone(),
             Transport::Remote => {
+                // Before the files: they are at least as new.
+                let liveness = self.liveness();
                 let all = status::read_environments(&self.state)?.into_iter();
+                let all = all.map(|status| liveness.mark(status));
                 let controller = status::read_controller(&self.state)?;
                 Arc::new(Statuses {
                     environments: all
@@ -133,8 +138,9 @@ impl ControllerClient {
         if let Some(status) = self.read_status(env) {
             return Ok(status);
         }
+        let liveness = self.liveness();
         // Use the same error message for a missing environment everywhere.
-        status::find_environment(&self.state, env).map(|status| self.shown(status))
+        status::find_environment(&self.state, env).map(|status| self.shown(liveness.mark(status)))
     }
 
     /// Returns the last status that the controller in this process published.

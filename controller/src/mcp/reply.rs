@@ -98,6 +98,9 @@ pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolRes
         // Writing to a string cannot fail.
         let _ = writeln!(body, "hint: {}", foreign_text::mark_further_lines(hint));
     }
+    for warning in output::list_warnings(error) {
+        let _ = writeln!(body, "warning: {}", foreign_text::mark_further_lines(warning));
+    }
     body.push_str(&foreign_text::mark_lines(&output_tail(error).unwrap_or_default()));
     let mut text = String::new();
     if let Some(after) = error.retry_after {

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::report::{FailedPlace, Report, SuiteResult, describe_origin};
 use super::selection::{Caller, Selection};
 use super::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
+use crate::api::wait::goal::ENGINE_PATIENCE;
 use crate::api::{Context, Effect, NextStep, Operation, Route, Summary, Tool, clip};
 use crate::correlation;
 use crate::exit::Failure;
@@ -148,6 +149,7 @@ impl Operation for RunTests {
         let selection = self.selection(context)?;
         let settings = AttemptSettings {
             timeout: limit.min(READY_TIMEOUT),
+            engine_patience: ENGINE_PATIENCE,
             ttl: limit,
             holder: None,
             confirm: if self.confirm { Confirm::On } else { Confirm::Off },

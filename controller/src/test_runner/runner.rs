@@ -24,7 +24,7 @@ use super::yaml::SuiteEnvironment;
 use crate::api::logs::sources;
 use crate::api::target::Target;
 use crate::api::test::report::format_unverified;
-use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::api::wait::goal::{WaitGoal, WaitLimits, wait_until};
 use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
@@ -51,6 +51,9 @@ pub(crate) struct AttemptSettings {
     /// Maximum time until the environment is ready
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::parse_duration)]
     pub(crate) timeout: Duration,
+    /// Maximum time without an answer of the engine
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = crate::settings::parse_duration)]
+    pub(crate) engine_patience: Duration,
     /// Maximum duration of an attempt
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     pub(crate) ttl: Duration,
@@ -62,6 +65,15 @@ pub(crate) struct AttemptSettings {
     pub(crate) confirm: Confirm,
     #[command(flatten)]
     pub(crate) workers: WorkerOptions,
+}
+
+impl AttemptSettings {
+    fn wait_limits(&self) -> WaitLimits {
+        WaitLimits {
+            timeout: self.timeout,
+            engine_patience: self.engine_patience,
+        }
+    }
 }
 
 /// Repetition of cases that failed during a disruption.
@@ -204,7 +216,8 @@ impl Runner<'_> {
             if found == Ok(true) {
                 let targets = [Target::environment(self.environment.as_str())];
                 // The next attempt reports an environment that does not recover.
-                drop(wait_until(self.client, Some(&targets), WaitGoal::Ready, RECOVERY, |_| {}).await);
+                let limits = WaitLimits::of_time(RECOVERY);
+                drop(wait_until(self.client, Some(&targets), WaitGoal::Ready, limits, |_| {}).await);
             }
         };
         tokio::select! {
@@ -282,9 +295,9 @@ impl Runner<'_> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         self.client.send(Command::Sync).await?;
         let targets = [Target::environment(self.environment.as_str())];
-        let timeout = self.settings.timeout;
+        let limits = self.settings.wait_limits();
         tokio::select! {
-            ready = wait_until(self.client, Some(&targets), WaitGoal::Ready, timeout, |_| {}) => {
+            ready = wait_until(self.client, Some(&targets), WaitGoal::Ready, limits, |_| {}) => {
                 Ok(ready?.pop().and_then(|reached| reached.status))
             }
             () = self.stop.cancelled() => Ok(None),

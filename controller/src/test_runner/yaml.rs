@@ -32,7 +32,7 @@ use super::INTERRUPTED;
 use super::report::Attempt;
 use super::suite_output::SuiteOutput;
 use crate::api::target::Target;
-use crate::api::wait::goal::{WaitGoal, wait_until};
+use crate::api::wait::goal::{WaitGoal, WaitLimits, wait_until};
 use crate::client::ControllerClient;
 use crate::engine;
 use context::Context;
@@ -296,7 +296,8 @@ impl Driver<'_> {
     async fn wait_healthy(&self, limit: Duration) -> Reply {
         let targets = [Target::environment(&self.context.environment)];
         let client = self.environment.client;
-        match wait_until(client, Some(&targets), WaitGoal::Ready, limit, |_| {}).await {
+        let limits = WaitLimits::of_time(limit);
+        match wait_until(client, Some(&targets), WaitGoal::Ready, limits, |_| {}).await {
             Ok(_) => Reply::Done,
             Err(failure) => Reply::Failed(CaseFailure::new("waitHealthy", failure.message())),
         }

@@ -11,6 +11,8 @@ use argus_crds::status::{
 };
 use serde_json::{Value, json};
 
+use crate::controller_socket::answer_commands;
+
 /// A folder with a state directory and a specs folder.
 pub(crate) struct Home {
     dir: tempfile::TempDir,
@@ -22,6 +24,13 @@ impl Home {
         std::fs::create_dir_all(dir.path().join("state/environments")).unwrap();
         std::fs::create_dir_all(dir.path().join("specs")).unwrap();
         Self { dir }
+    }
+
+    /// Like [`Self::new`], with the socket of a controller.
+    pub(crate) fn with_controller() -> Self {
+        let home = Self::new();
+        answer_commands(&home.path("state"));
+        home
     }
 
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
@@ -343,7 +352,7 @@ fn describe_shows_errors_with_hints() {
 
 #[test]
 fn wait_exit_code_reflects_the_outcome() {
-    let home = Home::new();
+    let home = Home::with_controller();
     home.status(&shop(Phase::Ready));
     assert_eq!(code(&home.run(&["wait", "shop"])), 0);
     assert_eq!(
@@ -390,7 +399,7 @@ fn wait_exit_code_reflects_the_outcome() {
 
 #[test]
 fn wait_follows_status_changes() {
-    let home = Home::new();
+    let home = Home::with_controller();
     home.status(&shop(Phase::Progressing));
     let mut waiting = home
         .command(&["wait", "shop", "--timeout", "60s"])

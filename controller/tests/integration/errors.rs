@@ -10,6 +10,8 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{Condition, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
 use serde_json::{Value, json};
 
+use crate::controller_socket::answer_commands;
+
 /// Name of the environment that failed with this code.
 fn named(code: Code) -> String {
     code.as_str().to_lowercase().replace('_', "-")
@@ -39,6 +41,7 @@ fn error(code: Code) -> StructuredError {
 fn status(code: Code) -> EnvironmentStatus {
     EnvironmentStatus {
         revision: Some("a".repeat(64)),
+        observed_revision: Some("a".repeat(64)),
         environment: named(code),
         project: named(code),
         phase: Phase::Failed,
@@ -109,6 +112,7 @@ fn document(bytes: &[u8]) -> Value {
 #[test]
 fn commands_report_errors_of_every_code_completely() {
     let home = home();
+    answer_commands(&home.path().join("state"));
     for code in Code::ALL {
         let (env, error) = (named(*code), json!(error(*code)));
         for verb in ["get", "describe"] {

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod cli;
+mod controller_socket;
 mod doctor;
 mod errors;
 mod events;

@@ -88,7 +88,7 @@ fn shop() -> EnvironmentStatus {
 
 #[test]
 fn wait_for_a_service_depends_on_that_service() {
-    let home = Home::new();
+    let home = Home::with_controller();
     home.status(&shop());
     assert_eq!(code(&home.run(&["wait", "shop"])), 6, "the environment failed");
 
@@ -133,7 +133,7 @@ fn wait_for_a_service_depends_on_that_service() {
 
 #[test]
 fn rejected_file_ends_the_wait_for_its_service() {
-    let home = Home::new();
+    let home = Home::with_controller();
     let invalid = StructuredError::new(Code::SpecInvalid, "line 3: unknown key `imag`");
     home.status(&EnvironmentStatus {
         environment: "shop".to_owned(),
@@ -197,7 +197,7 @@ fn commands_for_environments_refuse_a_service_with_a_remedy() {
 
 #[test]
 fn name_of_one_service_suggests_its_environment() {
-    let home = Home::new();
+    let home = Home::with_controller();
     home.status(&shop());
     let commands = [
         &["get", "web"][..],

@@ -24,5 +24,6 @@ mod suites;
 mod trust;
 mod up;
 mod volumes;
+mod waits;
 mod worktrees;
 mod yaml_suites;

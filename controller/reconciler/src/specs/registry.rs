@@ -54,6 +54,15 @@ pub struct FileEntry {
     conflicting: Option<PendingAdmission>,
 }
 
+impl FileEntry {
+    /// Environment of the current content, if that content is accepted.
+    fn current(&self) -> Option<&Arc<Accepted>> {
+        self.accepted
+            .as_ref()
+            .filter(|_| self.state == FileState::Accepted)
+    }
+}
+
 /// Admitted environment of a file that is not accepted yet, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
@@ -126,6 +135,8 @@ impl SpecRegistry {
     /// Applies the admission of a file. A refusal changes only the diagnostics.
     pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
         let entry = self.files.entry(path.to_path_buf()).or_default();
+        let is_edit = entry.text.is_some() && entry.text != text;
+        let before = entry.current().filter(|_| is_edit).cloned();
         entry.text = text;
         entry.env.clone_from(&admission.env);
         entry.gone_since = None;
@@ -151,6 +162,7 @@ impl SpecRegistry {
                 source: admission.source,
             };
             self.try_accept(path, admission, now);
+            self.warn_of_edit_without_effect(path, before.as_deref(), now);
         } else {
             entry.diagnostics = admission.diagnostics;
             entry.conflicting = None;
@@ -158,6 +170,18 @@ impl SpecRegistry {
             self.mark_edited(path, now);
         }
         self.retry_pending(now);
+    }
+
+    /// Adds a warning to a file whose edit has no effect on its environment.
+    fn warn_of_edit_without_effect(&mut self, path: &Path, before: Option<&Accepted>, now: Timestamp) {
+        let (Some(before), Some(entry)) = (before, self.files.get_mut(path)) else {
+            return;
+        };
+        if entry.current().is_some_and(|now| now.desired == before.desired) {
+            let revision = before.desired.revision.as_str();
+            let message = format!("the edit at {now} has no effect: the revision is still `{revision:.12}`");
+            entry.diagnostics.push(Diagnostic::warning("", message));
+        }
     }
 
     /// Marks the accepted revision of a file as outdated: it must not cause removals.

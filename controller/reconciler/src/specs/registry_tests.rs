@@ -105,6 +105,22 @@ fn rejected_edit_preserves_the_last_good_revision() {
 }
 
 #[test]
+fn edit_without_effect_is_a_warning_until_the_next_edit() {
+    let mut registry = SpecRegistry::default();
+    let mut edit = |text: &str, revision, now| -> Vec<String> {
+        let text = Some(Text::new(text.as_bytes().to_vec()));
+        registry.on_admitted(Path::new("a"), text, good("shop", revision), at(now));
+        let found = &registry.files[Path::new("a")].diagnostics;
+        found.iter().map(|it| it.message.clone()).collect()
+    };
+    assert!(edit("one", 1, 1).is_empty());
+    assert!(edit("one", 1, 2).is_empty(), "the same content is not an edit");
+    let expected = "the edit at 1970-01-01T00:00:03.000Z has no effect: the revision is still `00000001`";
+    assert_eq!(edit("one # comment", 1, 3), [expected]);
+    assert!(edit("two", 2, 4).is_empty());
+}
+
+#[test]
 fn first_file_keeps_the_name_until_its_grace_ends() {
     let mut registry = SpecRegistry::default();
     admit(&mut registry, "b", good("shop", 1), 1);

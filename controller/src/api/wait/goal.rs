@@ -2,18 +2,47 @@
 
 use std::time::Duration;
 
+use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{Condition, EnvironmentStatus, Phase, Truth};
+use argus_reconciler::Command;
 use argus_reconciler::clock;
 use clap::ValueEnum;
 
-use super::target_status::TargetStatus;
+use super::ended::EndedWait;
+use super::target_status::{TargetStatus, is_current};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
-use crate::status::hint_for_unknown;
+use crate::status;
+use crate::status_text::format_warnings;
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+/// Time until the name of an unknown environment is an error. Its file can be written during the wait.
+const UNKNOWN_DELAY: Duration = Duration::from_secs(3);
+/// Interval of checks for a controller that starts.
+const START_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without an answer of the engine that ends a wait, unless its caller has another one.
+pub(crate) const ENGINE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Limits of a wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitLimits {
+    pub(crate) timeout: Duration,
+    /// Maximum time without an answer of the engine.
+    pub(crate) engine_patience: Duration,
+}
+
+impl WaitLimits {
+    /// Limits of a wait that an engine without an answer does not end.
+    pub(crate) fn of_time(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            engine_patience: timeout,
+        }
+    }
+}
 
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
@@ -26,37 +55,111 @@ pub(crate) enum WaitGoal {
     Gone,
 }
 
-/// Waits until all of `targets`, or all environments, reach the goal, and returns them. Fails early if one is blocked. Calls
-/// `show` on changes.
+impl WaitGoal {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// Waits until all of `targets`, or all environments, reach the goal, and returns them. Fails early if one is blocked or unknown,
+/// or if the engine is away. Calls `show` on changes. Only the status of a running controller counts, which can also start during
+/// the wait.
 pub(crate) async fn wait_until(
     client: &ControllerClient,
     targets: Option<&[Target]>,
     goal: WaitGoal,
-    timeout: Duration,
+    limits: WaitLimits,
     mut show: impl FnMut(&[TargetStatus]),
 ) -> Result<Vec<TargetStatus>, Failure> {
-    let deadline = clock::now() + timeout;
+    let started = clock::now();
+    let deadline = started + limits.timeout;
+    let mut engine_away = None;
     let mut changes = client.watch_statuses();
     loop {
+        let liveness = client.read_liveness().await?;
         let statuses = TargetStatus::read(client, targets).await?;
         show(&statuses);
-        if goal == WaitGoal::Ready {
+        if goal == WaitGoal::Ready && liveness.is_running() {
             statuses.iter().try_for_each(TargetStatus::check_blocked)?;
+            check_known(client, &statuses, started).await?;
         }
         // Without any environment, the goal Ready waits for the first one.
         let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
         if !nothing && statuses.iter().all(|seen| seen.is_reached(goal)) {
             return Ok(statuses);
         }
-        if !changes.changed_before(deadline).await {
+        let now = clock::now();
+        let engine_check = check_engine(&statuses, &mut engine_away, limits.engine_patience, now)?;
+        let start_check = (!liveness.is_running()).then(|| now + START_INTERVAL);
+        let name_check = Some(started + UNKNOWN_DELAY).filter(|at| *at > now);
+        let checks = [start_check, name_check, engine_check];
+        let check = checks.into_iter().flatten().min();
+        let check = check.filter(|at| *at < deadline);
+        let is_changed = changes.changed_before(check.unwrap_or(deadline)).await;
+        if !is_changed && check.is_none() {
             let pending: Vec<TargetStatus> = statuses
                 .into_iter()
                 .filter(|seen| !seen.is_reached(goal))
                 .collect();
-            let hint = hint_after_timeout(client, pending.first()).await?;
-            return Err(timeout_failure(&pending, goal, timeout, hint));
+            let ended = EndedWait {
+                goal,
+                timeout: limits.timeout,
+                pending,
+            };
+            return Err(ended.into_failure(client, liveness).await?);
         }
     }
+}
+
+/// Fails if the engine has not answered for its time. Otherwise returns the end of that time. `since` is the start of the outage
+/// as this wait sees it.
+fn check_engine(
+    statuses: &[TargetStatus],
+    since: &mut Option<Timestamp>,
+    patience: Duration,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Failure> {
+    let statuses = statuses.iter().filter_map(|seen| seen.status.as_ref());
+    let Some(error) = statuses.filter_map(find_engine_error).next() else {
+        *since = None;
+        return Ok(None);
+    };
+    let end = *since.get_or_insert(now) + patience;
+    if now < end {
+        return Ok(Some(end));
+    }
+    Err(Failure::new(error.clone()))
+}
+
+/// Fails for an environment that was removed, and for a name that no spec file has.
+async fn check_known(
+    client: &ControllerClient,
+    statuses: &[TargetStatus],
+    started: Timestamp,
+) -> Result<(), Failure> {
+    let Some(missing) = statuses.iter().find(|seen| seen.status.is_none()) else {
+        return Ok(());
+    };
+    let env = missing.target.environment.clone();
+    let controller = client.statuses().await?.controller.clone();
+    let is_scanned = |it: &Condition| it.kind == "SpecsAvailable" && it.status == Truth::True;
+    if !controller.conditions.iter().any(is_scanned) {
+        return Ok(());
+    }
+    let is_late = clock::now().since(started) >= UNKNOWN_DELAY;
+    if is_late && client.is_trusted() {
+        // A file that is still being written can have this name.
+        drop(client.send(Command::Sync).await);
+    }
+    let check = move |client: &ControllerClient| match status::removal_failure(client.state(), &env) {
+        Some(removed) => Err(removed.with_exit(Exit::GaveUp)),
+        None if is_late => client.read_environment(&env).map(drop),
+        None => Ok(()),
+    };
+    client.run_blocking(check).await
 }
 
 /// Fails for an environment that will not become ready without an intervention.
@@ -73,9 +176,9 @@ pub(super) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
         Exit::SpecRejected if status.revision.is_none() => Exit::SpecRejected,
         _ => Exit::GaveUp,
     };
-    // With a stale status, only errors of the file and of the socket are certainly current.
-    let is_current = exit == Exit::SpecRejected || error.code == Code::DockerPermissionDenied;
-    if status.stale && !is_current {
+    // In a stale status, and in that of an earlier revision, only errors of the file and of the socket are certainly current.
+    let is_certain = exit == Exit::SpecRejected || error.code == Code::DockerPermissionDenied;
+    if !is_certain && !is_current(status) {
         return Ok(());
     }
     let env = &status.environment;
@@ -88,7 +191,16 @@ pub(super) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
         "environment `{env}` is blocked: {env}{service}: {}",
         error.message
     );
+    add_warnings(&mut error, status);
     Err(Failure::new(error).with_exit(exit))
+}
+
+/// Adds the warnings about the file, which can name the cause, to the details of an error.
+pub(super) fn add_warnings(error: &mut StructuredError, status: &EnvironmentStatus) {
+    let warnings = format_warnings(status);
+    if !warnings.is_empty() {
+        error.details.insert("warnings".to_owned(), warnings.into());
+    }
 }
 
 /// Returns the error behind the condition `Blocked` of an environment that is not ready.
@@ -132,63 +244,10 @@ fn is_holder_alive(lease_error: &StructuredError) -> bool {
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
-/// Returns the next command after a timeout.
-async fn hint_after_timeout(
-    client: &ControllerClient,
-    pending: Option<&TargetStatus>,
-) -> Result<String, Failure> {
-    Ok(match pending {
-        None => "see details with `argus get`".to_owned(),
-        Some(TargetStatus {
-            target,
-            status: Some(_),
-        }) => format!("see details with `argus describe {target}`"),
-        Some(TargetStatus { target, status: None }) => {
-            let environment = target.environment.clone();
-            let hint = client
-                .run_blocking(move |client| Ok(hint_for_unknown(client.state(), &environment)))
-                .await?;
-            format!("{hint}, or start a controller with `argus run`")
-        }
-    })
-}
-
-fn timeout_failure(pending: &[TargetStatus], goal: WaitGoal, timeout: Duration, hint: String) -> Failure {
-    let goal_name = match goal {
-        WaitGoal::Ready => "ready",
-        WaitGoal::Gone => "gone",
-    };
-    let statuses = || pending.iter().filter_map(|seen| seen.status.as_ref());
-    let cause = statuses()
-        .find_map(find_lease_error)
-        .or_else(|| statuses().find_map(find_engine_error));
-    if let Some(cause) = cause {
-        return Failure::new(cause.clone());
-    }
-    let states = if pending.is_empty() {
-        "no environments exist".to_owned()
-    } else {
-        let states = pending.iter().map(|seen| seen.format_state(goal));
-        states.collect::<Vec<_>>().join("; ")
-    };
-    let waited = humantime::format_duration(timeout);
-    let names = pending.iter().map(|seen| seen.target.to_string());
-    let details = serde_json::json!({
-        "for": goal_name,
-        "waitedSeconds": timeout.as_secs(),
-        "environments": names.collect::<Vec<_>>(),
-    });
-    Failure::with_code(
-        Code::Timeout,
-        format!("not {goal_name} within {waited}: {states}"),
-    )
-    .with_details(details)
-    .with_exit(Exit::TimedOut)
-    .with_hint(hint)
-}
-
 #[cfg(test)]
 mod tests {
+    use argus_crds::diagnostic::Diagnostic;
+
     use super::*;
 
     /// Status with this error, which blocks the environment if it needs a change.
@@ -234,6 +293,12 @@ mod tests {
         let mut stale = status(error(Code::BuildFailed));
         stale.stale = true;
         assert_eq!(exit_of(&check_blocked(&stale)), None);
+        let mut edited = status(error(Code::BuildFailed));
+        edited.revision = Some("r2".to_owned());
+        edited.observed_revision = Some("r1".to_owned());
+        assert_eq!(exit_of(&check_blocked(&edited)), None);
+        edited.observed_revision = Some("r2".to_owned());
+        assert_eq!(exit_of(&check_blocked(&edited)), Some(Exit::GaveUp));
         let mut denied = status(error(Code::DockerPermissionDenied));
         denied.stale = true;
         assert_eq!(exit_of(&check_blocked(&denied)), Some(Exit::GaveUp));
@@ -243,28 +308,46 @@ mod tests {
     }
 
     #[test]
+    fn engine_without_an_answer_ends_the_wait_after_its_time() {
+        let seen = |code| {
+            let status = status(StructuredError::new(code, "why"));
+            vec![TargetStatus {
+                target: Target::environment("shop"),
+                status: Some(status),
+            }]
+        };
+        let at = |seconds: i64| Timestamp(seconds * 1_000);
+        let (away, open) = (seen(Code::DockerUnavailable), seen(Code::CircuitOpen));
+        let (mut since, mut now) = (None, 0);
+        let mut check = |statuses: &[TargetStatus], seconds: i64| {
+            now += seconds;
+            check_engine(statuses, &mut since, ENGINE_PATIENCE, at(now))
+        };
+        assert_eq!(check(&away, 5).ok(), Some(Some(at(15))));
+        assert_eq!(check(&open, 9).ok(), Some(Some(at(15))), "the same outage");
+        assert_eq!(check(&seen(Code::ContainerCrash), 0).ok(), Some(None));
+        assert_eq!(check(&away, 1).ok(), Some(Some(at(25))), "the next outage");
+        let ended = check(&open, 10).map(drop);
+        assert_eq!(exit_of(&ended), Some(Exit::Unreachable));
+    }
+
+    #[test]
+    fn error_of_a_wait_has_the_warnings_about_the_file() {
+        let mut blocked = status(StructuredError::new(Code::BuildFailed, "why"));
+        let warning = Diagnostic::warning("services[0].tmpfs", "unknown key `tmpfs`");
+        blocked.spec_path = "shop.e2e.yaml".to_owned();
+        blocked.diagnostics.push(warning);
+        let error = check_blocked(&blocked).expect_err("it is blocked").into_error();
+        let expected = serde_json::json!(["shop.e2e.yaml: unknown key `tmpfs`"]);
+        assert_eq!(error.details["warnings"], expected);
+    }
+
+    #[test]
     fn only_a_live_holder_of_the_lease_ends_the_wait() {
         for (renews, exit) in [(true, Some(Exit::LeaseHeld)), (false, None)] {
             let details = serde_json::json!({ "holder": { "renews": renews } });
             let error = StructuredError::new(Code::LeaseHeld, "why").details(details);
             assert_eq!(exit_of(&check_blocked(&status(error))), exit);
-        }
-    }
-
-    #[test]
-    fn timeout_reports_the_engine_as_its_cause() {
-        for (code, exit) in [
-            (Code::DockerUnavailable, Exit::Unreachable),
-            (Code::CircuitOpen, Exit::Unreachable),
-            (Code::ContainerCrash, Exit::TimedOut),
-        ] {
-            let pending = [TargetStatus {
-                target: Target::environment("shop".to_owned()),
-                status: Some(status(StructuredError::new(code, "why"))),
-            }];
-            let limit = Duration::from_secs(1);
-            let failure = timeout_failure(&pending, WaitGoal::Ready, limit, String::new());
-            assert_eq!(exit_of(&Err(failure)), Some(exit), "{code}");
         }
     }
 }

@@ -11,7 +11,7 @@ use argus_reconciler::clock;
 use tokio::sync::mpsc;
 
 use super::goal;
-use super::goal::WaitGoal;
+use super::goal::{WaitGoal, WaitLimits};
 use super::target_status::TargetStatus;
 use crate::api::commands::Down;
 use crate::api::target::Target;
@@ -114,7 +114,13 @@ async fn remove(
             show(seen);
         };
         let left = deadline.since(clock::now());
-        let gone = goal::wait_until(client, Some(&targets), WaitGoal::Gone, left, show);
+        let gone = goal::wait_until(
+            client,
+            Some(&targets),
+            WaitGoal::Gone,
+            WaitLimits::of_time(left),
+            show,
+        );
         tokio::select! {
             biased;
             gone = gone => return gone.map(drop),

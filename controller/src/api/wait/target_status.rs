@@ -4,7 +4,7 @@ use argus_core::status::is_blocking;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
 
-use super::goal::{WaitGoal, check_blocked, check_lease};
+use super::goal::{WaitGoal, add_warnings, check_blocked, check_lease};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
 use crate::evidence_store::no_service_failure;
@@ -93,7 +93,7 @@ fn find_row<'a>(status: &'a EnvironmentStatus, service: &str) -> Option<&'a Serv
 }
 
 /// True if the status describes the current content of the file.
-fn is_current(status: &EnvironmentStatus) -> bool {
+pub(super) fn is_current(status: &EnvironmentStatus) -> bool {
     !status.stale && status.revision == status.observed_revision
 }
 
@@ -104,15 +104,12 @@ fn check_service(status: &EnvironmentStatus, service: &str) -> Result<(), Failur
     if status.revision.is_none() {
         return check_blocked(status);
     }
-    if status.stale {
+    // A failure of the earlier revision is not one of the edit.
+    if !is_current(status) {
         return Ok(());
     }
     let Some(row) = find_row(status, service) else {
-        return if is_current(status) {
-            Err(no_service_failure(status, service))
-        } else {
-            Ok(())
-        };
+        return Err(no_service_failure(status, service));
     };
     let Some(error) = find_blocking_error(status, row) else {
         return Ok(());
@@ -127,6 +124,7 @@ fn check_service(status: &EnvironmentStatus, service: &str) -> Result<(), Failur
         ),
         None => format!("service `{of}/{service}` is blocked: {of}: {}", error.message),
     };
+    add_warnings(&mut error, status);
     Err(Failure::new(error).with_exit(Exit::GaveUp))
 }
 
@@ -233,6 +231,17 @@ mod tests {
         }
         assert!(!ready.is_reached(WaitGoal::Ready));
         assert!(!seen("web", vec![]).is_reached(WaitGoal::Ready));
+    }
+
+    #[test]
+    fn failure_of_the_earlier_revision_does_not_end_the_wait() {
+        let mut failed = seen("db", vec![gave_up("db")]);
+        let status = failed.status.as_mut().expect("a status");
+        status.revision = Some("r2".to_owned());
+        assert!(failed.check_blocked().is_ok());
+        let status = failed.status.as_mut().expect("a status");
+        status.observed_revision = Some("r2".to_owned());
+        assert_eq!(message(&failed), "service `shop/db` failed: gave up");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use argus_crds::error::Code;
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{ActiveHold, EnvironmentStatus};
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::evidence_store;
 use crate::exit::Failure;
 use crate::output;
 use crate::run_summary::RunSummary;
-use crate::status_text::is_good;
+use crate::status_text::{format_hold, format_warnings, is_good};
 
 /// Maximum number of earlier runs in the text. The status file contains all of them.
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;
@@ -33,6 +33,15 @@ pub(crate) struct WhyReport {
     pub(crate) chains: Vec<Chain>,
     /// Services with restarts, in any state.
     restarts: Vec<Restarted>,
+    /// Holds of the environment and of its services.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    holds: Vec<ActiveHold>,
+    /// Warnings about the spec file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    /// True if this is the last known state, because the current one is unknown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stale: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -67,6 +76,9 @@ pub(crate) fn explain(
         phase: status.phase,
         as_of: status.as_of.clone(),
         restarts: list_restarts(status, service),
+        holds: status.holds.clone(),
+        warnings: format_warnings(status),
+        stale: status.stale,
         chains,
     })
 }
@@ -130,7 +142,16 @@ pub(crate) fn format_report(report: &WhyReport) -> String {
         }
         explained.extend(chain.service.as_deref());
     }
-    text
+    let warnings = report
+        .warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}"));
+    let as_of = &report.as_of;
+    let stale = report
+        .stale
+        .then(|| format!("this is the last known state, as of {as_of}"));
+    let notes = report.holds.iter().map(format_hold).chain(warnings).chain(stale);
+    text + &output::join_lines(notes)
 }
 
 /// One line per service that recovered. The others have a chain.
@@ -241,4 +262,43 @@ pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
     let (edits, others) = chain.remedies.split_at(edits);
     let edits = output::format_remedies(edits).into_iter();
     edits.chain(read).chain(output::format_remedies(others)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::diagnostic::Diagnostic;
+    use argus_crds::status::ServiceStatus;
+
+    use super::*;
+
+    #[test]
+    fn report_has_holds_warnings_and_the_mark_of_an_old_state() {
+        let status = EnvironmentStatus {
+            environment: "shop".to_owned(),
+            spec_path: "specs/shop.e2e.yaml".to_owned(),
+            services: vec![ServiceStatus {
+                name: "web".to_owned(),
+                ..ServiceStatus::default()
+            }],
+            holds: vec![ActiveHold {
+                service: Some("db".to_owned()),
+                holder: Some("ann".to_owned()),
+                ..ActiveHold::default()
+            }],
+            diagnostics: vec![Diagnostic::warning("", "unknown key `tmpfs`")],
+            stale: true,
+            as_of: "2026-01-01T00:00:00Z".to_owned(),
+            ..EnvironmentStatus::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let report = explain(&StateDir::at(dir.path()), &status, Some("web")).unwrap();
+        let text = format_report(&report);
+        for line in [
+            "`db` is held by ann",
+            "warning: shop.e2e.yaml: unknown key `tmpfs`",
+            "this is the last known state, as of 2026-01-01T00:00:00Z",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
 }

@@ -123,7 +123,9 @@ fn show(shell: &Shell<'_>, page: &str, fence: &Fence) {
 fn on_terminal(shell: &Shell<'_>, line: &str) -> String {
     let (text, _) = Terminal::start(shell.command(line), COLUMNS, 50).end(LIMIT);
     let text = plain(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    // A removal that takes more than a second is reported.
+    let is_shown = |line: &&str| !line.starts_with("waiting for the removal of ");
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(is_shown).collect();
     lines.join("\n").trim_end().to_owned()
 }
 

@@ -70,6 +70,25 @@ fn frozen_engine_is_reported_and_found() {
     });
     let logs = argus.cli(&["logs", "asleep", "db"]);
     assert_eq!(logs.status.code(), Some(4), "{logs:?}");
+    let wait = [
+        "wait",
+        "dreamt",
+        "--timeout",
+        "10m",
+        "--engine-patience",
+        "1s",
+        "-o",
+        "json",
+    ];
+    let waited = argus.cli(&wait);
+    let shown = String::from_utf8_lossy(&waited.stderr);
+    assert_eq!(waited.status.code(), Some(4), "{shown}");
+    let is_outage = |code: &str| shown.contains(&format!("\"code\": \"{code}\""));
+    assert!(
+        is_outage("DOCKER_UNAVAILABLE") || is_outage("CIRCUIT_OPEN"),
+        "{shown}"
+    );
+    assert!(shown.contains("\"retryAfter\""), "{shown}");
     let status = argus.status("asleep");
     assert_eq!(status["stale"], true, "{status:#}");
     assert_eq!(argus.controller_status()["mode"], "Minimal");
