@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use argus_crds::error::{Code, Remedy, StructuredError};
+use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity, StructuredError};
 use argus_crds::status::{
     ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::NextStep;
 use super::summary::clip;
 use crate::foreign_text::{MARK, mark_further_lines};
 use crate::output;
-use crate::status_text::{format_hold, format_ports, format_running_test, format_waits, is_good};
+use crate::status_text::{
+    format_hold, format_ports, format_running_test, format_waits, format_warnings, is_good,
+};
 
 /// Maximum number of listed unhealthy services; the rest is counted.
 const MAX_UNHEALTHY: usize = 8;
@@ -30,6 +32,8 @@ const MAX_TAIL_LINES: usize = 12;
 const MAX_TAIL: usize = 1_000;
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE: usize = 400;
+/// Maximum length of the details of an error, in bytes of JSON.
+const MAX_DETAILS: usize = 400;
 /// Maximum length of a message in a list, in characters.
 const MAX_SHORT_MESSAGE: usize = 120;
 
@@ -67,6 +71,9 @@ pub(crate) struct EnvironmentSummary {
     /// Active holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) holds: Vec<ActiveHold>,
+    /// Warnings about the spec file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
     /// The most severe error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ErrorSummary>,
@@ -98,6 +105,9 @@ pub(crate) struct UnhealthyService {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorSummary {
     pub(crate) code: Code,
+    category: Category,
+    severity: Severity,
+    class: Class,
     /// Id of the occurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_id: Option<String>,
@@ -109,9 +119,14 @@ pub(crate) struct ErrorSummary {
     retry_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
+    /// Short details of the code; `argus_status` with `detail: "full"` has all of them.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    details: Map<String, Value>,
     /// Last output lines of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     tail: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suggested_actions: Vec<ActionId>,
     /// Remedies as complete calls.
     pub(crate) remedies: Vec<Remedy>,
 }
@@ -147,6 +162,10 @@ impl EnvironmentSummary {
                 .collect(),
             tests: status.tests.iter().take(MAX_USERS).cloned().collect(),
             holds: status.holds.iter().take(MAX_USERS).cloned().collect(),
+            warnings: format_warnings(status)
+                .iter()
+                .map(|warning| clip(warning, MAX_MESSAGE))
+                .collect(),
             error: status.errors.first().map(ErrorSummary::from_error),
             more_errors: status.errors.len().saturating_sub(1),
             stale: status.stale,
@@ -159,6 +178,8 @@ impl EnvironmentSummary {
         let error = self.error.map(|error| ErrorSummary {
             message: clip(&error.message, MAX_SHORT_MESSAGE),
             tail: None,
+            details: Map::new(),
+            suggested_actions: Vec::new(),
             remedies: Vec::new(),
             ..error
         });
@@ -167,6 +188,7 @@ impl EnvironmentSummary {
             moved: Vec::new(),
             waiting_for: clip(&self.waiting_for, MAX_SHORT_MESSAGE),
             unhealthy_services: Vec::new(),
+            warnings: Vec::new(),
             error,
             ..self
         }
@@ -201,6 +223,9 @@ impl EnvironmentSummary {
             .chain(self.holds.iter().map(format_hold))
         {
             let _ = write!(text, "\n{claim}");
+        }
+        for warning in &self.warnings {
+            let _ = write!(text, "\nwarning: {}", mark_further_lines(warning));
         }
         if let Some(error) = &self.error {
             let warning = if self.phase == Phase::Ready {
@@ -260,16 +285,36 @@ impl ErrorSummary {
     fn from_error(error: &StructuredError) -> Self {
         Self {
             code: error.code,
+            category: error.category,
+            severity: error.severity,
+            class: error.class,
             error_id: error.error_id.clone(),
             service: error.service.clone(),
             message: clip(&error.message, MAX_MESSAGE),
             retryable: error.retryable,
             retry_after: error.retry_after,
             exit_code: error.exit_code,
+            details: bound_details(&error.details),
             tail: output_tail(error),
+            suggested_actions: error.suggested_actions.clone(),
             remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
         }
     }
+}
+
+/// Returns the shortest members of the details, together within their limit.
+fn bound_details(details: &Map<String, Value>) -> Map<String, Value> {
+    let mut members: Vec<_> = details.iter().collect();
+    members.sort_by_key(|(_, value)| value.to_string().len());
+    let mut kept = Map::new();
+    for (name, value) in members {
+        kept.insert(name.clone(), value.clone());
+        if json!(kept).to_string().len() > MAX_DETAILS {
+            kept.remove(name);
+            break;
+        }
+    }
+    kept
 }
 
 fn format_endpoint(mapping: &PortMapping) -> (String, String) {
@@ -316,4 +361,38 @@ fn is_zero(number: &u32) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_empty(number: &usize) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_has_its_canonical_fields_and_short_details() {
+        let attempts = vec!["exit code 3"; 100];
+        let error = StructuredError::new(Code::ContainerRestartExhausted, "gave up")
+            .details(json!({ "attempts": attempts, "crashLoop": true, "pattern": "same" }))
+            .service("api");
+        let status = EnvironmentStatus {
+            errors: vec![error.clone()],
+            ..EnvironmentStatus::default()
+        };
+        let summary = json!(EnvironmentSummary::from_status(&status));
+        let full = json!(error);
+        for field in [
+            "code",
+            "category",
+            "severity",
+            "class",
+            "message",
+            "suggestedActions",
+            "retryable",
+        ] {
+            assert_eq!(summary["error"][field], full[field], "{field}");
+        }
+        assert_eq!(
+            summary["error"]["details"],
+            json!({ "crashLoop": true, "pattern": "same" })
+        );
+    }
 }
