@@ -117,6 +117,35 @@ cases:
     assert_eq!(course.notes, ["login"]);
 }
 
+/// A suite of a few lines must not take the memory of the controller.
+#[test]
+fn variables_and_texts_above_their_limit_fail_the_case() {
+    let ten = |name: &str| format!("{{{{{name}}}}}").repeat(10);
+    let mut variables = format!("a0: '{}'", "x".repeat(100));
+    for index in 1..60 {
+        variables += &format!(", a{index}: '{}'", ten(&format!("a{}", index - 1)));
+    }
+    let case = "request: { path: /200, method: POST, body: '{{a59}}' }";
+    let course = run(&format!(
+        "name: s\nvariables: {{ {variables} }}\ncases:\n  - {{ name: a, {case} }}\n"
+    ));
+    assert_eq!(
+        (course.verdicts, course.work),
+        (vec!["a F 1".to_owned()], Vec::new())
+    );
+
+    let body = ten("a2").repeat(100);
+    let course = run(&format!(
+        "name: s\nvariables: {{ a0: '{}', a1: '{}', a2: '{}' }}\ncases:\n  - {{ name: a, request: {{ path: /200, body: '{body}' }} }}\n  \
+         - {{ name: b, request: {{ path: /200 }} }}\n",
+        "x".repeat(100),
+        ten("a0"),
+        ten("a1"),
+    ));
+    assert_eq!(course.verdicts, ["a F 1", "b P 1"]);
+    assert_eq!(course.work, ["http://b/200"]);
+}
+
 #[test]
 fn failed_case_skips_the_rest_of_a_sequential_suite() {
     assert_eq!(

@@ -108,6 +108,9 @@ impl Step {
             (!is_text).then(|| (key.clone(), value.clone()))
         };
         let step = Value::Object(self.written.iter().filter_map(resolved).collect());
+        if let Some(excess) = scope.find_excess(&step) {
+            return Err(Problem::new("", excess));
+        }
         let Value::Object(step) = scope.resolve(&step, moment) else {
             return Err(Problem::new("", "the step is not a map"));
         };

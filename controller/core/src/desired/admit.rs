@@ -112,7 +112,7 @@ pub fn admit_with_digests(
     };
     identity.external_volumes = volumes::external(spec, context, &mut diagnostics);
     let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
-    let ports = settings::ports(spec, &mut diagnostics);
+    let mut ports = settings::ports(spec, &mut diagnostics);
     let referenced_services = collect_peers(spec, &mut diagnostics);
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
@@ -131,6 +131,7 @@ pub fn admit_with_digests(
     ceiling::apply(
         &context.ceiling,
         &mut container_limits,
+        &mut ports,
         &services,
         &mut diagnostics,
     );

@@ -1,9 +1,9 @@
 //! Ceiling: limits of the operator for all files. A file that requests more is refused, and a lower limit replaces a default.
 
-use argus_crds::{ByteSize, Diagnostic};
+use argus_crds::{ByteSize, Diagnostic, PortRange};
 use serde::Deserialize;
 
-use crate::desired::{ContainerLimits, Service};
+use crate::desired::{ContainerLimits, PortPolicy, Service};
 
 /// Limits of the operator; by default, there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -39,6 +39,7 @@ impl Ceiling {
 pub(super) fn apply(
     ceiling: &Ceiling,
     limits: &mut ContainerLimits,
+    ports: &mut PortPolicy,
     services: &[(String, Service)],
     diagnostics: &mut Vec<Diagnostic>,
 ) {
@@ -86,6 +87,22 @@ pub(super) fn apply(
         let path = "argus.policy.noNewPrivileges".to_owned();
         refuse(path, message, "leave it out".to_owned());
     }
+    if let Some(least) = ceiling.min_port.filter(|least| ports.low < *least) {
+        let default = PortRange::default();
+        if (ports.low, ports.high) == (default.low, default.high) {
+            (ports.low, ports.high) = (
+                least,
+                default.high.max(least.saturating_add(default.high - default.low)),
+            );
+        } else {
+            let message = format!(
+                "`portRange` begins at {}, below the ceiling `min-port` of {least}",
+                ports.low
+            );
+            let path = "isolation.portRange".to_owned();
+            refuse(path, message, format!("begin it at {least} or above"));
+        }
+    }
     for (path, service) in services {
         for port in &service.ports {
             let place = || path.clone() + ".container.ports";
@@ -125,7 +142,7 @@ mod tests {
         Ceiling {
             max_pids: Some(100),
             max_log_size: Some(ByteSize::from_bytes(6_000_000)),
-            min_port: Some(1_024),
+            min_port: Some(1_025),
             local_ports: true,
             no_new_privileges: true,
         }
@@ -143,6 +160,7 @@ mod tests {
                 "`no-new-privileges`",
             ),
             ("", "'443:443'", "`min-port`"),
+            ("isolation: { portRange: [1024, 1030] }", "':80'", "`min-port`"),
             ("", "'0.0.0.0:8080:80'", "`local-ports`"),
             ("", "'[::]:8080:80'", "`local-ports`"),
         ] {
@@ -170,6 +188,12 @@ mod tests {
         assert_eq!((low.pids_limit, low.log_max_size), (7, 1_000));
         let none = admitted(Ceiling::default(), "", ports).desired.unwrap();
         assert_eq!(none.container_limits, ContainerLimits::default());
+        let above = Ceiling {
+            min_port: Some(20_000),
+            ..Ceiling::default()
+        };
+        let ports = admitted(above, "", "':82'").desired.unwrap().ports;
+        assert_eq!((ports.low, ports.high), (20_000, 20_999));
     }
 
     #[test]
