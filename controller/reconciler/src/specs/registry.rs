@@ -125,6 +125,12 @@ impl SpecRegistry {
 
     /// Applies the admission of a file. A refusal changes only the diagnostics.
     pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
+        self.enter(path, text, admission, now);
+        self.index();
+    }
+
+    /// As [`SpecRegistry::on_admitted`], for one of many files: [`SpecRegistry::index`] after the last one updates the environments.
+    pub(super) fn enter(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         entry.text = text;
         entry.env.clone_from(&admission.env);
@@ -157,7 +163,7 @@ impl SpecRegistry {
             entry.state = FileState::Rejected;
             self.mark_edited(path, now);
         }
-        self.retry_pending(now);
+        self.retry_conflicts(now);
     }
 
     /// Marks the accepted revision of a file as outdated: it must not cause removals.
@@ -328,6 +334,11 @@ impl SpecRegistry {
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.
     pub(super) fn retry_pending(&mut self, now: Timestamp) {
+        self.retry_conflicts(now);
+        self.index();
+    }
+
+    fn retry_conflicts(&mut self, now: Timestamp) {
         let waiting = |entry: &FileEntry| {
             entry
                 .gone_since
@@ -350,10 +361,10 @@ impl SpecRegistry {
                 break;
             }
         }
-        self.index();
     }
 
-    fn index(&mut self) {
+    /// Updates the environments.
+    pub(super) fn index(&mut self) {
         let draining = self.draining.values().map(|(accepted, _)| accepted);
         let accepted = self.files.values().filter_map(|entry| entry.accepted.as_ref());
         // Files come last: an accepted file overrides a draining environment of the same name.
