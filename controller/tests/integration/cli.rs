@@ -236,7 +236,7 @@ fn environments_and_services_are_completed() {
     planted.environment = "`touch planted`".to_owned();
     let text = serde_json::to_vec(&planted).unwrap();
     std::fs::write(home.path("state/environments/shop.json"), text).unwrap();
-    assert_eq!(complete(&["exec", ""]), "");
+    assert_eq!(complete(&["down", "`"]), "");
     home.spec("shop.e2e.yaml", GOOD);
     home.spec("$(touch planted).e2e.yaml", GOOD);
     assert_eq!(complete(&["validate", "specs/"]), "specs/shop.e2e.yaml\n");
