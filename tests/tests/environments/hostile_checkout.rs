@@ -127,7 +127,7 @@ fn hostile_checkout_gets_nothing_of_the_host() {
     let socket = private.join("argus.sock");
     let call = |tool: &str, arguments: Value| http::result(&socket, tool, &arguments, LIMIT).to_string();
     let selected = json!({ "environment": "plain", "suites": ["linked", "absolute"] });
-    let mut told = vec![
+    let mut answers = vec![
         call("argus_test_run", selected),
         call("argus_status", json!({ "environment": "plain" })),
     ];
@@ -137,10 +137,10 @@ fn hostile_checkout_gets_nothing_of_the_host() {
         let answer = call("argus_apply", json!({ "content": content, "name": name }));
         assert!(answer.contains("link"), "{name}: {answer}");
         assert_unchanged(&outside);
-        told.push(answer);
+        answers.push(answer);
     }
     let validated = http::request(&socket, "GET", "/api/v1/validate", "", b"", LIMIT).unwrap();
-    told.push(String::from_utf8_lossy(&validated.body).into_owned());
+    answers.push(String::from_utf8_lossy(&validated.body).into_owned());
     for words in [
         &["test", "run", "plain"][..],
         &["validate"],
@@ -148,12 +148,12 @@ fn hostile_checkout_gets_nothing_of_the_host() {
         &["incidents"],
         &["doctor"],
     ] {
-        told.push(text_of(&argus(engine, &repo, words).output().unwrap()));
+        answers.push(text_of(&argus(engine, &repo, words).output().unwrap()));
     }
-    for answer in &told {
+    for answer in &answers {
         assert!(!answer.contains("c0ffee"), "{answer}");
     }
-    let validated = told[5..].concat();
+    let validated = answers[5..].concat();
     for named in [
         "linked.yaml",
         "outside the project of the spec file",
