@@ -39,6 +39,7 @@ mod problem;
 mod request_id;
 #[cfg(test)]
 mod state_file_tests;
+mod token;
 mod write_timeout;
 
 pub(crate) use guard::Guard;

@@ -11,8 +11,9 @@ use argus_backend::host_path::{Roots, real};
 use argus_core::desired::excluded::is_spec_name;
 use argus_core::dotenv::{self, format_statement};
 use argus_core::ident::EnvName;
+use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
-use argus_crds::diagnostic::{self, Diagnostic};
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::specs::location::worktrees_of;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
@@ -104,7 +105,7 @@ impl Init {
         }
         if !checked.diagnostics.is_empty() {
             let name = target.display().to_string();
-            output::print_note(&diagnostic::render(&name, &checked.text, &checked.diagnostics));
+            output::print_note(&render_diagnostics(&name, &checked.text, &checked.diagnostics));
         }
         let specs = match &self.specs.specs {
             Some(specs) => format!(" --specs {}", specs.display()),

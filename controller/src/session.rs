@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::plan::longest_stop;
+use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
-use argus_crds::diagnostic::{self, Diagnostic};
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::Command;
@@ -83,7 +84,7 @@ impl SpecChoice {
         }
         let name = file.path.display().to_string();
         if !file.diagnostics.is_empty() {
-            output::print_note(&diagnostic::render(&name, &file.text, &file.diagnostics));
+            output::print_note(&render_diagnostics(&name, &file.text, &file.diagnostics));
         }
         match &file.desired {
             Some(desired) if !is_rejected(&file) => Ok(Self {

@@ -177,8 +177,10 @@ impl Diagnostic {
 
 /// Maximum width of a rendered source line, in characters.
 const MAX_WIDTH: usize = 120;
+/// Maximum number of rendered related places of a diagnostic.
+const MAX_RELATED: usize = 8;
 
-/// Renders diagnostics for a person: message, location, source line and hint.
+/// Renders diagnostics for a person: message, location, source line, related places and hint.
 ///
 /// The result is plain text without colour. It replaces control characters of the source.
 ///
@@ -230,6 +232,12 @@ fn render_one(file_name: &str, lines: &[&str], diagnostic: &Diagnostic) -> Strin
                 render_snippet(&mut text, line, location);
             }
         }
+    }
+    let related = diagnostic.correction.iter().flat_map(|it| &it.related);
+    for place in related.take(MAX_RELATED) {
+        let line = place.line.map(|line| format!(" in line {line}"));
+        let line = line.unwrap_or_default();
+        writeln_to(&mut text, format_args!("note: {}{line}", place.message));
     }
     if let Some(hint) = &diagnostic.hint {
         writeln_to(&mut text, format_args!("hint: {hint}"));

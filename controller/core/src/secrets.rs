@@ -10,6 +10,9 @@ use serde_json::Value;
 
 mod decoded;
 mod patterns;
+mod source;
+
+pub use source::render_diagnostics;
 
 use patterns::Patterns;
 

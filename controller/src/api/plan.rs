@@ -6,7 +6,7 @@ pub(crate) mod report;
 
 use std::fmt::Write as _;
 
-use argus_crds::diagnostic;
+use argus_core::secrets::render_diagnostics;
 use argus_crds::diagnostic::Diagnostic;
 use argus_reconciler::specs::SpecRegistry;
 use schemars::JsonSchema;
@@ -84,7 +84,7 @@ fn report_rejected(registry: &SpecRegistry, context: &Context) {
                 .as_ref()
                 .map(|text| String::from_utf8_lossy(&text.bytes));
             let name = path.display().to_string();
-            context.report(diagnostic::render(
+            context.report(render_diagnostics(
                 &name,
                 &text.unwrap_or_default(),
                 &entry.diagnostics,

@@ -1,7 +1,11 @@
 //! `argus completions`: prints a completion script for a shell. The script calls this program, which completes names of environments and
 //! services from the status files.
 
-use clap::{Args, Command, CommandFactory, Parser as _};
+use std::ffi::OsStr;
+
+use argus_core::ident::{EnvName, ServiceName};
+use clap::{Args, Command, CommandFactory, Parser as _, ValueHint};
+use clap_complete::engine::{ArgValueCompleter, PathCompleter, ValueCompleter as _};
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{ArgValueCandidates, CompletionCandidate, Shell};
 
@@ -46,12 +50,26 @@ fn add_candidates(command: Command) -> Command {
     let command = command.mut_args(|argument| match argument.get_id().as_str() {
         "target" | "targets" => argument.add(ArgValueCandidates::new(|| list_names(true))),
         "environment" | "environments" => argument.add(ArgValueCandidates::new(|| list_names(false))),
+        _ if argument.get_value_hint() == ValueHint::AnyPath => {
+            argument.add(ArgValueCompleter::new(list_paths))
+        }
         _ => argument,
     });
     command.mut_subcommands(add_candidates)
 }
 
-/// Names of the environments, and of their services on request. Errors leave the list empty.
+/// Paths that begin with a text. Bash inserts them as they are, so the list contains no path with characters that a shell interprets.
+fn list_paths(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut paths = PathCompleter::any().complete(current);
+    paths.retain(|path| {
+        let path = path.get_value().to_string_lossy();
+        !path.contains(|c: char| c.is_control() || "$`\"'\\;&|<>(){}[]*?!#".contains(c))
+    });
+    paths
+}
+
+/// Names of the environments, and of their services on request. Errors leave the list empty. A shell inserts the names into a command, so
+/// the list contains valid names only: a repository can contain status files.
 fn list_names(with_services: bool) -> Vec<CompletionCandidate> {
     let settings = Cli::try_parse_from(["argus", "get"]).ok();
     let settings = settings.and_then(|cli| Settings::resolve(&cli.options, &SpecOptions::default()).ok());
@@ -59,10 +77,13 @@ fn list_names(with_services: bool) -> Vec<CompletionCandidate> {
     let statuses = state.and_then(|state| status::read_environments(&state).ok());
     let mut names = Vec::new();
     for status in statuses.unwrap_or_default() {
-        let env = status.environment;
-        names.push(env.clone());
-        let services = status.services.iter().filter(|_| with_services);
-        names.extend(services.map(|row| format!("{env}/{}", row.name)));
+        let Ok(env) = EnvName::new(status.environment) else {
+            continue;
+        };
+        names.push(env.to_string());
+        let services = status.services.into_iter().filter(|_| with_services);
+        let services = services.filter_map(|row| ServiceName::new(row.name).ok());
+        names.extend(services.map(|service| format!("{env}/{service}")));
     }
     names.into_iter().map(CompletionCandidate::new).collect()
 }

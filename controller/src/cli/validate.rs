@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use argus_crds::diagnostic;
+use argus_core::secrets::render_diagnostics;
 use clap::Args;
 
 use super::call;
@@ -57,7 +57,7 @@ fn print_file(file: &File) -> Result<(), Failure> {
 /// Prints the diagnostics of a file as notes.
 pub(super) fn print_diagnostics(file: &File) {
     if !file.diagnostics.is_empty() {
-        output::print_note(&diagnostic::render(
+        output::print_note(&render_diagnostics(
             &file.spec_path,
             &file.text,
             &file.diagnostics,

@@ -134,7 +134,8 @@ pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Res
         return Err(format!("volume `{}`: the home folder of a user", written()));
     }
     let inside = join_paths(back, source);
-    let lead = if inside.starts_with("..") { "" } else { "./" };
+    let is_complete = inside.starts_with("..") || inside == Path::new(".");
+    let lead = if is_complete { "" } else { "./" };
     Ok(format!("{lead}{}:{target}{mode}", inside.display()))
 }
 

@@ -15,8 +15,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::guard::{Guard, create_token, discard_token, load_token};
+use super::guard::Guard;
 use super::listen::serve_address;
+use super::token::{Token, create_token, discard_token, load_token};
 use crate::http_address::{HttpAddress, LostAddress, RETRY_DELAY};
 
 /// Listener of the address, with the reports of its state.
@@ -45,7 +46,7 @@ impl AddressListener {
     }
 
     /// Binds the address, and returns the token for it. `None` when the controller stops before.
-    async fn bind(&self) -> Option<(TcpListener, Arc<str>)> {
+    async fn bind(&self) -> Option<(TcpListener, Token)> {
         let mut is_lost = false;
         loop {
             let bound = TcpListener::bind(self.wanted).await.and_then(|listener| {

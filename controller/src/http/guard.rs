@@ -1,21 +1,14 @@
 //! Access control: every process on this machine can read the public view. Only the controller's user reads and changes the rest.
 
-use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use argus_backend::host_path::folder;
-use argus_reconciler::specs::digest::hex;
-use argus_reconciler::state_dir::{StateDir, write_private};
-use argus_reconciler::state_file;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
+use super::token::Token;
 use crate::operations;
 
 /// Access rules of a listener.
@@ -28,7 +21,7 @@ pub(crate) enum Guard {
         /// Listen address.
         at: SocketAddr,
         /// Token that changes require.
-        token: Arc<str>,
+        token: Token,
     },
 }
 
@@ -44,43 +37,6 @@ pub(super) enum Trust {
 /// Values of `Sec-Fetch-Site` for requests of this server's own pages, and of persons who enter an address. A page on another port
 /// of this machine, such as that of a container, has the value `same-site`.
 const OWN_SITES: [&[u8]; 2] = [b"same-origin", b"none"];
-/// Maximum size of a token file in bytes.
-const MAX_TOKEN_BYTES: u64 = 4 * 1024;
-
-/// Returns the token of a state directory; creates it if it does not exist.
-pub(crate) fn load_token(state: &StateDir) -> io::Result<Arc<str>> {
-    match read_token(&token_path(state)) {
-        Some(token) => Ok(token),
-        None => create_token(state),
-    }
-}
-
-/// Replaces the token of a state directory.
-pub(super) fn create_token(state: &StateDir) -> io::Result<Arc<str>> {
-    let mut random = [0_u8; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let fresh = hex(&random);
-    write_private(&token_path(state), format!("{fresh}\n").as_bytes())?;
-    Ok(fresh.into())
-}
-
-/// Removes the token of a state directory, because another process receives what clients send to the address.
-pub(super) fn discard_token(state: &StateDir) {
-    let path = token_path(state);
-    if let Err(error) = folder::remove(&path) {
-        tracing::error!(path = %path.display(), %error, "cannot remove the token");
-    }
-}
-
-fn token_path(state: &StateDir) -> PathBuf {
-    state.private().join("token")
-}
-
-fn read_token(path: &Path) -> Option<Arc<str>> {
-    let text = state_file::read_text(path, MAX_TOKEN_BYTES).ok()?;
-    let text = text.trim();
-    (text.len() >= 32).then(|| text.into())
-}
 
 /// Passes an allowed request on, or responds with an error.
 pub(super) async fn authorize_request(
@@ -155,7 +111,7 @@ impl Guard {
         let open = method.is_safe() && open && !needs_token(path);
         let sent = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         match sent {
-            Some(sent) if is_same(sent, token) => Ok(Trust::User),
+            Some(sent) if token.is(sent) => Ok(Trust::User),
             _ if open => Ok(Trust::Anyone),
             Some(_) => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong token")),
             None => {
@@ -193,14 +149,6 @@ fn is_ours(host: &str, at: SocketAddr) -> bool {
         Err(_) => name == "localhost" && (everywhere || at.ip().is_loopback()),
     };
     named && port.parse() == Ok(at.port())
-}
-
-/// Compares in constant time.
-fn is_same(sent: &str, token: &str) -> bool {
-    let digest = |text: &str| Sha256::digest(text.as_bytes());
-    let (one, other) = (digest(sent), digest(token));
-    let differences = one.iter().zip(other.iter()).map(|(a, b)| a ^ b);
-    differences.fold(0, |all, one| all | one) == 0
 }
 
 #[cfg(test)]
@@ -339,20 +287,6 @@ mod tests {
     }
 
     #[test]
-    fn discarded_token_never_returns() {
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let first = load_token(&state).unwrap();
-        assert_eq!(load_token(&state).unwrap(), first);
-        discard_token(&state);
-        assert!(!token_path(&state).exists());
-        discard_token(&state);
-        let second = load_token(&state).unwrap();
-        assert_ne!(second, first);
-        assert_ne!(create_token(&state).unwrap(), second);
-    }
-
-    #[test]
     fn wildcard_address_accepts_only_numeric_hosts_and_localhost() {
         let at: SocketAddr = "0.0.0.0:9470".parse().unwrap();
         for host in [
@@ -371,28 +305,5 @@ mod tests {
         ] {
             assert!(!is_ours(host, at), "{host}");
         }
-    }
-
-    #[test]
-    fn token_is_created_once_and_is_private() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = tempfile::tempdir().unwrap();
-        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let first = load_token(&state).unwrap();
-        assert_eq!(first.len(), 64);
-        assert_eq!(load_token(&state).unwrap(), first);
-        let path = state.private().join("token");
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        std::fs::write(&path, "").unwrap();
-        assert_ne!(
-            load_token(&state).unwrap(),
-            first,
-            "an incomplete token is replaced"
-        );
-        std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        assert_eq!(load_token(&state).unwrap().len(), 64, "a link is replaced");
-        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

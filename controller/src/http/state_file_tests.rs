@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::load_token;
 use super::listen::serve_connection;
+use super::token::load_token;
 use super::{Guard, routes};
 use crate::api::Method;
 use crate::client::ControllerClient;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_core::secrets::render_diagnostics;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
-use argus_crds::diagnostic::{self, Diagnostic};
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_crds::status::EnvironmentStatus;
 use argus_crds::suite::{History, Runner, Suite, TestRetry, Tests};
@@ -219,7 +220,7 @@ fn read_suite(
     let parsed = argus_suite::parse(path, &bytes);
     let (errors, warnings): (Vec<_>, Vec<_>) = parsed.diagnostics.into_iter().partition(Diagnostic::is_error);
     if !errors.is_empty() {
-        output.note(&diagnostic::render(
+        output.note(&render_diagnostics(
             path,
             &String::from_utf8_lossy(&bytes),
             &errors,

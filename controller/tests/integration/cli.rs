@@ -237,6 +237,18 @@ fn environments_and_services_are_completed() {
     assert_eq!(complete(&["down", "sh"]), "shop\n");
     assert_eq!(complete(&["down", "x"]), "");
     assert!(complete(&["des"]).starts_with("describe"));
+    // A repository can contain status files with any names, which a shell would insert into a command.
+    let mut planted = shop(Phase::Ready);
+    planted.services[0].name = "$(touch planted)".to_owned();
+    home.status(&planted);
+    assert_eq!(complete(&["exec", "sh"]), "shop\n");
+    planted.environment = "`touch planted`".to_owned();
+    let text = serde_json::to_vec(&planted).unwrap();
+    std::fs::write(home.path("state/environments/shop.json"), text).unwrap();
+    assert_eq!(complete(&["down", "`"]), "");
+    home.spec("shop.e2e.yaml", GOOD);
+    home.spec("$(touch planted).e2e.yaml", GOOD);
+    assert_eq!(complete(&["validate", "specs/"]), "specs/shop.e2e.yaml\n");
 }
 
 #[test]

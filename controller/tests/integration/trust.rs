@@ -493,6 +493,41 @@ fn permission_does_not_reach_files_of_another_project() {
 }
 
 #[test]
+fn refusal_names_both_lines_and_the_permission() {
+    let home = Home::new();
+    let text = "services:\n  web:\n    image: web:1\n    volumes:\n      - ./web.conf:/etc/web.conf:ro\n  app:\n    image: app:1\n    \
+                volumes:\n      - .:/app\n    environment: { DB_PASSWORD: hunter2 }\n";
+    std::fs::create_dir(home.path("mine")).unwrap();
+    std::fs::write(home.path("mine/web.conf"), "").unwrap();
+    let at = |text: &str, args: &[&str]| {
+        std::fs::write(home.path("mine/compose.yaml"), text).unwrap();
+        let mut command = command(&home, args);
+        let output = command
+            .current_dir(home.path("mine"))
+            .env_remove("ARGUS_SPECS")
+            .output()
+            .unwrap();
+        (code(&output), out(&output) + &err(&output))
+    };
+    let validate = ["validate", "compose.yaml"];
+    let (status, shown) = at(text, &validate);
+    assert_eq!(status, 3, "{shown}");
+    for named in ["compose.yaml:5:9", "`.:/app` is in line 9", "argus allow"] {
+        assert!(shown.contains(named), "{named} in {shown}");
+    }
+    assert_eq!(at(text, &["allow"]).0, 0);
+    let (status, shown) = at(text, &validate);
+    assert_eq!(status, 0, "{shown}");
+    // A line with a mistake is shown without the password next to it.
+    let wrong = text.replace("hunter2 }", "hunter2, PORT: [1] }");
+    let (_, shown) = at(&wrong, &validate);
+    assert!(
+        shown.contains("PORT: [1]") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn ci_allows_a_project_for_one_run() {
     let home = Home::new();
     let file = GOOD.replace("ports: ['8080:80']", "volumes: ['/etc:/host:ro']");

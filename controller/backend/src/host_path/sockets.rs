@@ -18,6 +18,13 @@ const WELL_KNOWN: [&str; 7] = [
     "/run/buildkit/buildkitd.sock",
 ];
 
+/// Sockets of rootless engines, below the runtime folder of each user.
+const OF_USERS: [&str; 3] = ["docker.sock", "podman/podman.sock", "buildkit/buildkitd.sock"];
+/// Folder with the runtime folders of all users.
+const USERS: &str = "/run/user";
+/// Maximum number of users whose sockets are compared.
+const MAX_USERS: usize = 1_000;
+
 /// Objects that no container may have: each socket, and every directory that contains one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sockets {
@@ -34,9 +41,10 @@ impl Sockets {
         if let Some(engine) = engine {
             add(engine, &mut all);
         }
-        for path in WELL_KNOWN.map(Path::new) {
-            if stat_of(path).is_some() {
-                add(path, &mut all);
+        let well_known = WELL_KNOWN.map(PathBuf::from).into_iter();
+        for path in well_known.chain(of_users(Path::new(USERS))) {
+            if stat_of(&path).is_some() {
+                add(&path, &mut all);
             }
         }
         let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&FileId::of(&stat)));
@@ -65,6 +73,14 @@ impl Sockets {
         }
         Ok(())
     }
+}
+
+/// Possible sockets of rootless engines.
+fn of_users(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let users = std::fs::read_dir(folder).into_iter().flatten().take(MAX_USERS);
+    users
+        .flatten()
+        .flat_map(|user| OF_USERS.map(|socket| user.path().join(socket)))
 }
 
 /// Adds the socket and every directory above it. The directory exists even while the engine is stopped and the socket
@@ -156,6 +172,20 @@ mod tests {
             }
             assert_eq!(check("run/other"), Ok(()));
         }
+    }
+
+    #[test]
+    fn sockets_of_rootless_engines_are_searched_for_each_user() {
+        let dir = tempfile::tempdir().unwrap();
+        for user in ["1000", "1001"] {
+            std::fs::create_dir(dir.path().join(user)).unwrap();
+        }
+        let found: BTreeSet<PathBuf> = of_users(dir.path()).collect();
+        assert_eq!(found.len(), 6);
+        for socket in ["1000/docker.sock", "1001/podman/podman.sock"] {
+            assert!(found.contains(&dir.path().join(socket)), "{socket}");
+        }
+        assert_eq!(of_users(&dir.path().join("none")).count(), 0);
     }
 
     #[test]

@@ -12,6 +12,9 @@ const LINES: usize = 20;
 /// Characters of a line that a rule reads.
 const LONGEST: usize = 2_000;
 
+/// Maximum length of a word of a container that an edit repeats, in bytes.
+const LONGEST_WORD: usize = 200;
+
 /// A failed run of a service.
 pub(super) struct Case<'a> {
     pub(super) context: EditContext<'a>,
@@ -103,11 +106,19 @@ pub(super) fn is_below(path: &str, folder: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Absolute paths in a line.
+/// Absolute paths in a line, without those that an edit cannot repeat.
 pub(super) fn paths(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]<>=‘’“”".contains(c))
         .filter(|word| word.len() > 1 && word.starts_with('/') && !word.starts_with("//"))
         .map(|word| word.trim_end_matches('.'))
+        .filter(|word| is_plain(word) && !word.split('/').any(|name| name == ".."))
+}
+
+/// Returns whether a word of a container is harmless in an edit, which can be part of a command: short, and without characters that a
+/// shell interprets.
+pub(super) fn is_plain(word: &str) -> bool {
+    let is_harmless = |c: char| c.is_alphanumeric() || "/._-+@%:".contains(c);
+    word.len() <= LONGEST_WORD && !word.starts_with('-') && word.chars().all(is_harmless)
 }
 
 /// Ports in a line, such as `:80` and `port 80`; other numbers after a colon are among them.
@@ -130,4 +141,24 @@ pub(super) fn quoted_after<'a>(line: &'a str, part: &str) -> Option<&'a str> {
         .split(mark)
         .next()
         .filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_contain_no_text_for_a_shell() {
+        for (line, found) in [
+            ("sh: /app/run.sh: Permission denied", &["/app/run.sh"][..]),
+            ("open '/data/a b'", &["/data/a"]),
+            ("exec /app/$(id)/x failed", &["/x"]),
+            ("exec /app/x&touch${IFS}y failed", &[]),
+            ("open /app/../../etc/shadow", &[]),
+            ("open /app/é.conf.", &["/app/é.conf"]),
+        ] {
+            assert_eq!(paths(line).collect::<Vec<_>>(), found, "{line}");
+        }
+        assert_eq!(paths(&format!("/{}", "x".repeat(LONGEST_WORD))).count(), 0);
+    }
 }

@@ -3,7 +3,7 @@
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::contains;
+use super::case::{contains, is_plain};
 use super::program::program_in;
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
@@ -60,6 +60,8 @@ pub(super) fn missing_in(output: &str) -> Option<&str> {
             .split_once("exec: \"")
             .filter(|(_, rest)| rest.contains("executable file not found") || rest.contains("no such file"))
             .and_then(|(_, rest)| rest.split('"').next());
-        of_engine.or_else(|| program_in(line))
+        of_engine
+            .filter(|name| is_plain(name))
+            .or_else(|| program_in(line))
     })
 }

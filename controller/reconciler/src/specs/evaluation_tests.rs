@@ -1,15 +1,18 @@
 //! Numbers of parses and admissions per revision of the inputs of a file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use argus_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::specs::evaluation::Fingerprints;
 use crate::specs::loader::SpecLoader;
 use crate::specs::parsed_file::CALLS;
 use crate::specs::prefix_tests::{new_loader, rules};
 use crate::specs::registry::FileState;
+use crate::specs::scan::{Contents, Scan};
 
 const SPEC: &str = "project: {name: shop}\nservices:\n  web:\n    build: {context: ./app}\n    command: [\"{{env.A}}\"]\n    container: {name: web}\n";
 
@@ -258,6 +261,26 @@ fn part_of_a_scan_is_shared_by_all_files() {
     assert_eq!(ready(&loader), ["a", "b", "c"]);
     // A read takes 64 KiB, so a part takes 128 KiB.
     assert!(scans >= 24, "{scans} scans");
+}
+
+#[test]
+fn stop_ends_a_scan_between_two_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let mut loader = new_loader(dir.path()).until(stop.clone());
+    let path = PathBuf::from("e2e.yaml");
+    let scan = Scan {
+        files: [(path.clone(), Contents::NotFile("directory"))].into(),
+        ..Scan::default()
+    };
+    let mut enter = |now| {
+        let evaluated = [(&path, Some(Fingerprints::of("directory")))].into();
+        loader.enter_all(&scan, evaluated, &BTreeMap::new(), Timestamp(now))
+    };
+    assert_eq!(enter(1), Some(false));
+    stop.cancel();
+    assert_eq!(enter(1_000), None);
+    assert!(loader.registry().files.is_empty());
 }
 
 #[test]

@@ -169,46 +169,12 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         // Contents that return need another admission, because the registry took the first one.
         self.evaluations.retain(|path, _| is_present(path));
-        let Some(evaluated) = self.evaluate_all(&scan, now) else {
+        let evaluated = self.evaluate_all(&scan, now);
+        let entered = evaluated.and_then(|all| self.enter_all(&scan, all, &completed, now));
+        let Some(is_reading_new) = entered else {
             return ScanResult::default();
         };
-        let mut is_reading_new = false;
-        for ((path, contents), current) in scan.files.iter().zip(evaluated.into_values()) {
-            let real = scan.resolved.get(path);
-            let known = self.admitted.get(path).copied();
-            // The file keeps its last admission, and the other files do not wait for it.
-            let Some(current) = current else {
-                if known.is_some() {
-                    self.registry.mark_edited(path, now);
-                } else {
-                    is_reading_new = true;
-                }
-                continue;
-            };
-            let evaluation = self.evaluations.get(path);
-            let by = if self.is_being_written(path, real, now) {
-                Confirmation::NoRead
-            } else if evaluation.is_none_or(|it| it.depends_on_file_alone(known))
-                && scan.changed_at.get(path).is_some_and(|changed_at| {
-                    now.since(*changed_at) >= MIN_GAP || self.is_complete(path, real, &completed)
-                })
-            {
-                Confirmation::ThisRead
-            } else {
-                Confirmation::SecondRead
-            };
-            let known = known.map(|known| known.all);
-            if self.debounce.confirm(path, current.all, known.as_ref(), by, now) {
-                self.admitted.insert(path.clone(), current);
-                self.enter(path, contents, now);
-            } else if let Some(known) = known {
-                if known == current.all {
-                    self.registry.clear_edited(path, now);
-                } else {
-                    self.registry.mark_edited(path, now);
-                }
-            }
-        }
+        self.registry.index();
         self.writes.forget(&completed);
         // A new file can be the new name of a file that is gone: its environment stays until the new file is read.
         if !is_reading_new {
@@ -227,12 +193,11 @@ impl SpecLoader {
         self.registry.complete_registry();
         self.build_contexts.delays.show(&mut self.registry.files);
         let delayed = self.build_contexts.delays.next_at();
-        let reading = (!self.postponed.is_empty()).then_some(now);
         let next_at = [
             self.debounce.next_at(),
             self.registry.expires_at(),
             delayed,
-            reading,
+            (!self.postponed.is_empty()).then_some(now),
         ]
         .into_iter()
         .flatten()
@@ -241,6 +206,57 @@ impl SpecLoader {
             folders: Some(scan.folders),
             next_at,
         }
+    }
+
+    /// Enters all confirmed contents. Returns whether the contexts of a new file are still read; `None` after the end of the scans.
+    pub(super) fn enter_all(
+        &mut self,
+        scan: &Scan,
+        evaluated: BTreeMap<&PathBuf, Option<Fingerprints>>,
+        completed: &BTreeMap<PathBuf, u64>,
+        now: Timestamp,
+    ) -> Option<bool> {
+        let mut is_reading_new = false;
+        for ((path, contents), current) in scan.files.iter().zip(evaluated.into_values()) {
+            if self.build_contexts.digests.is_stopped() {
+                return None;
+            }
+            let real = scan.resolved.get(path);
+            let known = self.admitted.get(path).copied();
+            // The file keeps its last admission, and the other files do not wait for it.
+            let Some(current) = current else {
+                if known.is_some() {
+                    self.registry.mark_edited(path, now);
+                } else {
+                    is_reading_new = true;
+                }
+                continue;
+            };
+            let evaluation = self.evaluations.get(path);
+            let by = if self.is_being_written(path, real, now) {
+                Confirmation::NoRead
+            } else if evaluation.is_none_or(|it| it.depends_on_file_alone(known))
+                && scan.changed_at.get(path).is_some_and(|changed_at| {
+                    now.since(*changed_at) >= MIN_GAP || self.is_complete(path, real, completed)
+                })
+            {
+                Confirmation::ThisRead
+            } else {
+                Confirmation::SecondRead
+            };
+            let known = known.map(|known| known.all);
+            if self.debounce.confirm(path, current.all, known.as_ref(), by, now) {
+                self.admitted.insert(path.clone(), current);
+                self.enter(path, contents, now);
+            } else if let Some(known) = known {
+                if known == current.all {
+                    self.registry.clear_edited(path, now);
+                } else {
+                    self.registry.mark_edited(path, now);
+                }
+            }
+        }
+        Some(is_reading_new)
     }
 
     /// Returns true while a process writes the file, or the target of its link.
@@ -358,7 +374,7 @@ impl SpecLoader {
                 ),
             ),
         };
-        self.registry.on_admitted(path, text, admission, now);
+        self.registry.enter(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
             let diagnostics = entry.diagnostics.len();
             tracing::info!(file = %path.display(), state = ?entry.state, diagnostics, "spec processed");

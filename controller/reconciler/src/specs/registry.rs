@@ -134,6 +134,12 @@ impl SpecRegistry {
 
     /// Applies the admission of a file. A refusal changes only the diagnostics.
     pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
+        self.enter(path, text, admission, now);
+        self.index();
+    }
+
+    /// As [`SpecRegistry::on_admitted`], for one of many files: [`SpecRegistry::index`] after the last one updates the environments.
+    pub(super) fn enter(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         let is_edit = entry.text.is_some() && entry.text != text;
         let before = entry.current().filter(|_| is_edit).cloned();
@@ -169,7 +175,7 @@ impl SpecRegistry {
             entry.state = FileState::Rejected;
             self.mark_edited(path, now);
         }
-        self.retry_pending(now);
+        self.retry_conflicts(now);
     }
 
     /// Adds a warning to a file whose edit has no effect on its environment.
@@ -352,6 +358,11 @@ impl SpecRegistry {
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.
     pub(super) fn retry_pending(&mut self, now: Timestamp) {
+        self.retry_conflicts(now);
+        self.index();
+    }
+
+    fn retry_conflicts(&mut self, now: Timestamp) {
         let waiting = |entry: &FileEntry| {
             entry
                 .gone_since
@@ -374,10 +385,10 @@ impl SpecRegistry {
                 break;
             }
         }
-        self.index();
     }
 
-    fn index(&mut self) {
+    /// Updates the environments.
+    pub(super) fn index(&mut self) {
         let draining = self.draining.values().map(|(accepted, _)| accepted);
         let accepted = self.files.values().filter_map(|entry| entry.accepted.as_ref());
         // Files come last: an accepted file overrides a draining environment of the same name.

@@ -1,0 +1,185 @@
+//! Lines of a file as diagnostics quote them: the values of secret names are hidden.
+
+use std::ops::Range;
+
+use argus_crds::diagnostic::{self, Diagnostic};
+
+use super::is_secret;
+
+/// Renders diagnostics for a person, as [`diagnostic::render`], without the values that stand next to a secret name.
+pub fn render_diagnostics(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
+    diagnostic::render(file_name, &hide_values(source), diagnostics)
+}
+
+/// Lines below a secret name that contain its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Below {
+    /// All lines of a block.
+    Block,
+    /// Lines without a name of their own.
+    Scalars,
+}
+
+/// Returns the text with `*` for each character of a value of a secret name. Lines and columns stay.
+fn hide_values(source: &str) -> String {
+    let mut below: Option<(usize, Below)> = None;
+    let mut hidden = String::with_capacity(source.len());
+    for line in source.split_inclusive(['\n', '\r']) {
+        let text = line.trim_end();
+        let indent = text.len() - text.trim_start().len();
+        if !text.is_empty() && below.is_some_and(|(name, _)| indent <= name) {
+            below = None;
+        }
+        let ranges = match below {
+            Some((_, Below::Block)) => vec![indent..text.len()],
+            Some((_, Below::Scalars)) if !text.ends_with(':') && !text.contains(": ") => {
+                vec![indent..text.len()]
+            }
+            Some(_) | None => {
+                let (ranges, next) = values_of(text);
+                below = next.map(|next| (indent, next)).or(below);
+                ranges
+            }
+        };
+        let mut at = 0;
+        for range in ranges {
+            hidden.push_str(&line[at..range.start]);
+            hidden.extend(line[range.clone()].chars().map(|_| '*'));
+            at = range.end;
+        }
+        hidden.push_str(&line[at..]);
+    }
+    hidden
+}
+
+/// Values of secret names in a line, and the lines below that continue the last one.
+fn values_of(line: &str) -> (Vec<Range<usize>>, Option<Below>) {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (at, separator) in line.match_indices([':', '=']) {
+        let is_in_value = ranges.last().is_some_and(|last| at < last.end);
+        let (before, after) = (&line[..at], &line[at + 1..]);
+        let is_pair = separator == "="
+            || after.is_empty()
+            || after.starts_with(char::is_whitespace)
+            || before.ends_with(['"', '\'']);
+        let before = before.trim_end().trim_end_matches(['"', '\'']);
+        let name = before.rsplit(|c: char| !is_of_name(c)).next().unwrap_or_default();
+        // `secrets` of a Compose file lists names.
+        if is_in_value || !is_pair || !is_secret(name) || name == "secrets" {
+            continue;
+        }
+        let start = line.len() - after.trim_start().len();
+        let value = &line[start..];
+        match value.chars().next() {
+            None | Some('#') => return (ranges, Some(Below::Scalars)),
+            Some('|' | '>') => return (ranges, Some(Below::Block)),
+            Some('{') if !value.starts_with("{{") => continue,
+            Some(_) => {}
+        }
+        let is_item = before[..before.len() - name.len()]
+            .chars()
+            .all(|c| c.is_whitespace() || "-\"'".contains(c));
+        let range = value_in(value, separator == "=" && !is_item, before.contains(['{', '[']));
+        if !is_reference(&value[range.clone()]) {
+            ranges.push(start + range.start..start + range.end);
+        }
+    }
+    (ranges, None)
+}
+
+/// Range of the value at the start of a text: between its quotes, or until the end of the `word`, of the `flow` item or of the line.
+fn value_in(text: &str, word: bool, flow: bool) -> Range<usize> {
+    if let Some(quote) = text.chars().next().filter(|c| "\"'".contains(*c)) {
+        let end = text[1..].find(quote).map_or(text.len(), |end| end + 1);
+        return 1..end;
+    }
+    let is_end = |c: char| {
+        (word && (c.is_whitespace() || "\"',;&]}".contains(c))) || (flow && !word && ",]}".contains(c))
+    };
+    let end = match text.find("}}").filter(|_| text.starts_with("{{")) {
+        Some(end) => end + 2,
+        None if text.starts_with("${") => text.find('}').map_or(text.len(), |end| end + 1),
+        None => text.find(is_end).unwrap_or(text.len()),
+    };
+    0..end
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.".contains(c)
+}
+
+/// Returns whether a value only names a variable.
+fn is_reference(value: &str) -> bool {
+    let is_one = |open: &str, close: &str| {
+        let inner = value.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        inner.is_some_and(|inner| inner.trim().chars().all(is_of_name))
+    };
+    is_one("${", "}") || is_one("{{", "}}") || value.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::Location;
+
+    use super::*;
+
+    #[test]
+    fn values_of_secret_names_are_hidden() {
+        for (line, hidden) in [
+            ("DB_PASSWORD: hunter2", "DB_PASSWORD: *******"),
+            ("DB_PASSWORD: \"hunter 2\" # x", "DB_PASSWORD: \"********\" # x"),
+            ("- DB_PASSWORD=hunter 2", "- DB_PASSWORD=********"),
+            ("- 'API_KEY=a:b'", "- 'API_KEY=****"),
+            (
+                "{ TOKEN: abc, PORT: 80x, X: {SECRET: é} }",
+                "{ TOKEN: ***, PORT: 80x, X: {SECRET: *} }",
+            ),
+            ("{\"token\":\"abc\",\"a\":1}", "{\"token\":\"***\",\"a\":1}"),
+            (
+                "command: psql password=abc dbname=x",
+                "command: psql password=*** dbname=x",
+            ),
+            ("passwords: [a, b]", "passwords: ******"),
+            (
+                "TOKEN: ${TOKEN}\nSECRET: \"{{env.SECRET}}\"",
+                "TOKEN: ${TOKEN}\nSECRET: \"{{env.SECRET}}\"",
+            ),
+            ("TOKEN: ${TOKEN:-abc}", "TOKEN: *************"),
+            ("TOKEN: |\n  a: b\n  c\nX: d", "TOKEN: |\n  ****\n  *\nX: d"),
+            ("TOKEN:\n  abc\nX: d", "TOKEN:\n  ***\nX: d"),
+            ("secrets:\n  db:\n    file: x", "secrets:\n  db:\n    file: x"),
+            ("LOG_LEVEL: debug\n\nimage: a:1", "LOG_LEVEL: debug\n\nimage: a:1"),
+        ] {
+            assert_eq!(hide_values(line), hidden, "{line}");
+        }
+    }
+
+    #[test]
+    fn quoted_line_shows_the_mistake_and_no_secret() {
+        let source = "environment: { DB_PASSWORD: hunter2, PORT: [1] }\n";
+        let diagnostic = Diagnostic::error("", "wrong").at(Location {
+            line: 1,
+            column: 44,
+            length: 3,
+        });
+        let shown = render_diagnostics("e2e.yaml", source, &[diagnostic]);
+        assert!(!shown.contains("hunter2"), "{shown}");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[3].find("[1]"), lines[4].find("^^^"), "{shown}");
+    }
+
+    #[test]
+    fn text_of_any_form_keeps_its_lines_and_columns() {
+        let parts = [
+            "TOKEN", ":", "=", " ", "'", "\"", "{", "}", "[", "|", "é", "\n", "\r", "-", "${", "#",
+        ];
+        for seed in 0..20_000_usize {
+            let digits = [seed % 16, seed / 16 % 16, seed / 256 % 16, seed / 4_096 % 16];
+            let source: String = [0].iter().chain(&digits).map(|index| parts[*index]).collect();
+            let hidden = hide_values(&source);
+            assert_eq!(hidden.chars().count(), source.chars().count(), "{source:?}");
+            let ends = |text: &str| text.match_indices(['\n', '\r']).count();
+            assert_eq!(ends(&hidden), ends(&source), "{source:?}");
+        }
+    }
+}
