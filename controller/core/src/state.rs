@@ -31,6 +31,7 @@ pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
 mod case_attribution;
+mod changed_files;
 mod dependencies;
 mod disruption;
 pub mod ended_budget;
@@ -223,6 +224,9 @@ pub struct ServiceHistory {
     /// Last action that the engine refused on a container of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_call: Option<RefusedCall>,
+    /// Time of the last known change of a file that the service mounts read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_changed_at: Option<Timestamp>,
 }
 
 /// A submitted action without a result.

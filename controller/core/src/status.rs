@@ -25,6 +25,7 @@ mod condition;
 mod connectivity;
 mod error;
 mod memory;
+mod mounted_file;
 mod orphan;
 mod phase;
 pub mod plan_text;
@@ -207,6 +208,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .iter()
             .cloned()
             .chain(port::unreachable(input))
+            .chain(mounted_file::replaced(input))
             .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),

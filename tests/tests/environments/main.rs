@@ -24,5 +24,6 @@ mod suites;
 mod trust;
 mod up;
 mod volumes;
+mod watched_inputs;
 mod worktrees;
 mod yaml_suites;

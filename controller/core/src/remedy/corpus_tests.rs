@@ -68,6 +68,7 @@ impl Scenario {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let run = FailedRun {
             exit_code: code,

@@ -18,6 +18,7 @@ use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
 use super::digest::{Digests, hex};
 use super::env_vars;
+use super::inputs::SpecInputs;
 use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
 use super::parsed_file::{ComposeSource, ParsedFile, Translation};
@@ -54,11 +55,12 @@ impl Fingerprints {
     }
 }
 
-/// Digests of build contexts, and the delays of their changes.
+/// Digests of build contexts, the delays of their changes, and the files and folders that evaluations read.
 #[derive(Debug, Default)]
 pub struct BuildContexts {
     pub(super) digests: Digests,
     pub(super) delays: BuildDelays,
+    pub(super) read: SpecInputs,
 }
 
 impl BuildContexts {
@@ -72,6 +74,7 @@ impl BuildContexts {
         Self {
             digests: Digests::new(part, stop),
             delays: BuildDelays::default(),
+            read: SpecInputs::default(),
         }
     }
 }
@@ -135,6 +138,10 @@ impl Evaluation {
         variables.extend(permitted);
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
+        let compose_files = translated.iter().flat_map(|translated| &translated.read);
+        for file in compose_files.chain([&env_vars::dotenv_path(&location)]) {
+            contexts.read.add_file(file);
+        }
         let file_hash = translated.as_ref().map_or(text.hash, |it| it.files);
         let text = translated.as_ref().map_or(text, |translated| &translated.text);
         let parse = || match &translated {
@@ -144,6 +151,9 @@ impl Evaluation {
         let named = self.named_files(&parse, &location, text, first_seen);
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
+        for file in location.resolved_files() {
+            contexts.read.add_file(file);
+        }
         if let Some(path) = &named.env_file {
             location.resolve_env_file(path);
         }
@@ -170,6 +180,11 @@ impl Evaluation {
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;
             is_part.set(contexts.digests.is_part());
+            if let Some(folders) = contexts.digests.take_folders()
+                && build.folder != admitter.own_image.folder
+            {
+                contexts.read.add_context(folders);
+            }
             let delays = &mut contexts.delays;
             let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
             others.update(format!("{}{digest:?}", build.service));
@@ -279,7 +294,9 @@ struct TranslatedFile {
     translation: Translation,
     /// Text of the translation, with the hash of both texts.
     text: Text,
-    /// Hash of the other files that the translator read; `None` without any.
+    /// Paths of the other files that the translator read.
+    read: Vec<PathBuf>,
+    /// Hash of these files; `None` without any.
     others: Option<Fingerprint>,
     /// Hash of the Compose file and of the other Compose files that it names.
     files: Fingerprint,
@@ -321,6 +338,7 @@ fn translate(
     let compose_files = translation.files.iter().filter_map(|file| others.get(file));
     Some(TranslatedFile {
         files: combine(compose_files.chain([&text.hash])),
+        read: others.keys().cloned().collect(),
         others: (!others.is_empty()).then(|| combine(others.values())),
         text: Text {
             bytes: translation.text.as_bytes().into(),

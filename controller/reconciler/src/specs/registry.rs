@@ -278,6 +278,9 @@ impl SpecRegistry {
             allowed: admission.allowed,
             is_ending: false,
             file_hash: admission.file_hash,
+            mounted_files: before
+                .map(|before| before.mounted_files.clone())
+                .unwrap_or_default(),
         };
         if entry.accepted.as_deref() == Some(&accepted) {
             return true;
@@ -353,7 +356,7 @@ impl SpecRegistry {
         self.index();
     }
 
-    fn index(&mut self) {
+    pub(super) fn index(&mut self) {
         let draining = self.draining.values().map(|(accepted, _)| accepted);
         let accepted = self.files.values().filter_map(|entry| entry.accepted.as_ref());
         // Files come last: an accepted file overrides a draining environment of the same name.
