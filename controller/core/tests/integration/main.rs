@@ -5,6 +5,7 @@ mod admit;
 mod admit_corpus;
 mod admit_properties;
 mod advisory_actions;
+mod builds;
 mod disruptions;
 mod failures;
 mod obstacles;
