@@ -40,6 +40,7 @@ mod forget;
 mod healthy_run;
 mod image_retagged;
 mod interruption;
+mod moved_network;
 pub mod observe;
 pub(crate) mod port_labels;
 mod reattach;
@@ -57,6 +58,7 @@ pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use interruption::{Attribution, Interruption, Originator};
+pub use moved_network::MovedNetwork;
 pub use reattach::Reattached;
 pub use refused_call::RefusedCall;
 
@@ -136,6 +138,9 @@ pub struct EnvHistory {
     /// External volumes of the last accepted file, which Argus never removes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub external_volumes: BTreeSet<ResourceName>,
+    /// Network that has another name than the environment derives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_network: Option<MovedNetwork>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,

@@ -26,6 +26,7 @@ mod connectivity;
 mod error;
 mod memory;
 mod mounted_file;
+mod moved_network;
 mod orphan;
 mod phase;
 pub mod plan_text;
@@ -209,6 +210,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .cloned()
             .chain(port::unreachable(input))
             .chain(mounted_file::replaced(input))
+            .chain(moved_network::warning(input))
             .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),

@@ -9,6 +9,7 @@ mod journal;
 mod journeys;
 mod leases;
 mod mock_containers;
+mod moved_networks;
 mod network_settings;
 mod object_labels;
 mod ports;

@@ -8,6 +8,7 @@ mod advisory_actions;
 mod builds;
 mod disruptions;
 mod failures;
+mod moved_networks;
 mod obstacles;
 mod orphan_reports;
 mod reattachments;
