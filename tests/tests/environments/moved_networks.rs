@@ -5,7 +5,7 @@ use argus_tests::fixture::{LIMIT, container_runs, engine, text};
 use argus_tests::{Controller, RunOptions};
 
 #[test]
-fn network_with_a_taken_derived_name_moves_and_returns_nothing_else() {
+fn network_with_a_taken_derived_name_moves() {
     let engine = engine();
     let (own, moved) = ("argusai-squatted-network", "argusai-squatted-network-2");
     engine.docker_ok(&["network", "create", own]);

@@ -15,7 +15,7 @@ fn without_scans() -> RunOptions {
 }
 
 #[test]
-fn edit_of_a_build_context_is_built_in_every_layout_without_a_scan() {
+fn edit_of_a_context_is_built_in_each_layout_without_a_scan() {
     let engine = engine();
     let project = engine.scratch("watched-project");
     let options = RunOptions {
