@@ -36,7 +36,7 @@ fn network_with_a_taken_derived_name_moves() {
 
     argus.remove_spec("e2e.yaml");
     argus.wait_until(LIMIT, "its own network is removed", || {
-        id(moved).is_empty().then_some(())
+        (!engine.docker(&["network", "inspect", moved]).status.success()).then_some(())
     });
     assert_eq!(id(own), foreign, "the foreign network stays");
     engine.docker_ok(&["network", "rm", own]);

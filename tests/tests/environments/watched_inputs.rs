@@ -87,8 +87,10 @@ fn replaced_mounted_file_is_tried_again_or_reported() {
          container: { name: swapped-web, volumes: [\"./conf/app.conf:/app.conf:ro\"] }\n",
     );
     argus.start_again();
-    argus.wait_status("swapped", LIMIT, "has failed", |status| {
-        status["phase"] == "Failed"
+    argus.wait_status("swapped", LIMIT, "has given up", |status| {
+        status["errors"]
+            .to_string()
+            .contains("CONTAINER_RESTART_EXHAUSTED")
     });
     replace("good, one");
     argus.wait_status("swapped", LIMIT, "is Ready", |status| status["phase"] == "Ready");

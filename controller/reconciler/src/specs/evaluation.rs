@@ -69,6 +69,13 @@ impl BuildContexts {
         Self::in_parts(u64::MAX, stop)
     }
 
+    /// Keeps the folders of the last digest, unless Argus itself writes the context.
+    fn keep_folders(&mut self, is_watched: bool) {
+        if let Some(folders) = self.digests.take_folders().filter(|_| is_watched) {
+            self.read.add_context(folders);
+        }
+    }
+
     /// Contexts of which all evaluations read at most `part` bytes after each [`Digests::begin_part`].
     pub(super) fn in_parts(part: u64, stop: CancellationToken) -> Self {
         Self {
@@ -139,9 +146,8 @@ impl Evaluation {
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
         let compose_files = translated.iter().flat_map(|translated| &translated.read);
-        for file in compose_files.chain([&env_vars::dotenv_path(&location)]) {
-            contexts.read.add_file(file);
-        }
+        contexts.read.add_file(&env_vars::dotenv_path(&location));
+        contexts.read.add_files(compose_files.map(PathBuf::as_path));
         let file_hash = translated.as_ref().map_or(text.hash, |it| it.files);
         let text = translated.as_ref().map_or(text, |translated| &translated.text);
         let parse = || match &translated {
@@ -151,22 +157,14 @@ impl Evaluation {
         let named = self.named_files(&parse, &location, text, first_seen);
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
-        for file in location.resolved_files() {
-            contexts.read.add_file(file);
-        }
+        contexts.read.add_files(location.resolved_files());
         if let Some(path) = &named.env_file {
             location.resolve_env_file(path);
         }
         let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
         let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
         self.named = Some(named);
-        let mut others = Sha256::new();
-        for (name, value) in &dotenv {
-            for part in [name, value] {
-                others.update((part.len() as u64).to_be_bytes());
-                others.update(part);
-            }
-        }
+        let mut others = hash_of_variables(&dotenv);
         let others_of_compose = translated.as_ref().and_then(|translated| translated.others);
         others.update(others_of_compose.unwrap_or_default());
         others.update(location.file.as_os_str().as_encoded_bytes());
@@ -180,11 +178,7 @@ impl Evaluation {
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;
             is_part.set(contexts.digests.is_part());
-            if let Some(folders) = contexts.digests.take_folders()
-                && build.folder != admitter.own_image.folder
-            {
-                contexts.read.add_context(folders);
-            }
+            contexts.keep_folders(build.folder != admitter.own_image.folder);
             let delays = &mut contexts.delays;
             let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
             others.update(format!("{}{digest:?}", build.service));
@@ -347,6 +341,15 @@ fn translate(
         translation,
         took,
     })
+}
+
+fn hash_of_variables(variables: &BTreeMap<String, String>) -> Sha256 {
+    let mut hash = Sha256::new();
+    for part in variables.iter().flat_map(|(name, value)| [name, value]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash
 }
 
 fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {

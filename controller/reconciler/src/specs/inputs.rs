@@ -52,6 +52,11 @@ impl SpecInputs {
         is_file || self.contexts.iter().any(|context| context.concerns(path))
     }
 
+    /// Adds files, and the target of each link.
+    pub(super) fn add_files<'a>(&mut self, paths: impl IntoIterator<Item = &'a Path>) {
+        paths.into_iter().for_each(|path| self.add_file(path));
+    }
+
     /// Adds a file, and its target if it is a link.
     pub(super) fn add_file(&mut self, path: &Path) {
         self.add_name(path);
@@ -82,7 +87,7 @@ impl SpecInputs {
     }
 
     /// Leaves out the folders of the state directory, and the writes of files that containers can write.
-    pub(super) fn to_watch(mut self, source: &SpecSource, registry: &SpecRegistry) -> Self {
+    pub(super) fn restricted(mut self, source: &SpecSource, registry: &SpecRegistry) -> Self {
         self.folders.retain(|folder, _| !source.is_state(folder));
         self.writable = registry.writable_sources().map(PathBuf::from).collect();
         self

@@ -245,7 +245,7 @@ impl SpecLoader {
         .min();
         ScanResult {
             folders: Some(scan.folders),
-            inputs: inputs.to_watch(&self.rules.source, &self.registry),
+            inputs: inputs.restricted(&self.rules.source, &self.registry),
             next_at,
         }
     }
