@@ -79,6 +79,7 @@ impl PlannerFixture {
                 allowed: false,
                 is_ending: false,
                 file_hash: None,
+                mounted_files: std::collections::BTreeMap::new(),
                 desired,
             };
             (accepted.desired.env.clone(), Arc::new(accepted))

@@ -23,6 +23,7 @@ mod identity;
 mod image;
 pub mod key_lines;
 mod mock;
+pub mod mounted_file;
 mod mounts;
 pub mod namespace;
 mod needs;

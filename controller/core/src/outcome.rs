@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ident::{ContainerId, NetworkId, ProtocolPort};
 
+/// End of the holder in [`ActionError::NameTaken`] for a network without an owner.
+pub const FOREIGN_NETWORK: &str = "a network that Argus did not create";
+
 /// Success of an action. Actions are idempotent, so this includes actions whose effect existed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {

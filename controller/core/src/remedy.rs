@@ -42,9 +42,10 @@ enum Confidence {
 type Rule = (&'static str, Confidence, fn(&Case<'_>) -> Option<SpecEdit>);
 
 /// Rules for programs that ended, best first.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     ("one-element", Confidence::Certain, command::one_element),
     ("mounted-script", Confidence::Certain, command::mounted_script),
+    ("built-script", Confidence::Certain, command::built_script),
     ("pids", Confidence::Certain, limits::pids),
     ("read-only-mount", Confidence::Certain, files::read_only_mount),
     ("contents", Confidence::Certain, files::contents),

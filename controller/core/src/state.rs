@@ -31,6 +31,7 @@ pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
 mod case_attribution;
+mod changed_files;
 mod dependencies;
 mod disruption;
 pub mod ended_budget;
@@ -39,6 +40,7 @@ mod forget;
 mod healthy_run;
 mod image_retagged;
 mod interruption;
+mod moved_network;
 pub mod observe;
 pub(crate) mod port_labels;
 mod reattach;
@@ -56,6 +58,7 @@ pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use interruption::{Attribution, Interruption, Originator};
+pub use moved_network::MovedNetwork;
 pub use reattach::Reattached;
 pub use refused_call::RefusedCall;
 
@@ -135,6 +138,9 @@ pub struct EnvHistory {
     /// External volumes of the last accepted file, which Argus never removes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub external_volumes: BTreeSet<ResourceName>,
+    /// Network that has another name than the environment derives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_network: Option<MovedNetwork>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,
@@ -223,6 +229,9 @@ pub struct ServiceHistory {
     /// Last action that the engine refused on a container of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_call: Option<RefusedCall>,
+    /// Time of the last known change of a file that the service mounts read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_changed_at: Option<Timestamp>,
 }
 
 /// A submitted action without a result.

@@ -25,6 +25,8 @@ mod condition;
 mod connectivity;
 mod error;
 mod memory;
+mod mounted_file;
+mod moved_network;
 mod orphan;
 mod phase;
 pub mod plan_text;
@@ -207,6 +209,8 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .iter()
             .cloned()
             .chain(port::unreachable(input))
+            .chain(mounted_file::replaced(input))
+            .chain(moved_network::warning(input))
             .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),

@@ -1,8 +1,8 @@
-//! Waits of a controller that tests shorten.
+//! Waits of a controller that tests change.
 
 use std::time::Duration;
 
-/// Waits of the planner and of the watch. Only tests change them.
+/// Waits of the planner, of the watch and of the scans. Only tests change them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
     /// Time for which an external stop or pause is left alone.
@@ -13,6 +13,8 @@ pub struct Waits {
     pub outage_margin: Duration,
     /// Minimum interval of the lists in addition to events.
     pub list_interval: Duration,
+    /// Interval of the scans of spec files without notifications.
+    pub scan_interval: Duration,
 }
 
 impl Default for Waits {
@@ -22,6 +24,7 @@ impl Default for Waits {
             orphan_age: Duration::from_secs(30),
             outage_margin: Duration::from_secs(2),
             list_interval: Duration::from_secs(10),
+            scan_interval: Duration::from_secs(30),
         }
     }
 }

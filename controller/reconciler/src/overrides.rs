@@ -265,6 +265,7 @@ impl Overrides {
             allowed: accepted.allowed,
             is_ending: false,
             file_hash: accepted.file_hash.clone(),
+            mounted_files: accepted.mounted_files.clone(),
         };
         self.forks.insert(to.clone(), Arc::new(forked));
         Ok(Reply::Forked(to.clone()))

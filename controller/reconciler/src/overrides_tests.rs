@@ -27,6 +27,7 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
         allowed: false,
         is_ending: false,
         file_hash: Hash::new(crate::specs::digest::hex(&Sha256::digest(&text))).ok(),
+        mounted_files: std::collections::BTreeMap::new(),
     })
 }
 

@@ -43,9 +43,7 @@ mod startup;
 mod tasks;
 
 use startup::{LoadedInputs, LoadedState};
-use tasks::{
-    rules, start_connectivity, start_lease, start_preflight, start_prober, start_specs, start_writers,
-};
+use tasks::{start_connectivity, start_lease, start_preflight, start_prober, start_specs, start_writers};
 
 /// Time for the other tasks to end, after the grace period of the actions in flight.
 const FINAL_WRITE_GRACE: Duration = Duration::from_secs(5);
@@ -250,7 +248,7 @@ impl Controller {
         );
         let (spec_sync, sync_responder) = sync_barrier::channel();
         let channels = (persisted_specs, registries, sync_responder);
-        start_specs(&supervisor, rules(&options, &identity), channels, clock, &stop);
+        start_specs(&supervisor, (&options, &identity), channels, clock, &stop);
         // One watch of the engine serves the whole process: it cannot be created twice.
         let (metrics, stopped) = (journal.metrics().clone(), stop.clone());
         let informer = informer::run(backend.clone(), stores, options.waits, metrics, clock, stopped);

@@ -169,6 +169,7 @@ async fn waits_reach_the_planner_and_the_store() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("specs")).unwrap();
     let waits = Waits {
+        scan_interval: Waits::default().scan_interval,
         external_stop: Duration::from_secs(1),
         orphan_age: Duration::from_secs(2),
         outage_margin: Duration::from_secs(3),

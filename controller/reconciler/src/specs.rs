@@ -2,7 +2,8 @@
 //!
 //! A scan ([`SpecLoader::scan_once`]) lists the [`source`] ([`scan`]), parses and admits changed files once
 //! ([`evaluation`]), debounces them ([`debounce`]) and enters the admission into the registry ([`registry`]). File notifications ([`folder_watcher`]),
-//! sync requests ([`sync_barrier`]) and a timer trigger scans.
+//! sync requests ([`sync_barrier`]) and a timer trigger scans. Notifications cover the specs folder and the other inputs of its files
+//! ([`inputs`]), such as build contexts.
 //!
 //! A file takes effect immediately after its writer has closed it or renamed it into place ([`file_writes`]).
 
@@ -19,6 +20,7 @@ use crate::clock::Clock;
 pub mod admission;
 pub mod build_context;
 mod build_delay;
+mod context_rules;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
@@ -29,8 +31,10 @@ pub mod folder_watcher;
 mod git_paths;
 mod grace;
 mod incomplete;
+mod inputs;
 pub mod loader;
 pub mod location;
+mod mounted_files;
 pub mod parsed_file;
 pub mod registry;
 pub mod scan;
@@ -46,25 +50,27 @@ use sync_barrier::SyncResponder;
 
 /// Minimum time between a completely written file and the scan: files that are written together are scanned together.
 const MIN_PAUSE: Duration = Duration::from_millis(5);
-/// A scan after a completely written file waits this many times as long as the last scan took.
+/// A scan after a notification waits this many times as long as the last scan took, counted from its start.
 const PAUSE_PER_SCAN: u32 = 10;
+/// Maximum of this pause.
+const MAX_PAUSE: Duration = Duration::from_secs(3);
 /// Bytes of all build contexts that a scan reads, so that large contexts delay no other file.
 const PART_BYTES: u64 = 64 << 20;
 /// Quiet time after any other notification before the folder is scanned.
 const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum delay of a scan after a notification.
 const MAX_SCAN_DELAY: Duration = Duration::from_secs(1);
-/// Interval of scans without notifications, for changes that notifications miss.
-const SCAN_INTERVAL: Duration = Duration::from_secs(30);
 /// Scan interval while not every folder can be watched.
 const UNWATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist.
+/// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist. A scan every
+/// `interval` finds the changes that notifications miss.
 pub async fn run(
     rules: SpecLoaderSettings,
     persisted_specs: watch::Sender<PersistedSpecs>,
     registries: watch::Sender<Arc<SpecRegistry>>,
     mut responder: SyncResponder,
+    interval: Duration,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -103,7 +109,7 @@ pub async fn run(
             return;
         }
         match &result.folders {
-            Some(folders) => watcher.watch_folders(folders),
+            Some(folders) => watcher.watch_folders(folders, result.inputs),
             None => watcher.unwatch_all(),
         }
         publish(&loader, &registries, &persisted_specs);
@@ -111,17 +117,21 @@ pub async fn run(
             responder.completed(generation);
         }
         let tick = if watcher.is_complete() {
-            SCAN_INTERVAL
+            interval
         } else {
             UNWATCHED_SCAN_INTERVAL
         };
-        let pause = (clock.now().since(started) * PAUSE_PER_SCAN).clamp(MIN_PAUSE, QUIET_TIME);
+        let longest_pause = (clock.now().since(started) * PAUSE_PER_SCAN).min(MAX_PAUSE);
+        let pause = longest_pause.clamp(MIN_PAUSE, QUIET_TIME);
         let next = clock.now() + tick;
         let next = result.next_at.map_or(next, |at| at.min(next));
         tokio::select! {
             () = stop.cancelled() => return,
             () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
-            () = triggers.changed.notified() => wait_until_quiet(&triggers, pause, next, clock, &stop).await,
+            () = triggers.changed.notified() => {
+                let earliest = (started + longest_pause).min(next);
+                wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop).await;
+            }
             () = responder.requested() => {}
             () = clock.sleep_until(Some(next)) => {}
         }
@@ -131,18 +141,19 @@ pub async fn run(
     }
 }
 
-/// Waits until no notification arrives for a while, at the latest until `next`. A completely written file ends the
-/// wait after `pause`.
+/// Waits until no notification arrives for a while, not before `earliest` and at the latest until `next`. Files that change all the time
+/// therefore cause few scans of a large context. A completely written file ends the wait after `pause`.
 async fn wait_until_quiet(
     triggers: &Triggers,
     pause: Duration,
-    next: Timestamp,
+    (earliest, next): (Timestamp, Timestamp),
     clock: Clock,
     stop: &CancellationToken,
 ) {
     let latest = (clock.now() + MAX_SCAN_DELAY).min(next.max(clock.now() + QUIET_TIME));
+    let latest = latest.max(earliest);
     loop {
-        let until = (clock.now() + QUIET_TIME).min(latest);
+        let until = (clock.now() + QUIET_TIME).min(latest).max(earliest);
         tokio::select! {
             () = stop.cancelled() => return,
             () = triggers.written.notified() => return clock.sleep_until(Some(clock.now() + pause)).await,

@@ -10,6 +10,8 @@ use super::parse_duration;
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 /// Minimum of the list interval: a shorter one lists almost without a pause.
 const MIN_LIST_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum of the scan interval.
+const MIN_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parses `KEY=TIME,KEY=TIME`. A wait without a key keeps its default.
 pub(super) fn parse_waits(text: &str) -> Result<Waits, String> {
@@ -21,8 +23,9 @@ pub(super) fn parse_waits(text: &str) -> Result<Waits, String> {
             "orphanAge" => (&mut waits.orphan_age, Duration::ZERO),
             "outageMargin" => (&mut waits.outage_margin, Duration::ZERO),
             "listInterval" => (&mut waits.list_interval, MIN_LIST_INTERVAL),
+            "scanInterval" => (&mut waits.scan_interval, MIN_SCAN_INTERVAL),
             _ => {
-                let keys = "`externalStop`, `orphanAge`, `outageMargin` and `listInterval`";
+                let keys = "`externalStop`, `orphanAge`, `outageMargin`, `listInterval` and `scanInterval`";
                 return Err(format!("unknown wait `{key}`; the waits are {keys}"));
             }
         };
@@ -50,9 +53,10 @@ mod tests {
             ..Waits::default()
         };
         assert_eq!(waits, expected);
-        let waits = parse_waits("orphanAge=1h,outageMargin=0s").unwrap();
+        let waits = parse_waits("orphanAge=1h,outageMargin=0s,scanInterval=1h").unwrap();
         let expected = Waits {
             orphan_age: Duration::from_secs(3600),
+            scan_interval: Duration::from_secs(3600),
             outage_margin: Duration::ZERO,
             ..Waits::default()
         };
@@ -77,7 +81,8 @@ mod tests {
 
     #[test]
     fn bad_waits_are_refused_with_their_keys() {
-        let keys = "the waits are `externalStop`, `orphanAge`, `outageMargin` and `listInterval`";
+        let keys =
+            "the waits are `externalStop`, `orphanAge`, `outageMargin`, `listInterval` and `scanInterval`";
         let duration = "write `500ms`, `30s`, `10m` or `1h30m`";
         for (text, cause) in [
             ("", format!("unknown wait ``; {keys}")),

@@ -149,6 +149,7 @@ impl GoldenFixture {
                 allowed: false,
                 is_ending: false,
                 file_hash: None,
+                mounted_files: std::collections::BTreeMap::new(),
                 desired,
             };
             accepted.insert(file.desired.env.clone(), Arc::new(file));

@@ -1,9 +1,12 @@
 //! Accepted revision of an environment.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::desired::Desired;
 use crate::desired::key_lines::KeyLines;
+use crate::desired::mounted_file::MountedFile;
+use crate::desired::{Desired, Mount, Service};
 use crate::ident::Hash;
 use crate::time::Timestamp;
 
@@ -33,4 +36,28 @@ pub struct Accepted {
     /// contexts and documents do not. `None` in the state of an earlier version, until the file is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_hash: Option<Hash>,
+    /// Files of the host at the sources of bind mounts, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mounted_files: BTreeMap<String, MountedFile>,
+}
+
+impl Accepted {
+    /// Returns the mounted files of a service with their paths on the host, and whether the container cannot write to each.
+    pub fn files_of<'a>(
+        &'a self,
+        service: &'a Service,
+    ) -> impl Iterator<Item = (&'a str, &'a MountedFile, bool)> {
+        service.mounts.iter().filter_map(|mount| match mount {
+            Mount::Bind {
+                source, read_only, ..
+            } => Some((source.as_str(), self.mounted_files.get(source)?, *read_only)),
+            Mount::Volume { .. } => None,
+        })
+    }
+
+    /// Time at which Argus noticed the last change of a file that the service mounts and cannot write.
+    pub fn files_changed_at(&self, service: &Service) -> Option<Timestamp> {
+        let files = self.files_of(service).filter(|(_, _, read_only)| *read_only);
+        files.filter_map(|(_, file, _)| file.noticed_at).max()
+    }
 }

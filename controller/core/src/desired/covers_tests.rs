@@ -238,6 +238,7 @@ fn between(held: (&[&str], Option<&[&str]>), new: (&[&str], Option<&[&str]>)) ->
         allowed: held.1.is_none(),
         is_ending: false,
         file_hash: None,
+        mounted_files: std::collections::BTreeMap::new(),
     };
     let admission = admit("shop", new.0, new.1);
     let desired = admission.desired.unwrap();

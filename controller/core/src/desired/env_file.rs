@@ -169,6 +169,7 @@ mod tests {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let mounts = MountPlaces::default();
         let candidate = Candidate::new(&other, "other.e2e.yaml", &mounts, false);

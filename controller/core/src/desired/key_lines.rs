@@ -146,6 +146,11 @@ impl KeyLines {
         }
     }
 
+    /// Returns true if the file sets this key of the environment.
+    pub fn has_value(&self, key: &str) -> bool {
+        self.environment.get(key).is_some_and(|key| key.now.is_some())
+    }
+
     /// Values of all keys; empty in the state of an earlier version.
     pub fn values(&self) -> &SpecValues {
         &self.values

@@ -268,6 +268,7 @@ mod tests {
             allowed: held_allowed,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let desired = new.desired.unwrap();
         conflicts(

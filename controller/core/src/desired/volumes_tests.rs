@@ -65,6 +65,7 @@ fn identity() -> ControllerIdentity {
 fn plan_with(desired: &Desired, volumes: &[&str]) -> Arc<Plan> {
     let accepted = Accepted {
         file_hash: None,
+        mounted_files: std::collections::BTreeMap::new(),
         desired: desired.clone(),
         spec_path: "e2e.yaml".to_owned(),
         lines: KeyLines::default(),

@@ -6,7 +6,7 @@ use argus_crds::PullPolicy;
 
 use super::{Decision, Plan, PlanInput};
 use crate::action::{Action, ActionFailure, Cause, Subject};
-use crate::desired::{Desired, Image, Service};
+use crate::desired::{Build, Desired, Image, Service};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
 use crate::wait::WaitReason;
@@ -64,7 +64,9 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
         let blocked = input.blocked_by(&subject).or_else(|| match &action {
-            Action::BuildImage(_) => input.check_preflight(desired, true).err(),
+            Action::BuildImage(build) => {
+                earlier_build(input, build).or_else(|| input.check_preflight(desired, true).err())
+            }
             _ => registry_wait(input, &action),
         });
         let decision = match blocked {
@@ -73,6 +75,19 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         };
         plan.add(subject, decision);
     }
+}
+
+/// Wait for a build of the same tag in flight, from earlier contents. The next build contains all changes until its start.
+fn earlier_build(input: &PlanInput<'_>, build: &Build) -> Option<WaitReason> {
+    let any_contents = format!("{}@build:", build.tag);
+    let is_of_tag = |subject: &Subject| {
+        subject
+            .image_key()
+            .is_some_and(|key| key.starts_with(&any_contents))
+    };
+    let mut calls = input.state.in_flight.iter();
+    let (_, call) = calls.find(|(subject, _)| is_of_tag(subject))?;
+    Some(WaitReason::InFlight { verb: call.verb })
 }
 
 /// Wait reason of a rate-limited registry: all pulls from it wait.

@@ -1,17 +1,26 @@
 //! Observation phase of a pass: folds the observed runs into the state.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Inputs, Planner};
 use crate::desired::Accepted;
 use crate::ident::EnvName;
 use crate::lease::Ownership;
-use crate::observed::Observed;
+use crate::observed::{Observed, Store};
 use crate::state::observe;
 use crate::time::Timestamp;
 
 impl Planner {
+    /// As [`PlannerState::move_networks`].
+    pub fn move_networks(
+        &mut self,
+        specs: &BTreeMap<EnvName, Arc<Accepted>>,
+        store: &Store,
+    ) -> Option<BTreeMap<EnvName, Arc<Accepted>>> {
+        self.state.move_networks(specs, store)
+    }
+
     /// Observes the environments whose inputs changed since their last observation.
     pub(super) fn observe(&mut self, envs: &BTreeSet<EnvName>, inputs: &Inputs<'_>) {
         let nothing = Arc::new(Observed::default());

@@ -4,6 +4,8 @@ use argus_crds::error::SpecEdit;
 
 use super::EditContext;
 use super::case::{Case, contains, host_file, paths};
+use super::program::program_in;
+use crate::desired::Image;
 use crate::failed_run::{FailureKind, kind};
 
 /// Parts of a message about a program that is not there, in lower case.
@@ -28,6 +30,32 @@ pub(super) fn mounted_script(case: &Case<'_>) -> Option<SpecEdit> {
     case.lines()
         .find_map(|line| script_in(&case.context, line))
         .or_else(|| of_command(&case.context, code == 126))
+}
+
+/// A script of an image that Argus builds, if the image contains neither it nor the interpreter in its first line. The kernel reports both in
+/// the same way. The line ends of Windows add a carriage return to the name of the interpreter.
+pub(super) fn built_script(case: &Case<'_>) -> Option<SpecEdit> {
+    let Image::Built(build) = &case.context.service.image else {
+        return None;
+    };
+    if kind(case.run) != FailureKind::NotRunnable {
+        return None;
+    }
+    let path = case.lines().find_map(|line| {
+        if contains(line, &["bad interpreter"]) {
+            return paths(line).next();
+        }
+        program_in(line).filter(|program| program.starts_with('/'))
+    })?;
+    if host_file(&case.context, path).is_some() {
+        return None;
+    }
+    let name = path.rsplit('/').next()?;
+    let reason = format!("the image does not contain `{path}`, or not the interpreter in its line 1");
+    let hint = format!(
+        "convert CRLF line ends of `{name}` with `sed -i 's/\\r$//' {name}`, or name an interpreter of the image in its line 1"
+    );
+    Some(Case::host_edit(build.context.clone(), reason, hint))
 }
 
 /// Change for a container that the engine could not start, from the reason of the engine.

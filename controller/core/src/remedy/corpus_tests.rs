@@ -68,6 +68,7 @@ impl Scenario {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let run = FailedRun {
             exit_code: code,
@@ -385,6 +386,29 @@ fn commands_that_cannot_run_have_edits() {
             text,
             &of("[/app/run.sh]", code, line),
         );
+    }
+}
+
+#[test]
+fn scripts_of_built_images_name_the_interpreter_and_the_context() {
+    let text = "project: { name: shop }\nservices:\n  web: { build: { context: /p/server }, container: { name: web } }\n";
+    let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+    let context = SpecContext {
+        directory: "/p".to_owned(),
+        ..SpecContext::default()
+    };
+    let built = admit(&spec, &context).desired.unwrap().services["web"]
+        .image
+        .clone();
+    for line in [
+        "[FATAL tini (7)] exec /crlf.sh failed: No such file or directory",
+        "/bin/sh: /crlf.sh: not found",
+        "bash: /crlf.sh: /bin/bash^M: bad interpreter: No such file or directory",
+    ] {
+        let mut scenario = Scenario::new("[/crlf.sh]", "db", TCP, 127, &[line]);
+        scenario.accepted.desired.services.get_mut("web").unwrap().image = built.clone();
+        let expected = "convert CRLF line ends of `crlf.sh`";
+        assert_rule("built-script", "/p/server", expected, &[scenario]);
     }
 }
 

@@ -75,7 +75,7 @@ impl PlannerState {
         let before = self.environments.get(env).cloned();
         let known_revision = before.as_ref().and_then(|before| before.revision.as_ref());
         let is_edited = known_revision.is_some_and(|known| *known != desired.revision);
-        let is_image_forgotten = is_edited && self.clear_failures(env, Some(desired));
+        let is_image_forgotten = self.clear_outdated_failures(env, accepted, is_edited);
         let mut current = self.history(env).cloned().unwrap_or_default();
         let history = &mut current;
         if is_edited {

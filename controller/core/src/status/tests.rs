@@ -49,6 +49,7 @@ use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id}
 mod failed_runs;
 mod flapping;
 mod hidden_causes;
+mod mounted_files;
 mod public_view;
 mod secret_properties;
 mod spec_edits;
@@ -214,6 +215,7 @@ impl Shop {
                 allowed: false,
                 is_ending: false,
                 file_hash: None,
+                mounted_files: std::collections::BTreeMap::new(),
             }),
             diagnostics: None,
             specs_scanned: true,

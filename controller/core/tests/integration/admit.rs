@@ -347,6 +347,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         (accepted.desired.env.clone(), accepted)
     };

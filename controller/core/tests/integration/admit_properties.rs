@@ -210,6 +210,7 @@ fn has_conflict(held: &Desired, desired: &Desired, [held_allowed, allowed]: [boo
         allowed: held_allowed,
         is_ending: false,
         file_hash: None,
+        mounted_files: std::collections::BTreeMap::new(),
     };
     let mounts = MountPlaces::default();
     let candidate = Candidate::new(desired, "two.e2e.yaml", &mounts, allowed);

@@ -51,6 +51,7 @@ impl Fixture {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let now = Timestamp(1_000_000);
         let mut fixture = Self {

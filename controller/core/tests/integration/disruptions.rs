@@ -55,6 +55,7 @@ impl Fixture {
                 allowed: false,
                 is_ending: false,
                 file_hash: None,
+                mounted_files: std::collections::BTreeMap::new(),
             },
             requests: UserRequests::default(),
             health: HealthStates::new(),

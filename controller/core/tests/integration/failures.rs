@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::desired::{Accepted, Probe};
+use argus_core::desired::mounted_file::MountedFile;
+use argus_core::desired::{Accepted, Mount, Probe};
 use argus_core::failed_run;
 use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, Revision, ServiceName};
@@ -60,6 +61,7 @@ impl Fixture {
                 allowed: false,
                 is_ending: false,
                 file_hash: None,
+                mounted_files: std::collections::BTreeMap::new(),
             },
             health: HealthStates::new(),
             outages: Vec::new(),
@@ -773,4 +775,46 @@ fn late_recovery_is_recorded_until_a_clean_start() {
     fixture.advance(5);
     fixture.observe_probe(ProbeStatus::Healthy);
     assert_eq!(fixture.history().late_recovery, None);
+}
+
+#[test]
+fn change_of_a_read_only_file_ends_the_failures_of_its_service() {
+    for (read_only, expected) in [(true, 0), (false, 1)] {
+        let mut fixture = Fixture::new("");
+        let source = "/p/app.conf".to_owned();
+        let mount = Mount::Bind {
+            source: source.clone(),
+            target: "/app.conf".to_owned(),
+            read_only,
+        };
+        let services = &mut fixture.accepted.desired.services;
+        services.get_mut("web").unwrap().mounts.push(mount);
+        let facts = |inode| MountedFile {
+            identity: (1, inode),
+            ..MountedFile::default()
+        };
+        let first = facts(1).after(None, fixture.now, fixture.now);
+        fixture.accepted.mounted_files = [(source.clone(), first)].into();
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        let ended = fixture.advance(5);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        assert_eq!(fixture.history().failures.len(), 1);
+        let edited = fixture.advance(20);
+        let second = facts(2).after(Some(&first), edited, edited);
+        fixture.accepted.mounted_files = [(source, second)].into();
+        fixture.observe();
+        assert_eq!(
+            fixture.history().failures.len(),
+            expected,
+            "read_only: {read_only}"
+        );
+        // The same change does not end later failures.
+        let again = fixture.advance(2);
+        fixture.observe_container(ContainerState::Running, again, None);
+        let ended = fixture.advance(5);
+        fixture.observe_container(ContainerState::Exited, again, Some((ended, 1)));
+        fixture.observe();
+        assert_eq!(fixture.history().failures.len(), expected + 1);
+    }
 }

@@ -120,6 +120,7 @@ impl World {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let mut leases = ControllerLeases::of(ProcessIdentity {
             controller: "me".to_owned(),

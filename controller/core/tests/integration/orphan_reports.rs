@@ -61,6 +61,7 @@ fn accepted() -> Arc<Accepted> {
         allowed: false,
         is_ending: false,
         file_hash: None,
+        mounted_files: std::collections::BTreeMap::new(),
     })
 }
 

@@ -51,6 +51,7 @@ impl World {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         let mut world = Self {
             planner: Planner::new(identity(), PlannerState::default()),

@@ -46,6 +46,7 @@ fn accept(services: &[(&str, &[&str])], version: u32, at: Timestamp) -> Arc<Acce
     let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
     Arc::new(Accepted {
         file_hash: None,
+        mounted_files: BTreeMap::new(),
         desired: admit(&written, &SpecContext::default()).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
         lines: argus_core::desired::key_lines::KeyLines::default(),

@@ -88,6 +88,7 @@ impl World {
             allowed,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         };
         self.specs
             .insert(accepted.desired.env.clone(), Arc::new(accepted));

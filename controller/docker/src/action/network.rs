@@ -6,7 +6,7 @@ use std::sync::Arc;
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, INTERNAL, ObjectLabels};
 use argus_core::observed::{ContainerState, Network, Object};
-use argus_core::outcome::{ActionError, Done};
+use argus_core::outcome::{ActionError, Done, FOREIGN_NETWORK};
 use bollard::models;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
@@ -83,7 +83,7 @@ async fn adopt(
                         owner.environment, owner.controller
                     )
                 }
-                None => format!("`{name}`: a network that Argus did not create"),
+                None => format!("`{name}`: {FOREIGN_NETWORK}"),
             },
         }),
         (None, None) => Err(ActionError::Busy(format!(

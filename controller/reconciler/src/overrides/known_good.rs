@@ -207,6 +207,7 @@ mod tests {
             allowed: false,
             is_ending: false,
             file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
         }
     }
 

@@ -103,6 +103,8 @@ impl<B: Backend> Reconciler<B> {
     fn publish_desired(&mut self, inputs: &PassInputs) -> Arc<DesiredState> {
         let effective = self.overrides.effective(&inputs.specs);
         let desired = effective.as_ref().unwrap_or(&inputs.specs.environments);
+        let moved = self.planner.move_networks(desired, &inputs.store);
+        let desired = moved.as_ref().unwrap_or(desired);
         self.outputs.desired.send_if_modified(|published| {
             let differs = **published != *desired;
             if differs {

@@ -35,7 +35,7 @@ pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<A
 
 pub(super) fn start_specs(
     supervisor: &Supervisor,
-    rules: SpecLoaderSettings,
+    (options, identity): (&Options, &ControllerIdentity),
     (persisted_specs, sender, responder): (
         watch::Sender<PersistedSpecs>,
         watch::Sender<Arc<SpecRegistry>>,
@@ -44,6 +44,7 @@ pub(super) fn start_specs(
     clock: Clock,
     stop: &CancellationToken,
 ) {
+    let (rules, scan_interval) = (rules(options, identity), options.waits.scan_interval);
     let stop = stop.clone();
     supervisor.spawn("specs", Importance::Critical, move || {
         let (persisted_specs, sender) = (persisted_specs.clone(), sender.clone());
@@ -52,6 +53,7 @@ pub(super) fn start_specs(
             persisted_specs,
             sender,
             responder.clone(),
+            scan_interval,
             clock,
             stop.clone(),
         )
@@ -189,7 +191,7 @@ pub(super) fn start_connectivity<B: Backend>(
     seen
 }
 
-pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
+fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let own = absolute(options.state.locked_folder());
     SpecLoaderSettings {

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::FileId;
 use argus_backend::host_path::folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
-use argus_core::budget::{Budget, Exceeded};
+use argus_core::budget::Budget;
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::context_rules::{ContextFilter, ContextRules, check_size, over_budget};
+use super::inputs::ContextFolders;
 use super::stamp::Stamp;
 
 /// Maximum number of entries of a context.
@@ -24,10 +26,6 @@ const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 const MAX_STEPS: u64 = 50_000_000;
 /// Steps of one entry, besides one per rule of `.dockerignore`.
 const ENTRY_STEPS: u64 = 200;
-/// Steps of the compilation of a rule.
-const RULE_STEPS: u64 = 10_000;
-/// Maximum size of a Dockerfile and of a `.dockerignore`, in bytes.
-const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// Cached hashes of files, which are read again only after a change.
 #[derive(Debug)]
@@ -46,6 +44,8 @@ pub struct Digests {
     stop: CancellationToken,
     /// Log of this process, which is in no context.
     own: OwnFiles,
+    /// Folders of the last context.
+    walked: Option<ContextFolders>,
 }
 
 /// File of which a part was read.
@@ -86,6 +86,7 @@ impl Digests {
             is_part: false,
             stop,
             own: OwnFiles::of_process(),
+            walked: None,
         }
     }
 
@@ -107,6 +108,11 @@ impl Digests {
     /// Reports whether the caller no longer needs the digests.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
+    }
+
+    /// Takes the folders of the last context, as far as it could be listed.
+    pub(super) fn take_folders(&mut self) -> Option<ContextFolders> {
+        self.walked.take()
     }
 
     /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in. Reports and the log of
@@ -132,8 +138,12 @@ impl Digests {
         budget: &mut Budget,
     ) -> io::Result<ContextDigest> {
         let mut all = Sha256::new();
-        let ignored = ignored(context, dockerfile, budget)?;
-        let rules = ignored.num_ignores() + ignored.num_whitelists();
+        self.walked = None;
+        let ignored = ContextRules::read(context, dockerfile, budget)?;
+        let rules = ignored.len();
+        let filter = ContextFilter::new(context, ignored.clone(), excluded, &self.own);
+        let walked = self.walked.insert(ContextFolders::new(filter));
+        walked.add(context.to_owned(), &std::fs::metadata(context)?);
         let dockerfile = context.join(dockerfile);
         let meta = std::fs::symlink_metadata(&dockerfile)?;
         check_size(&dockerfile, &meta)?;
@@ -160,12 +170,16 @@ impl Digests {
                 {
                     continue;
                 }
-                let out = ignored.matched(&path, meta.is_dir()).is_ignore();
-                if meta.is_dir() {
-                    // An ignored folder may still hold what a later `!` lets in again.
-                    if verdict == ContextEntry::Included && (!out || ignored.num_whitelists() > 0) {
-                        folders.push(path.clone());
+                let out = ignored.is_ignored(&path, meta.is_dir());
+                // An ignored folder may still hold what a later `!` lets in again.
+                if meta.is_dir()
+                    && verdict == ContextEntry::Included
+                    && (!out || ignored.may_include_below(&path))
+                {
+                    if let Some(walked) = &mut self.walked {
+                        walked.add(context.join(&path), &meta);
                     }
+                    folders.push(path.clone());
                 }
                 if out {
                     continue;
@@ -267,24 +281,6 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     }
 }
 
-fn over_budget(exceeded: Exceeded) -> io::Error {
-    io::Error::other(format!(
-        "its entries and the rules of its `.dockerignore` need {exceeded}; use fewer rules, or exclude folders without `!`"
-    ))
-}
-
-/// Refuses a file of more than [`MAX_RULES_BYTES`] bytes.
-fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().display();
-    if meta.is_file() && meta.len() <= MAX_RULES_BYTES {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!(
-            "`{name}` is not a file of at most {MAX_RULES_BYTES} bytes"
-        )))
-    }
-}
-
 /// Lower case hex.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
@@ -292,52 +288,6 @@ pub fn hex(bytes: &[u8]) -> String {
         .iter()
         .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect()
-}
-
-/// Reads the rules of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context. Every pattern starts at the
-/// root of the context.
-fn ignored(
-    context: &Path,
-    dockerfile: &Path,
-    budget: &mut Budget,
-) -> io::Result<ignore::gitignore::Gitignore> {
-    let mut rules = ignore::gitignore::GitignoreBuilder::new("");
-    let mut text = String::new();
-    let mut own = dockerfile.as_os_str().to_owned();
-    own.push(".dockerignore");
-    // The rules of a Dockerfile outside the context are not sent.
-    let own = Some(PathBuf::from(own)).filter(|own| own.is_relative());
-    for path in own.into_iter().chain([PathBuf::from(".dockerignore")]) {
-        let path = context.join(path);
-        let read = folder::open(&path).and_then(|file| {
-            check_size(&path, &file.metadata()?)?;
-            file.take(MAX_RULES_BYTES).read_to_string(&mut text)
-        });
-        match read {
-            Ok(_) => break,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    for line in text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        let (not, pattern) = match line.strip_prefix('!') {
-            Some(rest) => ("!", rest.trim()),
-            None => ("", line),
-        };
-        let pattern = pattern
-            .trim_start_matches("./")
-            .trim_start_matches('/')
-            .trim_end_matches('/');
-        for pattern in [format!("{not}/{pattern}"), format!("{not}/{pattern}/**")] {
-            budget.steps(RULE_STEPS).map_err(over_budget)?;
-            rules.add_line(None, &pattern).map_err(io::Error::other)?;
-        }
-    }
-    rules.build().map_err(io::Error::other)
 }
 
 #[cfg(test)]

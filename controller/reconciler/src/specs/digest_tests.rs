@@ -1,5 +1,7 @@
 //! Digests of build contexts: their inputs, their budget, and reads in parts.
 
+use super::super::context_rules::RULE_STEPS;
+use super::super::inputs::SpecInputs;
 use super::*;
 
 #[test]
@@ -237,4 +239,38 @@ fn cancelled_read_ends() {
     assert!(digest_of(&dir, &mut digests).is_ok(), "every hash is known");
     std::fs::write(dir.path().join("a"), "new").unwrap();
     assert!(digests.is_stopped() && digest_of(&dir, &mut digests).is_err());
+}
+
+#[test]
+fn only_folders_that_the_context_includes_are_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in [
+        "src/app",
+        "node_modules/left-pad",
+        "vendor/keep",
+        "vendor/other",
+        ".git/objects",
+        ".argus/environments",
+        "data/pg",
+    ] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+    }
+    std::fs::write(dir.path().join("Dockerfile"), "FROM scratch").unwrap();
+    let rules = "node_modules\nvendor\n!vendor/keep/*.txt\n";
+    std::fs::write(dir.path().join(".dockerignore"), rules).unwrap();
+    let root = dir.path().display().to_string();
+    let data = format!("{root}/data");
+    let excluded = Excluded::of(&root, "", [data.as_str()]);
+    let mut digests = Digests::default();
+    digests
+        .of(dir.path(), Path::new("Dockerfile"), &excluded)
+        .unwrap();
+    let mut inputs = SpecInputs::default();
+    inputs.add_context(digests.take_folders().unwrap());
+    let folders: Vec<_> = inputs
+        .folders()
+        .keys()
+        .map(|folder| folder.strip_prefix(dir.path()).unwrap().display().to_string())
+        .collect();
+    assert_eq!(folders, ["", "src", "src/app", "vendor", "vendor/keep"]);
 }

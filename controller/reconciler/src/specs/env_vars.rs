@@ -1,7 +1,7 @@
 //! Variables of a spec file: its `.env`, and the permitted environment variables of the controller.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use argus_core::dotenv::{self, Problem};
 use argus_crds::diagnostic::{Diagnostic, OtherFile};
@@ -17,12 +17,17 @@ pub const ENV_PREFIX: &str = "ARGUS_ENV_";
 /// Name of the file with variables next to a spec file.
 const DOTENV: &str = ".env";
 
+/// Path of the `.env` file next to a spec file.
+pub(super) fn dotenv_path(location: &SpecLocation) -> PathBuf {
+    location.file.with_file_name(DOTENV)
+}
+
 /// Returns the variables of the `.env` file next to a spec file, and its problems. `permitted` are those of the controller.
 pub fn dotenv(
     location: &SpecLocation,
     permitted: &BTreeMap<String, String>,
 ) -> (BTreeMap<String, String>, Vec<Diagnostic>) {
-    let path = location.file.with_file_name(DOTENV);
+    let path = dotenv_path(location);
     let unreadable = |why: String| {
         let diagnostic = Diagnostic::warning("", format!("`{}` {why}", path.display()));
         (BTreeMap::new(), vec![diagnostic])

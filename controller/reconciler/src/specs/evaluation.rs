@@ -18,6 +18,7 @@ use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
 use super::digest::{Digests, hex};
 use super::env_vars;
+use super::inputs::SpecInputs;
 use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
 use super::parsed_file::{ComposeSource, ParsedFile, Translation};
@@ -54,11 +55,12 @@ impl Fingerprints {
     }
 }
 
-/// Digests of build contexts, and the delays of their changes.
+/// Digests of build contexts, the delays of their changes, and the files and folders that evaluations read.
 #[derive(Debug, Default)]
 pub struct BuildContexts {
     pub(super) digests: Digests,
     pub(super) delays: BuildDelays,
+    pub(super) read: SpecInputs,
 }
 
 impl BuildContexts {
@@ -67,11 +69,19 @@ impl BuildContexts {
         Self::in_parts(u64::MAX, stop)
     }
 
+    /// Keeps the folders of the last digest, unless Argus itself writes the context.
+    fn keep_folders(&mut self, is_watched: bool) {
+        if let Some(folders) = self.digests.take_folders().filter(|_| is_watched) {
+            self.read.add_context(folders);
+        }
+    }
+
     /// Contexts of which all evaluations read at most `part` bytes after each [`Digests::begin_part`].
     pub(super) fn in_parts(part: u64, stop: CancellationToken) -> Self {
         Self {
             digests: Digests::new(part, stop),
             delays: BuildDelays::default(),
+            read: SpecInputs::default(),
         }
     }
 }
@@ -135,6 +145,9 @@ impl Evaluation {
         variables.extend(permitted);
         let name = path.display().to_string();
         let translated = translate(settings, &name, &location, text, &variables);
+        let compose_files = translated.iter().flat_map(|translated| &translated.read);
+        contexts.read.add_file(&env_vars::dotenv_path(&location));
+        contexts.read.add_files(compose_files.map(PathBuf::as_path));
         let file_hash = translated.as_ref().map_or(text.hash, |it| it.files);
         let text = translated.as_ref().map_or(text, |translated| &translated.text);
         let parse = || match &translated {
@@ -144,19 +157,14 @@ impl Evaluation {
         let named = self.named_files(&parse, &location, text, first_seen);
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
+        contexts.read.add_files(location.resolved_files());
         if let Some(path) = &named.env_file {
             location.resolve_env_file(path);
         }
         let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
         let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
         self.named = Some(named);
-        let mut others = Sha256::new();
-        for (name, value) in &dotenv {
-            for part in [name, value] {
-                others.update((part.len() as u64).to_be_bytes());
-                others.update(part);
-            }
-        }
+        let mut others = hash_of_variables(&dotenv);
         let others_of_compose = translated.as_ref().and_then(|translated| translated.others);
         others.update(others_of_compose.unwrap_or_default());
         others.update(location.file.as_os_str().as_encoded_bytes());
@@ -170,6 +178,7 @@ impl Evaluation {
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;
             is_part.set(contexts.digests.is_part());
+            contexts.keep_folders(build.folder != admitter.own_image.folder);
             let delays = &mut contexts.delays;
             let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
             others.update(format!("{}{digest:?}", build.service));
@@ -279,7 +288,9 @@ struct TranslatedFile {
     translation: Translation,
     /// Text of the translation, with the hash of both texts.
     text: Text,
-    /// Hash of the other files that the translator read; `None` without any.
+    /// Paths of the other files that the translator read.
+    read: Vec<PathBuf>,
+    /// Hash of these files; `None` without any.
     others: Option<Fingerprint>,
     /// Hash of the Compose file and of the other Compose files that it names.
     files: Fingerprint,
@@ -321,6 +332,7 @@ fn translate(
     let compose_files = translation.files.iter().filter_map(|file| others.get(file));
     Some(TranslatedFile {
         files: combine(compose_files.chain([&text.hash])),
+        read: others.keys().cloned().collect(),
         others: (!others.is_empty()).then(|| combine(others.values())),
         text: Text {
             bytes: translation.text.as_bytes().into(),
@@ -329,6 +341,15 @@ fn translate(
         translation,
         took,
     })
+}
+
+fn hash_of_variables(variables: &BTreeMap<String, String>) -> Sha256 {
+    let mut hash = Sha256::new();
+    for part in variables.iter().flat_map(|(name, value)| [name, value]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash
 }
 
 fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {

@@ -1,17 +1,25 @@
 //! Folder watcher: file notifications, coalesced into triggers for a scan. The scan alone decides what changed.
+//!
+//! It watches the folders of spec files, and those of their other inputs: build contexts, `.env` files, documents and mounted files.
+//! Every change in a folder of spec files triggers a scan, and elsewhere only a change that concerns an input.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use argus_backend::host_path::FileId;
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind, RenameMode};
+use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
 use super::file_writes::{FileWrites, WriteEvent};
 use super::filesystem;
+use super::inputs::SpecInputs;
 use super::source::SpecSource;
 use crate::clock::Clock;
+
+/// Maximum number of watched folders of inputs. It is the smallest limit of a system, which all programs of a user share.
+const MAX_INPUT_FOLDERS: usize = 8_192;
 
 /// Watched folders.
 pub struct FolderWatcher {
@@ -20,8 +28,25 @@ pub struct FolderWatcher {
     writes: FileWrites,
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
-    watched: BTreeMap<PathBuf, (u64, u64)>,
+    watched: BTreeMap<PathBuf, FileId>,
+    /// True if every folder of spec files is watched.
     complete: bool,
+    /// True if a folder cannot be watched, which the log reports once.
+    is_limited: bool,
+    interests: Interests,
+}
+
+/// Changes that matter, for the handler of notifications.
+#[derive(Debug, Clone, Default)]
+struct Interests(Arc<Mutex<Interest>>);
+
+#[derive(Debug, Default)]
+struct Interest {
+    /// Folders of spec files.
+    specs: BTreeSet<PathBuf>,
+    inputs: SpecInputs,
+    /// Removed and renamed paths. The watch of such a folder is gone, even if a new folder has the same identity.
+    moved: BTreeSet<PathBuf>,
 }
 
 /// Permits of notifications: at most one of each kind, however many events arrived.
@@ -44,6 +69,8 @@ impl FolderWatcher {
             watcher: None,
             watched: BTreeMap::new(),
             complete: false,
+            is_limited: false,
+            interests: Interests::default(),
         }
     }
 
@@ -62,66 +89,105 @@ impl FolderWatcher {
         self.complete
     }
 
-    /// Watches exactly these folders, by path relative to the root with device and inode. A folder that was
+    /// Watches exactly these folders of spec files, by path relative to the root, and the folders of their inputs. A folder that was
     /// replaced under its name is another folder, which the old watch does not cover.
-    pub fn watch_folders(&mut self, folders: &BTreeMap<PathBuf, (u64, u64)>) {
-        if self.watched == *folders && self.complete {
-            return;
-        }
+    pub fn watch_folders(&mut self, folders: &BTreeMap<PathBuf, FileId>, inputs: SpecInputs) {
+        let specs = folders
+            .iter()
+            .map(|(folder, id)| (self.source.folder.join(folder), *id));
+        let specs: Vec<(PathBuf, FileId)> = specs.collect();
+        let (others, surplus) = folders_of_inputs(&inputs, &specs);
+        let moved = {
+            let mut interest = self.interests.lock();
+            interest.specs = specs.iter().map(|(path, _)| path.clone()).collect();
+            interest.inputs = inputs;
+            std::mem::take(&mut interest.moved)
+        };
+        let wanted: Vec<_> = specs.iter().chain(&others).collect();
+        let by_path: BTreeMap<_, _> = wanted.iter().map(|(path, id)| (path, id)).collect();
         if self.watcher.is_none() {
             match notify::recommended_watcher(self.event_handler()) {
                 Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => log_failure(&self.source.folder, &error),
+                Err(error) => {
+                    self.complete = false;
+                    return self.report_limit(Some(&error));
+                }
             }
         }
         let Some(mut watcher) = self.watcher.take() else {
-            self.complete = false;
             return;
         };
         self.watched.retain(|folder, identity| {
-            let stays = folders.get(folder) == Some(identity);
+            let stays = by_path.get(folder) == Some(&&*identity) && !moved.contains(folder);
             if !stays {
                 // An error means that the folder is gone, so nothing is watched.
-                let _gone = watcher.unwatch(&self.source.folder.join(folder));
+                let _gone = watcher.unwatch(folder);
             }
             stays
         });
-        let mut complete = true;
-        for (folder, identity) in folders {
-            if self.watched.contains_key(folder) {
+        let mut limit = surplus;
+        for (path, identity) in wanted {
+            if self.watched.contains_key(path) {
                 continue;
             }
-            let path = self.source.folder.join(folder);
-            match watcher.watch(&path, RecursiveMode::NonRecursive) {
+            match watcher.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    self.watched.insert(folder.clone(), *identity);
+                    self.watched.insert(path.clone(), *identity);
                     // One more scan covers changes between the list and the watch.
                     self.triggers.changed.notify_one();
                 }
+                // The next scan finds the new folder.
+                Err(error) if matches!(error.kind, ErrorKind::PathNotFound) => {}
                 Err(error) => {
-                    complete = false;
-                    log_failure(&path, &error);
+                    let is_full = matches!(error.kind, ErrorKind::MaxFilesWatch);
+                    limit = Some(error);
+                    if is_full {
+                        break;
+                    }
                 }
             }
         }
         self.watcher = Some(watcher);
-        self.complete = complete;
+        self.complete = specs.iter().all(|(path, _)| self.watched.contains_key(path));
+        self.report_limit(limit.as_ref());
+    }
+
+    /// Logs the first folder that cannot be watched, and the end of this state.
+    fn report_limit(&mut self, error: Option<&notify::Error>) {
+        match error {
+            Some(error) if !self.is_limited => tracing::warn!(
+                %error,
+                "cannot watch every folder, so an edit can take effect after up to 30 s; raise the limits of the system \
+                 (`sysctl fs.inotify`), or exclude folders with a `.dockerignore`"
+            ),
+            None if self.is_limited => tracing::info!("every folder is watched again"),
+            Some(_) | None => {}
+        }
+        self.is_limited = error.is_some();
     }
 
     fn event_handler(&self) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
         let (source, triggers) = (self.source.clone(), self.triggers.clone());
         let (writes, clock) = (self.writes.clone(), self.clock);
+        let interests = self.interests.clone();
         move |event| {
             let Ok(event) = event else {
                 writes.clear();
                 triggers.changed.notify_one();
                 return;
             };
-            if event.need_rescan() {
+            if !is_change(&event) {
+                return;
+            }
+            let is_rescan = event.need_rescan();
+            if is_rescan {
                 writes.clear();
             }
+            let concerned = interests.of(&event);
             match WriteEvent::of(event.kind).zip(event.paths.first()) {
-                Some((write, path)) if source.is_spec(path) && is_on_local_folder(path) => {
+                Some((write, path))
+                    if concerned == Concerned::Specs && source.is_spec(path) && is_on_local_folder(path) =>
+                {
                     writes.record(path, write, clock.now());
                     if write == WriteEvent::Completed {
                         triggers.written.notify_one();
@@ -129,7 +195,7 @@ impl FolderWatcher {
                 }
                 _ => {}
             }
-            if is_change(&event) {
+            if is_rescan || concerned != Concerned::Nothing {
                 triggers.changed.notify_one();
             }
         }
@@ -148,8 +214,66 @@ fn is_on_local_folder(path: &Path) -> bool {
     path.parent().is_some_and(filesystem::is_local)
 }
 
-fn log_failure(path: &Path, error: &notify::Error) {
-    tracing::debug!(path = %path.display(), %error, "cannot watch the folder, it is scanned every second");
+/// Returns the folders of inputs to watch, and the error of those above the limit. Notifications name a folder by one path only, so a
+/// folder of spec files is not watched again.
+fn folders_of_inputs(
+    inputs: &SpecInputs,
+    specs: &[(PathBuf, FileId)],
+) -> (Vec<(PathBuf, FileId)>, Option<notify::Error>) {
+    let known: BTreeSet<FileId> = specs.iter().map(|(_, id)| *id).collect();
+    let others = inputs.folders().iter().filter(|(_, id)| !known.contains(id));
+    let mut others: Vec<_> = others.map(|(path, id)| (path.clone(), *id)).collect();
+    others.sort_by_key(|(path, _)| path.components().count());
+    let is_over = others.len() > MAX_INPUT_FOLDERS;
+    others.truncate(MAX_INPUT_FOLDERS);
+    let message = || format!("more than {MAX_INPUT_FOLDERS} folders");
+    (others, is_over.then(|| notify::Error::generic(&message())))
+}
+
+/// Objects that a notification concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Concerned {
+    /// The folder of spec files.
+    Specs,
+    /// Another input of a spec file.
+    Input,
+    Nothing,
+}
+
+impl Interests {
+    /// Returns what a change concerns. Remembers removed and renamed paths.
+    fn of(&self, event: &notify::Event) -> Concerned {
+        let mut interest = self.lock();
+        let is_gone = matches!(
+            event.kind,
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From | RenameMode::Any))
+        );
+        let is_write = matches!(
+            event.kind,
+            EventKind::Access(_) | EventKind::Modify(ModifyKind::Data(_))
+        );
+        let mut concerned = if event.paths.is_empty() {
+            Concerned::Specs
+        } else {
+            Concerned::Nothing
+        };
+        for path in &event.paths {
+            let is_spec = |folder: &Path| interest.specs.contains(folder);
+            if is_spec(path) || path.parent().is_some_and(is_spec) {
+                concerned = Concerned::Specs;
+            } else if concerned == Concerned::Nothing && interest.inputs.concerns(path, is_write) {
+                concerned = Concerned::Input;
+            }
+            if is_gone && (is_spec(path) || interest.inputs.folders().contains_key(path)) {
+                interest.moved.insert(path.clone());
+            }
+        }
+        concerned
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Interest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Reports whether the event may change contents. A read is an event, too, and must not trigger another read.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_backend::host_path::FileId;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use super::debounce::{Confirmation, Debounce, MIN_GAP};
 use super::digest::hex;
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::FileWrites;
+use super::inputs::SpecInputs;
 use super::parsed_file::Translate;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
@@ -75,7 +77,9 @@ pub struct SpecLoader {
 #[derive(Debug, Clone, Default)]
 pub struct ScanResult {
     /// Folders to watch; `None` if the specs folder does not exist.
-    pub folders: Option<BTreeMap<PathBuf, (u64, u64)>>,
+    pub folders: Option<BTreeMap<PathBuf, FileId>>,
+    /// Other files and folders that the spec files name.
+    pub inputs: SpecInputs,
     /// Time of the next change without an event.
     pub next_at: Option<Timestamp>,
 }
@@ -192,6 +196,8 @@ impl SpecLoader {
         }
         self.registry.complete_registry();
         self.build_contexts.delays.show(&mut self.registry.files);
+        self.registry.update_mounted_files(now);
+        let inputs = std::mem::take(&mut self.build_contexts.read);
         let delayed = self.build_contexts.delays.next_at();
         let next_at = [
             self.debounce.next_at(),
@@ -204,6 +210,7 @@ impl SpecLoader {
         .min();
         ScanResult {
             folders: Some(scan.folders),
+            inputs: inputs.restricted(&self.rules.source, &self.registry),
             next_at,
         }
     }
@@ -288,6 +295,7 @@ impl SpecLoader {
         scan: &'a Scan,
         now: Timestamp,
     ) -> Option<BTreeMap<&'a PathBuf, Option<Fingerprints>>> {
+        self.build_contexts.read = SpecInputs::default();
         // The first complete scan decides what is an orphan, so it waits for every context.
         self.build_contexts.digests.begin_part(!self.registry.scanned);
         let mut postponed = std::mem::take(&mut self.postponed).into_iter().take(2);

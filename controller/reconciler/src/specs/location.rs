@@ -121,6 +121,14 @@ impl SpecLocation {
         self.host.missing = missing;
     }
 
+    /// Paths of [`SpecLocation::resolve`] that are permitted and are not folders.
+    pub(super) fn resolved_files(&self) -> impl Iterator<Item = &Path> {
+        let resolved = self.host.resolved.iter();
+        let files =
+            resolved.filter(|(_, target)| target.as_ref().is_ok_and(|target| !Path::new(target).is_dir()));
+        files.map(|(path, _)| Path::new(path))
+    }
+
     /// Resolves the path of the file for the addresses, and checks its present content. The file need not exist, and the facts
     /// do not depend on that.
     pub fn resolve_env_file(&mut self, path: &str) {

@@ -10,6 +10,9 @@ use crate::supervise::{Importance, Supervisor};
 /// Maximum time of a pickup, with the grace period of a removed file.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Interval of scans: longer than any test, so that only notifications cause further scans.
+const INTERVAL: Duration = Duration::from_secs(3_600);
+
 struct Fixture {
     _dir: tempfile::TempDir,
     specs: PathBuf,
@@ -54,6 +57,7 @@ impl Fixture {
                 persisted_specs,
                 sender,
                 sync_barrier::channel().1,
+                INTERVAL,
                 Clock::system(),
                 stop.clone(),
             ),
@@ -335,4 +339,129 @@ async fn build_context_is_checked_in_a_spec_with_variables() {
             digest(registry).is_some_and(|now| Some(now) != first)
         })
         .await;
+}
+
+/// Writes a service with a build of `context`, relative to the folder of `path`, and returns the text.
+fn built_spec(context: &str) -> String {
+    format!(
+        "project: {{ name: shop }}\nservices:\n  - {{ name: api, build: {{ context: {context} }}, container: {{ name: api }} }}\n"
+    )
+}
+
+/// Waits until the digest of the build is another one, and returns it.
+async fn next_digest(fixture: &mut Fixture, last: Option<&String>, what: &str) -> String {
+    let differs = |registry: &SpecRegistry| digest(registry).is_some_and(|now| Some(&now) != last);
+    digest(&*fixture.until(what, differs).await).unwrap()
+}
+
+#[tokio::test]
+async fn every_edit_of_a_deep_context_is_noticed_without_a_scan() {
+    let mut fixture = Fixture::start();
+    let source = fixture.specs.join("shop/src/app/models");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(fixture.specs.join("shop/Dockerfile"), "FROM scratch\n").unwrap();
+    fs::write(source.join("user.py"), "one").unwrap();
+    fixture.write("shop/e2e.yaml", &built_spec("."));
+    let mut last = next_digest(&mut fixture, None, "accepted").await;
+    for text in ["two", "three"] {
+        fs::write(source.join("user.py"), text).unwrap();
+        // Each round starts a new sequence of changes, because the third one in a row is delayed.
+        last = next_digest(&mut fixture, Some(&last), "edited in place").await;
+    }
+    fs::write(source.join("new"), "four").unwrap();
+    fs::rename(source.join("new"), source.join("user.py")).unwrap();
+    last = next_digest(&mut fixture, Some(&last), "replaced by an editor").await;
+    fs::create_dir_all(source.join("more/below")).unwrap();
+    fs::write(source.join("more/below/file"), "five").unwrap();
+    last = next_digest(&mut fixture, Some(&last), "file in a new folder").await;
+    fs::remove_dir_all(source.join("more")).unwrap();
+    last = next_digest(&mut fixture, Some(&last), "removed").await;
+    fs::create_dir_all(source.join("more")).unwrap();
+    last = next_digest(&mut fixture, Some(&last), "the folder is back").await;
+    fs::write(source.join("more/file"), "six").unwrap();
+    next_digest(&mut fixture, Some(&last), "and watched").await;
+}
+
+#[tokio::test]
+async fn context_and_dockerfile_outside_the_specs_folder_are_watched() {
+    let mut fixture = Fixture::start_at(|specs| {
+        let root = specs.parent().unwrap();
+        fs::create_dir_all(root.join("repo/src")).unwrap();
+        fs::create_dir_all(root.join("docker")).unwrap();
+        fs::write(root.join("repo/src/main.c"), "one").unwrap();
+        fs::write(root.join("docker/Dockerfile"), "FROM scratch\n").unwrap();
+        let text = built_spec("../repo, dockerfile: ../docker/Dockerfile");
+        // The folder of the repository is the project of the spec file.
+        fs::create_dir(root.join(".git")).unwrap();
+        fs::write(specs.join("e2e.yaml"), text).unwrap();
+        specs.to_owned()
+    });
+    let first = next_digest(&mut fixture, None, "accepted").await;
+    fixture.write("../repo/src/main.c", "two");
+    let second = next_digest(&mut fixture, Some(&first), "edited source").await;
+    fixture.write("../docker/Dockerfile", "FROM scratch\nLABEL two=2\n");
+    next_digest(&mut fixture, Some(&second), "edited Dockerfile").await;
+}
+
+#[tokio::test]
+async fn missing_context_is_accepted_once_it_exists() {
+    let mut fixture = Fixture::start();
+    fixture.write("e2e.yaml", &built_spec("./app/server"));
+    let refused = |registry: &SpecRegistry| {
+        let entry = registry.files.get(Path::new("e2e.yaml"));
+        entry.is_some_and(|entry| entry.state == FileState::Rejected)
+    };
+    fixture.until("refused", refused).await;
+    fs::create_dir_all(fixture.specs.join("app/server")).unwrap();
+    fixture.write("app/server/Dockerfile", "FROM scratch\n");
+    next_digest(&mut fixture, None, "accepted").await;
+}
+
+#[tokio::test]
+async fn linked_env_file_is_watched() {
+    let mut fixture = Fixture::start_at(|specs| {
+        let root = specs.parent().unwrap();
+        fs::create_dir_all(root.join("shared")).unwrap();
+        fs::create_dir(root.join(".git")).unwrap();
+        fs::write(root.join("shared/env"), "TAG=1\n").unwrap();
+        std::os::unix::fs::symlink("../shared/env", specs.join(".env")).unwrap();
+        fs::write(specs.join("e2e.yaml"), spec("shop", "{{env.TAG}}")).unwrap();
+        specs.to_owned()
+    });
+    let has = |tag: &str| {
+        let expected = format!("nginx:{tag}");
+        move |registry: &SpecRegistry| names_of(registry) == ["shop"] && image(registry) == expected
+    };
+    fixture.until("accepted", has("1")).await;
+    fixture.write("../shared/env", "TAG=2\n");
+    fixture.until("edited", has("2")).await;
+}
+
+#[tokio::test]
+async fn replaced_and_edited_mounted_files_are_noticed() {
+    let mut fixture = Fixture::start();
+    fs::create_dir(fixture.specs.join("conf")).unwrap();
+    fixture.write("conf/app.conf", "one");
+    let text = spec("shop", "1") + "      volumes: [\"./conf/app.conf:/app.conf:ro\"]\n";
+    fixture.write("e2e.yaml", &text);
+    let file = |registry: &SpecRegistry| {
+        let accepted = registry.environments.values().next()?;
+        accepted.mounted_files.values().next().copied()
+    };
+    let is_known = |registry: &SpecRegistry| file(registry).is_some();
+    let first = file(&*fixture.until("known", is_known).await).unwrap();
+    assert_eq!((first.replaced_at, first.noticed_at), (None, None));
+    fixture.write("conf/app.conf", "three");
+    let is_noticed = |registry: &SpecRegistry| file(registry).is_some_and(|it| it.noticed_at.is_some());
+    let edited = file(&*fixture.until("edited", is_noticed).await).unwrap();
+    assert_eq!((edited.replaced_at, edited.identity), (None, first.identity));
+    fixture.write("conf/app.conf~", "four");
+    fs::rename(
+        fixture.specs.join("conf/app.conf~"),
+        fixture.specs.join("conf/app.conf"),
+    )
+    .unwrap();
+    let is_replaced = |registry: &SpecRegistry| file(registry).is_some_and(|it| it.replaced_at.is_some());
+    let replaced = file(&*fixture.until("replaced", is_replaced).await).unwrap();
+    assert_ne!(replaced.identity, first.identity);
 }

@@ -308,6 +308,9 @@ impl SpecRegistry {
             allowed: admission.allowed,
             is_ending: false,
             file_hash: admission.file_hash,
+            mounted_files: before
+                .map(|before| before.mounted_files.clone())
+                .unwrap_or_default(),
         };
         if entry.accepted.as_deref() == Some(&accepted) {
             return true;

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_backend::host_path::{Resolved, resolve};
+use argus_backend::host_path::{FileId, Resolved, resolve};
 use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -65,9 +65,9 @@ pub struct Scan {
     pub resolved: BTreeMap<PathBuf, PathBuf>,
     /// Time of the last change of each file on a local file system, unless the file changed during its read.
     pub changed_at: BTreeMap<PathBuf, Timestamp>,
-    /// Folders whose changes matter (the specs folder, its subfolders and the folders of linked files) with device and
-    /// inode, which identify a replaced folder.
-    pub folders: BTreeMap<PathBuf, (u64, u64)>,
+    /// Folders whose changes matter (the specs folder, its subfolders and the folders of linked files) with their
+    /// identities: a folder that was replaced is another one.
+    pub folders: BTreeMap<PathBuf, FileId>,
     /// Subfolders that could not be listed, so their files are unknown.
     pub unlisted: BTreeMap<PathBuf, String>,
     /// True if there are more files than [`MAX_FILES`], so a file outside `files` may exist.
@@ -155,14 +155,14 @@ fn is_unchanged_since(path: &Path, stamp: Stamp) -> bool {
 }
 
 /// Adds the folder of a linked file, whose changes no listed folder shows.
-fn watch_target(folder: &Path, folders: &mut BTreeMap<PathBuf, (u64, u64)>) {
+fn watch_target(folder: &Path, folders: &mut BTreeMap<PathBuf, FileId>) {
     if folders.contains_key(folder) {
         return;
     }
     let Ok(meta) = std::fs::metadata(folder) else {
         return;
     };
-    let identity = (meta.dev(), meta.ino());
+    let identity = FileId::from(&meta);
     if !folders.values().any(|listed| *listed == identity) {
         folders.insert(folder.to_owned(), identity);
     }

@@ -3,10 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::DirEntry;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use argus_backend::host_path::real;
+use argus_backend::host_path::{FileId, real};
 use argus_core::desired::excluded::is_spec_name;
 use argus_crds::compose::is_compose_name;
 
@@ -100,8 +99,7 @@ impl SpecSource {
                 below.push(PathBuf::from(name));
             }
         }
-        scan.folders
-            .insert(relative.to_path_buf(), (meta.dev(), meta.ino()));
+        scan.folders.insert(relative.to_path_buf(), FileId::from(&meta));
         Ok(())
     }
 }

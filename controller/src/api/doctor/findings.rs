@@ -47,6 +47,7 @@ pub(crate) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
     all.extend(check_controller(inputs));
     all.extend(check_specs(inputs));
     all.extend(inputs.environments.iter().filter_map(check_environment));
+    all.extend(check_running(inputs));
     all.extend(check_incidents(inputs));
     all.extend(inputs.abandoned.iter().map(describe_abandoned));
     for one in &mut all {
@@ -256,6 +257,27 @@ fn check_environment(status: &EnvironmentStatus) -> Option<Finding> {
     one.code = error.map(|error| error.code);
     one.remedies = error.map(output::format_hints).unwrap_or_default();
     Some(one.with_remedy(format!("see the causes with `argus why {env}`")))
+}
+
+/// Warnings about running environments that do not come from their files.
+fn check_running(inputs: &DoctorInputs) -> Vec<Finding> {
+    let of_files = |one: &Diagnostic| {
+        let mut files = inputs.registry.files.values();
+        files.any(|entry| entry.diagnostics.contains(one))
+    };
+    let mut found = Vec::new();
+    for status in &inputs.environments {
+        let place = format!("environment/{}", status.environment);
+        let warnings = status.diagnostics.iter().filter(|one| !one.is_error());
+        found.extend(warnings.filter(|one| !of_files(one)).map(|one| {
+            let finding = Finding::new(FindingSeverity::Warn, &place, &one.message);
+            match &one.hint {
+                Some(hint) => finding.with_remedy(hint),
+                None => finding,
+            }
+        }));
+    }
+    found
 }
 
 fn describe_abandoned(one: &Abandoned) -> Finding {

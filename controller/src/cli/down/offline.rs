@@ -223,6 +223,7 @@ mod tests {
             allowed: false,
             is_ending: false,
             file_hash: Hash::new("ab").ok(),
+            mounted_files: std::collections::BTreeMap::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use argus_core::connectivity::{LinkError, LinkSource, Target, TargetResult};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
 use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
-use argus_core::outcome::{ActionError, Done};
+use argus_core::outcome::{ActionError, Done, FOREIGN_NETWORK};
 
 use super::CallResult;
 use crate::sim::model::Model;
@@ -127,9 +127,11 @@ impl Model {
             return if existing.owner().is_some() && [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
                 Ok(Done::Network(existing.id.clone()))
             } else {
-                Err(ActionError::NameTaken {
-                    holder: format!("`{name}`"),
-                })
+                let holder = match existing.owner() {
+                    Some(_) => format!("`{name}`"),
+                    None => format!("`{name}`: {FOREIGN_NETWORK}"),
+                };
+                Err(ActionError::NameTaken { holder })
             };
         }
         let id = NetworkId::new(format!("n{}", self.new_id()))

@@ -52,6 +52,7 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
         allowed: false,
         is_ending: false,
         file_hash: None,
+        mounted_files: std::collections::BTreeMap::new(),
     });
     shop.add_failure("web", 1, false);
     change(&mut shop.history.service_mut(&name("web")).failures[0]);
