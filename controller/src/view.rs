@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::journal::{Event, controller_events, events_between};
+use argus_core::observed::Container;
 use argus_core::published::Addresses;
 use argus_core::state::EnvHistory;
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment, public_view};
@@ -89,10 +90,11 @@ impl StatusView for StatusBuilder {
     }
 
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
-        let ours = snapshot.store.containers().filter_map(|container| {
-            let owner = container.owner()?;
-            (owner.controller == snapshot.identity.controller).then_some(owner.environment)
-        });
+        let is_ours = |container: &Arc<Container>| container.is_made_by(&snapshot.identity.controller);
+        let seen = snapshot.store.environments().iter();
+        let ours = seen
+            .filter(|(_, observed)| observed.containers.values().any(is_ours))
+            .map(|(env, _)| env.clone());
         let desired = snapshot.specs.environments.keys().cloned();
         let planned = snapshot
             .plans

@@ -177,6 +177,8 @@ impl<B: Backend> ConnectivityTask<B> {
             let inputs = TopologyInputs::of(snapshot, env);
             let schedule = self.schedules.entry(env.clone()).or_default();
             if inputs.is_some() && schedule.inputs == inputs {
+                // The health of all containers is shared with the other environments, and the old one is dropped.
+                schedule.inputs = inputs;
                 continue;
             }
             let request = inputs

@@ -99,12 +99,11 @@ impl Snapshot {
 
     /// All environments that are desired, planned, or observed with labels of Argus.
     pub fn environments(&self) -> BTreeSet<EnvName> {
-        let seen = self
-            .store
-            .containers()
-            .filter_map(|container| Some(container.owner()?.environment));
+        let seen = self.store.environments().iter();
+        let seen = seen.filter(|(_, observed)| !observed.containers.is_empty());
         let desired = self.specs.environments.keys().chain(self.desired.keys());
-        desired.chain(self.plans.keys()).cloned().chain(seen).collect()
+        let known = desired.chain(self.plans.keys());
+        known.chain(seen.map(|(env, _)| env)).cloned().collect()
     }
 
     /// Compares everything except the time.

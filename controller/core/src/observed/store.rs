@@ -16,7 +16,8 @@ use crate::waits::Waits;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     environments: BTreeMap<EnvName, Arc<Observed>>,
-    environment_of: BTreeMap<ObjectId, EnvName>,
+    /// Shared by clones until an object appears or disappears.
+    environment_of: Arc<BTreeMap<ObjectId, EnvName>>,
     /// Objects that the list in progress has not contained yet; `None` without a list in progress.
     unlisted: Option<BTreeSet<ObjectId>>,
     lists_started: u64,
@@ -57,7 +58,7 @@ impl Store {
     pub fn new(waits: Waits) -> Self {
         Self {
             environments: BTreeMap::new(),
-            environment_of: BTreeMap::new(),
+            environment_of: Arc::default(),
             unlisted: None,
             lists_started: 0,
             last_complete: 0,
@@ -210,10 +211,10 @@ impl Store {
             return;
         };
         let env = owner.environment;
-        if self.environment_of.get(&id).is_some_and(|known| *known != env) {
+        if self.environment_of.get(&id) != Some(&env) {
             self.remove(&id);
+            Arc::make_mut(&mut self.environment_of).insert(id, env.clone());
         }
-        self.environment_of.insert(id, env.clone());
         let observed = self.environments.entry(env).or_default();
         match object {
             Object::Container(new) => {
@@ -246,9 +247,10 @@ impl Store {
     }
 
     fn remove(&mut self, id: &ObjectId) {
-        let Some(env) = self.environment_of.remove(id) else {
+        let Some(env) = self.environment_of.get(id).cloned() else {
             return;
         };
+        Arc::make_mut(&mut self.environment_of).remove(id);
         self.changes += 1;
         let version = self.changes;
         let observed = self.edit(&env);

@@ -1,5 +1,6 @@
 //! Plans without actions: before the first sync, and for environments of other controllers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Inputs, Planner, ReconcileResult};
@@ -48,20 +49,28 @@ impl Planner {
     /// Invalidates all plans after a change of the leases or of the projects.
     pub(super) fn observe_leases(&mut self, inputs: &Inputs<'_>) {
         let leases = inputs.leases;
-        let mut projects = Projects::new();
+        let mut projects = BTreeMap::<&str, bool>::new();
         for accepted in inputs.specs.values() {
-            let clean = projects.entry(accepted.desired.project.clone()).or_insert(true);
+            let clean = projects.entry(&accepted.desired.project).or_insert(true);
             *clean &= accepted.desired.clean_orphans;
         }
+        let last = &self.peers.projects;
+        let is_same = last.len() == projects.len()
+            && last
+                .iter()
+                .all(|(project, clean)| projects.get(project.as_str()) == Some(clean));
         let over = self.peers.until.is_some_and(|until| until <= inputs.now);
-        if over || self.peers.version != leases.version() || self.peers.projects != projects {
+        if !is_same {
+            let owned = projects
+                .into_iter()
+                .map(|(project, clean)| (project.to_owned(), clean));
+            self.peers.projects = owned.collect();
+        }
+        if over || self.peers.version != leases.version() || !is_same {
             self.invalidate_all();
         }
-        self.peers = LastLeaseInputs {
-            version: leases.version(),
-            until: leases.next_change(inputs.now),
-            projects,
-        };
+        self.peers.version = leases.version();
+        self.peers.until = leases.next_change(inputs.now);
     }
 
     /// Plan of an environment that this controller does not own; `None` for its own.

@@ -1,11 +1,10 @@
 //! Known good revisions: targets of a rollback, pinned to the images that ran.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::{Accepted, Image};
-use argus_core::ident::{EnvName, ServiceName};
+use argus_core::desired::{Accepted, Image, Service};
+use argus_core::ident::EnvName;
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::spec_diff::{GoodImage, GoodImages};
@@ -90,10 +89,9 @@ fn good_at(env: &EnvName, store: &Store) -> Timestamp {
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.
 fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     let mut pinned = accepted.clone();
-    let ids = ids(accepted, store);
-    for (name, service) in &mut pinned.desired.services {
-        if let Some(id) = ids.get(name) {
-            service.image = Image::Named(id.clone());
+    for (service, id) in ids(accepted, store) {
+        if let Some(service) = pinned.desired.services.get_mut(&service.name) {
+            service.image = Image::Named(id.to_owned());
         }
     }
     pinned
@@ -103,47 +101,43 @@ fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
 fn images(accepted: &Accepted, store: &Store, earlier: Option<&GoodImages>, since: Timestamp) -> GoodImages {
     let revision = accepted.desired.revision.clone();
     let earlier = earlier.filter(|earlier| earlier.revision == revision);
-    let ids = ids(accepted, store).into_iter();
-    let image = |(name, id): (ServiceName, String)| {
-        let image = &accepted.desired.services.get(&name)?.image;
-        let known = earlier.and_then(|earlier| earlier.images.get(&name));
-        let key = match known.filter(|_| image.reference() == id) {
+    let image = |(service, id): (&Service, &str)| {
+        let known = earlier.and_then(|earlier| earlier.images.get(&service.name));
+        let key = match known.filter(|_| service.image.reference() == id) {
             Some(known) => known.key.clone(),
-            None => image.key(),
+            None => service.image.key(),
         };
-        Some((name, GoodImage { key, id }))
+        let id = id.to_owned();
+        (service.name.clone(), GoodImage { key, id })
     };
     GoodImages {
         revision,
         since,
-        images: ids.filter_map(image).collect(),
+        images: ids(accepted, store).map(image).collect(),
     }
 }
 
 /// Reports whether the running images are the pinned ones. Images can change within a revision, for example those
 /// of mocks after an upgrade of Argus.
 fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
-    let ids = ids(pinned, store);
-    pinned
-        .desired
-        .services
-        .iter()
-        .all(|(name, service)| ids.get(name).is_none_or(|id| id == service.image.reference()))
+    ids(pinned, store).all(|(service, id)| id == service.image.reference())
 }
 
-/// Ids of the running images, by service.
-fn ids(accepted: &Accepted, store: &Store) -> BTreeMap<ServiceName, String> {
-    let seen = store.of(&accepted.desired.env).into_iter();
-    let containers = seen.flat_map(|seen| seen.containers.values());
-    let id = |container: &Arc<Container>| {
-        let service = container.owner()?.service?;
-        Some((service, container.inspect.as_ref()?.image_id.clone()?))
-    };
-    containers.filter_map(id).collect()
+/// Ids of the running images of the services. It is read in each pass, so it allocates nothing.
+fn ids<'a>(accepted: &'a Accepted, store: &'a Store) -> impl Iterator<Item = (&'a Service, &'a str)> {
+    let seen = store.of(&accepted.desired.env);
+    let services = accepted.desired.services.values();
+    services.filter_map(move |service| {
+        let containers = seen?.containers.of(&service.name);
+        let ids = containers.filter_map(|container| container.inspect.as_ref()?.image_id.as_deref());
+        Some((service, ids.last()?))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use argus_core::desired::admit::{SpecContext, admit};
     use argus_core::desired::key_lines::KeyLines;
     use argus_core::ident::ContainerId;
