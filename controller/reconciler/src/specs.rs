@@ -23,6 +23,7 @@ mod build_delay;
 mod context_rules;
 pub mod debounce;
 pub mod digest;
+mod edit_effect;
 pub mod env_vars;
 pub mod evaluation;
 pub mod file_writes;

@@ -34,7 +34,7 @@ enum TestCommand {
     /// Show the last results of the suites
     Results(Results),
     /// Run the suites of the spec file, or a command, once the environment is ready
-    Run(RunTests),
+    Run(Box<RunTests>),
 }
 
 #[derive(Debug, Args)]

@@ -123,7 +123,8 @@ fn variables_and_texts_above_their_limit_fail_the_case() {
     let ten = |name: &str| format!("{{{{{name}}}}}").repeat(10);
     let mut variables = format!("a0: '{}'", "x".repeat(100));
     for index in 1..60 {
-        variables += &format!(", a{index}: '{}'", ten(&format!("a{}", index - 1)));
+        let earlier = ten(&format!("a{}", index - 1));
+        variables.extend([", a", &index.to_string(), ": '", &earlier, "'"]);
     }
     let case = "request: { path: /200, method: POST, body: '{{a59}}' }";
     let course = run(&format!(

@@ -30,10 +30,10 @@ fn hide_values(source: &str) -> String {
         if !text.is_empty() && below.is_some_and(|(name, _)| indent <= name) {
             below = None;
         }
-        let ranges = match below {
-            Some((_, Below::Block)) => vec![indent..text.len()],
+        let ranges: Vec<Range<usize>> = match below {
+            Some((_, Below::Block)) => std::iter::once(indent..text.len()).collect(),
             Some((_, Below::Scalars)) if !text.ends_with(':') && !text.contains(": ") => {
-                vec![indent..text.len()]
+                std::iter::once(indent..text.len()).collect()
             }
             Some(_) | None => {
                 let (ranges, next) = values_of(text);

@@ -199,19 +199,16 @@ impl SpecLoader {
         self.registry.update_mounted_files(now);
         let inputs = std::mem::take(&mut self.build_contexts.read);
         let delayed = self.build_contexts.delays.next_at();
-        let next_at = [
-            self.debounce.next_at(),
-            self.registry.expires_at(),
-            delayed,
-            (!self.postponed.is_empty()).then_some(now),
-        ]
-        .into_iter()
-        .flatten()
-        .min();
+        let reading = (!self.postponed.is_empty()).then_some(now);
+        let next = self
+            .debounce
+            .next_at()
+            .into_iter()
+            .chain(self.registry.expires_at());
         ScanResult {
             folders: Some(scan.folders),
             inputs: inputs.restricted(&self.rules.source, &self.registry),
-            next_at,
+            next_at: next.chain(delayed).chain(reading).min(),
         }
     }
 
@@ -367,20 +364,17 @@ impl SpecLoader {
                 let message = format!("file has {bytes} bytes, at most {MAX_FILE_BYTES} are read");
                 (None, refused(message, "split it into several environments"))
             }
-            Contents::Unreadable(why) => (
-                None,
-                refused(
-                    format!("file cannot be read: {why}"),
-                    "make it readable for the controller's user",
-                ),
-            ),
-            Contents::NotFile(kind) => (
-                None,
-                refused(
-                    format!("it is a {kind}, not a file"),
-                    "rename it, or replace it with a file",
-                ),
-            ),
+            Contents::Unreadable(why) => {
+                let message = format!("file cannot be read: {why}");
+                (
+                    None,
+                    refused(message, "make it readable for the controller's user"),
+                )
+            }
+            Contents::NotFile(kind) => {
+                let message = format!("it is a {kind}, not a file");
+                (None, refused(message, "rename it, or replace it with a file"))
+            }
         };
         self.registry.enter(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {

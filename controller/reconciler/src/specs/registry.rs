@@ -54,15 +54,6 @@ pub struct FileEntry {
     conflicting: Option<PendingAdmission>,
 }
 
-impl FileEntry {
-    /// Environment of the current content, if that content is accepted.
-    fn current(&self) -> Option<&Arc<Accepted>> {
-        self.accepted
-            .as_ref()
-            .filter(|_| self.state == FileState::Accepted)
-    }
-}
-
 /// Admitted environment of a file that is not accepted yet, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
@@ -168,7 +159,9 @@ impl SpecRegistry {
                 source: admission.source,
             };
             self.try_accept(path, admission, now);
-            self.warn_of_edit_without_effect(path, before.as_deref(), now);
+            if let (Some(before), Some(entry)) = (before, self.files.get_mut(path)) {
+                entry.warn_of_edit_without_effect(&before, now);
+            }
         } else {
             entry.diagnostics = admission.diagnostics;
             entry.conflicting = None;
@@ -176,18 +169,6 @@ impl SpecRegistry {
             self.mark_edited(path, now);
         }
         self.retry_conflicts(now);
-    }
-
-    /// Adds a warning to a file whose edit has no effect on its environment.
-    fn warn_of_edit_without_effect(&mut self, path: &Path, before: Option<&Accepted>, now: Timestamp) {
-        let (Some(before), Some(entry)) = (before, self.files.get_mut(path)) else {
-            return;
-        };
-        if entry.current().is_some_and(|now| now.desired == before.desired) {
-            let revision = before.desired.revision.as_str();
-            let message = format!("the edit at {now} has no effect: the revision is still `{revision:.12}`");
-            entry.diagnostics.push(Diagnostic::warning("", message));
-        }
     }
 
     /// Marks the accepted revision of a file as outdated: it must not cause removals.

@@ -122,8 +122,8 @@ fn check_engine(
     patience: Duration,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, Failure> {
-    let statuses = statuses.iter().filter_map(|seen| seen.status.as_ref());
-    let Some(error) = statuses.filter_map(find_engine_error).next() else {
+    let mut statuses = statuses.iter().filter_map(|seen| seen.status.as_ref());
+    let Some(error) = statuses.find_map(find_engine_error) else {
         *since = None;
         return Ok(None);
     };
