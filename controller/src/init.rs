@@ -61,6 +61,7 @@ impl Init {
             return Err(already_exists_failure(&target));
         }
         let dir = resolve_folder(&self.dir)?;
+        spec_files::check_link_of_folder(&settings, folder)?;
         let has_others = [Path::new("."), folder.as_path()].map(|folder| has_spec_file(folder, 1));
         fs::create_dir_all(folder).map_err(|error| {
             Failure::operation_failed(&format!("cannot create `{}`", folder.display()), &error)
@@ -153,7 +154,8 @@ fn allow_project(target: &Path) {
     }
     let note = match trust::allow(&here) {
         Ok(_) => {
-            "this folder is allowed: mounts below writable mounts are accepted; `argus allow --revoke` ends that"
+            "this folder is allowed: its spec files can mount a path below a writable mount, write git directories, and use external \
+             volumes; `argus allow --revoke` ends that"
                 .to_owned()
         }
         Err(error) => format!("cannot allow the project: {}", state_failure(&error).message()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use argus_backend::host_path::{self, PathError};
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::Diagnostic;
+use argus_crds::error::Reason;
 use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
@@ -20,6 +21,7 @@ use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, Sp
 use tokio_util::sync::CancellationToken;
 
 use crate::compose;
+use crate::exit::Failure;
 use crate::own_image;
 use crate::settings::{Settings, private_folders};
 use crate::status;
@@ -234,6 +236,27 @@ pub(crate) fn read_process_env() -> BTreeMap<String, String> {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     std::env::vars_os().filter_map(text).collect()
+}
+
+/// Fails if the folder to which a spec file is written is a link to another place that nobody named: a repository can contain it.
+pub(crate) fn check_link_of_folder(settings: &Settings, folder: &Path) -> Result<(), Failure> {
+    if settings.specs_given || !folder.is_symlink() {
+        return Ok(());
+    }
+    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
+    let around = around.unwrap_or(Path::new(".")).canonicalize();
+    let is_inside = folder
+        .canonicalize()
+        .is_ok_and(|real| around.is_ok_and(|around| real.starts_with(around)));
+    if is_inside {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is a link to another place, so Argus writes no file there",
+        folder.display()
+    );
+    let hint = "remove the link, or name its target with `--specs`";
+    Err(Failure::with_reason(Reason::NotPossible, message).with_hint(hint))
 }
 
 #[cfg(test)]

@@ -178,6 +178,7 @@ impl Apply {
             );
         }
         let (specs, guess) = (&source.folder, source.path_of("e2e.yaml"));
+        spec_files::check_link_of_folder(client.settings(), specs)?;
         let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes(), stop);
         let Some(desired) = parsed
             .desired

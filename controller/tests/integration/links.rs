@@ -247,6 +247,33 @@ fn special_inputs_of_a_spec_file_are_errors_at_once() {
     }
 }
 
+/// The author of a repository chooses where `environments` leads.
+#[test]
+fn init_writes_no_spec_file_through_a_linked_folder() {
+    let home = Home::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(home.path("compose.yaml"), "services: { db: { image: 'db:1' } }\n").unwrap();
+    symlink(outside.path(), home.path("environments")).unwrap();
+    let init = |specs: Option<&str>| {
+        let mut command = command(&home, &["init"]);
+        command
+            .env_remove("ARGUS_SPECS")
+            .envs(specs.map(|specs| ("ARGUS_SPECS", specs)));
+        command.output().unwrap()
+    };
+    let refused = init(None);
+    assert_ne!(code(&refused), 0);
+    assert!(
+        err(&refused).contains("is a link to another place"),
+        "{}",
+        err(&refused)
+    );
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    // A folder that a person names can be a link.
+    let named = init(Some("environments"));
+    assert!(outside.path().join("e2e.yaml").exists(), "{}", err(&named));
+}
+
 #[test]
 fn init_reads_and_writes_nothing_through_links() {
     let compose = "services: { db: { image: 'db:1', environment: { DB_PASSWORD: '${DB_PASSWORD}' } } }\n";

@@ -6,9 +6,29 @@ use argus_crds::diagnostic::{self, Diagnostic};
 
 use super::is_secret;
 
-/// Renders diagnostics for a person, as [`diagnostic::render`], without the values that stand next to a secret name.
+/// Renders diagnostics for a person, as [`diagnostic::render`], without the values that stand next to a secret name. A text without any
+/// key is not quoted: it can be another file, to which a link leads.
 pub fn render_diagnostics(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
-    diagnostic::render(file_name, &hide_values(source), diagnostics)
+    let quoted = if has_key(source) {
+        hide_values(source)
+    } else {
+        String::new()
+    };
+    diagnostic::render(file_name, &quoted, diagnostics)
+}
+
+/// Returns true if a line has a key of a map.
+fn has_key(source: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || "_-.\"'".contains(c);
+    let begins_with_key = |line: &str| {
+        let text = line.trim_start_matches([' ', '\t', '-', '{', '\u{feff}']);
+        let key = text.split_once(':');
+        key.is_some_and(|(key, value)| {
+            let is_value = value.is_empty() || value.starts_with([' ', '\t', '\r']);
+            (is_value || key.ends_with('"')) && !key.is_empty() && key.chars().all(is_name)
+        })
+    };
+    source.lines().any(begins_with_key)
 }
 
 /// Lines below a secret name that contain its value.
@@ -122,6 +142,29 @@ mod tests {
     use argus_crds::Location;
 
     use super::*;
+
+    #[test]
+    fn text_without_a_key_is_not_quoted() {
+        for (text, is_quoted) in [
+            ("project: { nam: a }", true),
+            ("- service:\r\n    image: a", true),
+            ("{\"project\":{}}", true),
+            ("DEPLOY_KEY=value\0SHELL=/bin/sh", false),
+            ("root:x:0:0:root:/root:/bin/bash", false),
+            ("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk=\n", false),
+            ("981d1d0c92a4", false),
+        ] {
+            let at = Location {
+                line: 1,
+                column: 1,
+                length: 1,
+            };
+            let diagnostics = [Diagnostic::error("", "it is not a map").at(at)];
+            let shown = render_diagnostics("e2e.yaml", text, &diagnostics);
+            let line = text.lines().next().unwrap();
+            assert_eq!(shown.contains(line), is_quoted, "{shown}");
+        }
+    }
 
     #[test]
     fn values_of_secret_names_are_hidden() {
