@@ -12,6 +12,7 @@ use argus_crds::Diagnostic;
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
 use crate::desired::identity::shown;
+use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::{Mount, Service, paths};
 
 /// Options of the tmpfs that hides a state directory. Nothing can be written to it, so it needs no size.
@@ -42,14 +43,17 @@ pub(super) fn check_writable(
         return;
     };
     let is_git = |part: &str| part == excluded::GIT;
-    let link = git.link.as_deref().filter(|link| paths::is_inside(link, real));
+    let contained = |path: &Option<String>| path.clone().filter(|path| paths::is_inside(path, real));
     let problem = if real.split('/').any(is_git) || git.paths.iter().any(|git| paths::is_inside(real, git)) {
         "is part of a git directory".to_owned()
-    } else if let Some(link) = link {
+    } else if let Some(link) = contained(&git.link) {
         format!(
             "contains the link `{}`, which a container can replace",
-            shown(link)
+            shown(&link)
         )
+    } else if let Some(excess) = contained(&git.excess) {
+        let excess = shown(&excess);
+        format!("contains `{excess}`, and the project has more submodules than Argus can protect")
     } else {
         return;
     };
@@ -59,19 +63,41 @@ pub(super) fn check_writable(
 }
 
 /// Adds the covers of each service. Runs after all checks of the mounts of the file.
-pub(super) fn add<'a>(services: impl Iterator<Item = &'a mut Service>, context: &SpecContext) {
+///
+/// Reports a mount that needs a cover below another mount of the container: while the engine mounts both, a container that writes the
+/// other one could exchange a directory above the target, and the cover would hide another place.
+pub(super) fn add(
+    services: &mut [(String, Service)],
+    places: &MountPlaces,
+    context: &SpecContext,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     if context.host.allowed {
         return;
     }
     let host = &context.host;
-    for service in services {
+    for (_, service) in services {
         let taken = targets(service.mounts.iter(), &service.tmpfs);
         let mut covers = Covers::default();
         for mount in service.mounts.iter().filter(|it| it.writable_source().is_some()) {
+            let mut own = Covers::default();
             for git in host.git.iter().flat_map(|git| &git.paths) {
-                covers.cover(mount, git, &taken);
+                own.cover(mount, git, &taken);
             }
-            covers.hide(mount, &host.state_dir, &taken);
+            own.hide(mount, &host.state_dir, &taken);
+            let is_above = |other: &&Mount| {
+                other.target() != mount.target() && paths::is_inside(mount.target(), other.target())
+            };
+            if let Some(above) = service.mounts.iter().find(is_above).filter(|_| !own.is_empty()) {
+                diagnostics.push(places.refuse_below(service, mount, above));
+            }
+            let new = own
+                .mounts
+                .into_iter()
+                .filter(|cover| !covers.mounts.contains(cover));
+            let new: Vec<_> = new.collect();
+            covers.mounts.extend(new);
+            covers.tmpfs.extend(own.tmpfs);
         }
         service.covers = covers.mounts;
         service.tmpfs.extend(covers.tmpfs);
@@ -137,6 +163,10 @@ struct Covers {
 }
 
 impl Covers {
+    fn is_empty(&self) -> bool {
+        self.mounts.is_empty() && self.tmpfs.is_empty()
+    }
+
     /// Mounts a git path read-only below a writable mount. `taken` are the targets of the mounts of the file, which hide it.
     fn cover(&mut self, mount: &Mount, git: &str, taken: &BTreeSet<String>) {
         for part in mount.parts_to(git).into_iter().flatten() {
