@@ -80,24 +80,20 @@ pub(super) fn add(
         let taken = targets(service.mounts.iter(), &service.tmpfs);
         let mut covers = Covers::default();
         for mount in service.mounts.iter().filter(|it| it.writable_source().is_some()) {
-            let mut own = Covers::default();
-            for git in host.git.iter().flat_map(|git| &git.paths) {
-                own.cover(mount, git, &taken);
-            }
-            own.hide(mount, &host.state_dir, &taken);
+            let protected = || host.git.iter().flat_map(|git| &git.paths);
+            let contains = |path: &str| mount.parts_to(path).is_some();
             let is_above = |other: &&Mount| {
                 other.target() != mount.target() && paths::is_inside(mount.target(), other.target())
             };
-            if let Some(above) = service.mounts.iter().find(is_above).filter(|_| !own.is_empty()) {
+            if let Some(above) = service.mounts.iter().find(is_above)
+                && (contains(&host.state_dir) || protected().any(|git| contains(git)))
+            {
                 diagnostics.push(places.refuse_below(service, mount, above));
             }
-            let new = own
-                .mounts
-                .into_iter()
-                .filter(|cover| !covers.mounts.contains(cover));
-            let new: Vec<_> = new.collect();
-            covers.mounts.extend(new);
-            covers.tmpfs.extend(own.tmpfs);
+            for git in protected() {
+                covers.cover(mount, git, &taken);
+            }
+            covers.hide(mount, &host.state_dir, &taken);
         }
         service.covers = covers.mounts;
         service.tmpfs.extend(covers.tmpfs);
@@ -163,10 +159,6 @@ struct Covers {
 }
 
 impl Covers {
-    fn is_empty(&self) -> bool {
-        self.mounts.is_empty() && self.tmpfs.is_empty()
-    }
-
     /// Mounts a git path read-only below a writable mount. `taken` are the targets of the mounts of the file, which hide it.
     fn cover(&mut self, mount: &Mount, git: &str, taken: &BTreeSet<String>) {
         for part in mount.parts_to(git).into_iter().flatten() {

@@ -154,6 +154,8 @@ fn mount_with_covers_below_another_mount_is_refused() {
         (&["data:/v:ro", "..:/v/l"], true),
         (&["..:/app", "..:/app/copy"], true),
         (&["data:/v", "../libs:/v/l"], true),
+        // A mount of the file in the place of a cover can lead elsewhere as well.
+        (&["data:/v", "..:/v/l", "x:/v/l/.git", "y:/v/l/libs"], true),
         (&["data:/v", "..:/v/l:ro"], false),
         (&["data:/v", "../src:/v/l"], false),
         (&["data:/v", "..:/vl"], false),
