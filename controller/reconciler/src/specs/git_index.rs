@@ -122,10 +122,12 @@ mod tests {
                     .zip(path.bytes())
                     .take_while(|(a, b)| a == b)
                     .count();
-                let removed = before.len() - equal;
+                let removed = u16::try_from(before.len() - equal).unwrap();
+                let [high, low] = (removed << 1).to_be_bytes();
+                let low = low >> 1;
                 match removed {
-                    0..0x80 => bytes.push(removed as u8),
-                    _ => bytes.extend([0x80 | ((removed >> 7) - 1) as u8, (removed & 0x7f) as u8]),
+                    0..0x80 => bytes.push(low),
+                    _ => bytes.extend([0x80 | (high - 1), low]),
                 }
                 bytes.extend(&path.as_bytes()[equal..]);
                 bytes.push(0);
@@ -204,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(read(bytes, 20), (vec![], false));
         }
-        let long = vec![
+        let long = [
             (GITLINK, "a".repeat(MAX_PATH)),
             (GITLINK, "a".repeat(MAX_PATH + 1)),
         ];
