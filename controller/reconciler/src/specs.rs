@@ -29,6 +29,7 @@ pub mod evaluation;
 pub mod file_writes;
 mod filesystem;
 pub mod folder_watcher;
+mod git_index;
 mod git_paths;
 mod grace;
 mod incomplete;

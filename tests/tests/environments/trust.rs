@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use std::fs;
+use std::process::Command;
 
 use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::wait;
@@ -107,4 +108,53 @@ fn mounted_project_shows_no_state_of_the_controller() {
         listed.contains("environments").then_some(())
     });
     assert!(seen.is_some(), "{}", text_of(&shell("ls -A /app/.argus")));
+}
+
+#[test]
+fn container_writes_no_git_directory_of_a_submodule() {
+    let engine = engine();
+    let repo = engine.scratch("own-git");
+    let git = |words: &str| {
+        let settings = "-c protocol.file.allow=always -c user.name=a -c user.email=a@example.com";
+        let output = Command::new("git")
+            .current_dir(&repo)
+            .args(settings.split(' ').chain(words.split(' ')))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words}: {output:?}");
+    };
+    for words in [
+        "init -q .",
+        "init -q src",
+        "-C src commit -q --allow-empty -m first",
+        // One submodule has a directory `.git`, and `.git` of the other one names a directory in the project.
+        "clone -q src old",
+        "clone -q --separate-git-dir=gd src named",
+        "add old named",
+    ] {
+        git(words);
+    }
+    fs::write(repo.join("e2e.yaml"), spec("own-git", ", volumes: ['.:/app']")).unwrap();
+    let run = Run::start(engine, &repo, &["run", "--specs", "."]);
+    run.ready(&repo.join(".argus"), "own-git");
+    let can = |line: &str| {
+        let output = engine.docker(&["exec", "own-git-app", "sh", "-c", line]);
+        output.status.success()
+    };
+    let permitted =
+        "echo x > /app/old/written && echo x > /app/named/written && cat /app/old/.git/config /app/gd/config";
+    assert!(can(permitted));
+    for line in [
+        "echo x >> /app/old/.git/config",
+        "echo x > /app/old/.git/hooks/post-checkout",
+        "mv /app/old/.git /app/old/other",
+        "mv /app/old /app/other",
+        "echo x > /app/named/.git",
+        "echo x >> /app/gd/config",
+        "mv /app/gd /app/other",
+    ] {
+        assert!(!can(line), "{line}");
+    }
+    assert!(repo.join("old/written").exists());
+    git("status");
 }

@@ -122,7 +122,7 @@ pub fn admit_with_digests(
     if !context.host.allowed {
         nested_mounts::check(&services, &mounts, &mut diagnostics);
     }
-    covers::add(services.iter_mut().map(|(_, service)| service), context);
+    covers::add(&mut services, &mounts, context, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);

@@ -12,6 +12,7 @@ use argus_crds::Diagnostic;
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
 use crate::desired::identity::shown;
+use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::{Mount, Service, paths};
 
 /// Options of the tmpfs that hides a state directory. Nothing can be written to it, so it needs no size.
@@ -42,14 +43,17 @@ pub(super) fn check_writable(
         return;
     };
     let is_git = |part: &str| part == excluded::GIT;
-    let link = git.link.as_deref().filter(|link| paths::is_inside(link, real));
+    let contained = |path: &Option<String>| path.clone().filter(|path| paths::is_inside(path, real));
     let problem = if real.split('/').any(is_git) || git.paths.iter().any(|git| paths::is_inside(real, git)) {
         "is part of a git directory".to_owned()
-    } else if let Some(link) = link {
+    } else if let Some(link) = contained(&git.link) {
         format!(
             "contains the link `{}`, which a container can replace",
-            shown(link)
+            shown(&link)
         )
+    } else if let Some(excess) = contained(&git.excess) {
+        let excess = shown(&excess);
+        format!("contains `{excess}`, and the project has more submodules than Argus can protect")
     } else {
         return;
     };
@@ -59,16 +63,34 @@ pub(super) fn check_writable(
 }
 
 /// Adds the covers of each service. Runs after all checks of the mounts of the file.
-pub(super) fn add<'a>(services: impl Iterator<Item = &'a mut Service>, context: &SpecContext) {
+///
+/// Reports a mount that needs a cover below another mount of the container: while the engine mounts both, a container that writes the
+/// other one could exchange a directory above the target, and the cover would hide another place.
+pub(super) fn add(
+    services: &mut [(String, Service)],
+    places: &MountPlaces,
+    context: &SpecContext,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     if context.host.allowed {
         return;
     }
     let host = &context.host;
-    for service in services {
+    for (_, service) in services {
         let taken = targets(service.mounts.iter(), &service.tmpfs);
         let mut covers = Covers::default();
         for mount in service.mounts.iter().filter(|it| it.writable_source().is_some()) {
-            for git in host.git.iter().flat_map(|git| &git.paths) {
+            let protected = || host.git.iter().flat_map(|git| &git.paths);
+            let contains = |path: &str| mount.parts_to(path).is_some();
+            let is_above = |other: &&Mount| {
+                other.target() != mount.target() && paths::is_inside(mount.target(), other.target())
+            };
+            if let Some(above) = service.mounts.iter().find(is_above)
+                && (contains(&host.state_dir) || protected().any(|git| contains(git)))
+            {
+                diagnostics.push(places.refuse_below(service, mount, above));
+            }
+            for git in protected() {
                 covers.cover(mount, git, &taken);
             }
             covers.hide(mount, &host.state_dir, &taken);

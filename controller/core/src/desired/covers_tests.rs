@@ -19,7 +19,7 @@ fn context(git: &[&str]) -> SpecContext {
     context.host.project = "/w".to_owned();
     context.host.git = Some(GitPaths {
         paths: git.iter().map(|path| (*path).to_owned()).collect(),
-        link: None,
+        ..GitPaths::default()
     });
     context
 }
@@ -62,11 +62,6 @@ fn git_below_a_writable_mount_is_mounted_read_only() {
             &["..:/app", "..:/b/"],
             top,
             &["/w/.git:/app/.git:ro", "/w/.git:/b/.git:ro"],
-        ),
-        (
-            &["..:/app", "..:/app/copy"],
-            top,
-            &["/w/.git:/app/.git:ro", "/w/.git:/app/copy/.git:ro"],
         ),
         (&["..:/app:ro"], top, &[]),
         (&[".:/app"], top, &[]),
@@ -147,6 +142,66 @@ fn state_directory_is_hidden_below_writable_mounts() {
         context.host.state_dir = state.to_owned();
         let desired = admitted(volumes, &[], &context);
         assert_eq!(desired.services["one"].tmpfs, expected, "{volumes:?} {state}");
+    }
+}
+
+#[test]
+fn mount_with_covers_below_another_mount_is_refused() {
+    let git = &["/w/.git", "/w/libs/a/.git"][..];
+    for (volumes, refused) in [
+        (&["data:/v", "..:/v/l"][..], true),
+        (&["..:/v/a/l", "data:/v"], true),
+        (&["data:/v:ro", "..:/v/l"], true),
+        (&["..:/app", "..:/app/copy"], true),
+        (&["data:/v", "../libs:/v/l"], true),
+        // A mount of the file in the place of a cover can lead elsewhere as well.
+        (&["data:/v", "..:/v/l", "x:/v/l/.git", "y:/v/l/libs"], true),
+        (&["data:/v", "..:/v/l:ro"], false),
+        (&["data:/v", "../src:/v/l"], false),
+        (&["data:/v", "..:/vl"], false),
+        // A mount below the project hides a part of it, and its covers with it.
+        (&["..:/app", "node_modules:/app/node_modules"], false),
+        (&["..:/app", "data:/app/libs", "data2:/app/libs/a/x"], false),
+    ] {
+        let mut facts = context(git);
+        let errors = |context: &SpecContext| {
+            let found = admission("shop", volumes, &[], context).diagnostics;
+            found.into_iter().filter(Diagnostic::is_error).collect::<Vec<_>>()
+        };
+        let found = errors(&facts);
+        assert_eq!(found.len(), usize::from(refused), "{volumes:?} {found:#?}");
+        for error in found {
+            let index = |text: &str| volumes.iter().position(|volume| *volume == text).unwrap();
+            let quoted: Vec<&str> = error.message.split('`').collect();
+            let (nested, around) = (index(quoted[1]), index(quoted[3]));
+            assert_eq!(error.path, format!("services[0].container.volumes[{nested}]"));
+            assert!(nested != around);
+            let hint = error.hint.unwrap();
+            assert!(
+                hint.starts_with("POLICY_VIOLATION: ") && hint.contains("`argus allow`"),
+                "{hint}"
+            );
+        }
+        facts.host.git = None;
+        assert_eq!(errors(&facts), [], "{volumes:?}");
+        // The same holds for the state directory.
+        facts.host.state_dir = "/w/libs/state".to_owned();
+        assert_eq!(errors(&facts).len(), usize::from(refused), "{volumes:?}");
+        facts.host.allowed = true;
+        assert_eq!(errors(&facts), [], "{volumes:?}");
+    }
+}
+
+#[test]
+fn writable_mount_with_too_many_submodules_is_refused() {
+    let mut facts = context(&["/w/.git"]);
+    facts.host.git.as_mut().unwrap().excess = Some("/w/libs/z/.git".to_owned());
+    for (volume, refused) in [("..:/app", true), ("..:/app:ro", false), ("../src:/app", false)] {
+        let found = admission("shop", &[volume], &[], &facts).diagnostics;
+        let refusal = found
+            .iter()
+            .find(|it| it.message.contains("contains `/w/libs/z/.git`"));
+        assert_eq!(refusal.is_some(), refused, "{found:#?}");
     }
 }
 

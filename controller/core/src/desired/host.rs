@@ -47,8 +47,10 @@ pub struct HostPaths {
 pub struct GitPaths {
     /// `.git` of the worktree and of its submodules, and git directories of other names. Each exists, and none contains another one.
     pub paths: BTreeSet<String>,
-    /// Link `.git` in a directory of the spec file, or above it in the project.
+    /// Link `.git` in a directory of the spec file, above it in the project, or in a submodule.
     pub link: Option<String>,
+    /// `.git` of a submodule that `paths` does not contain, because there are too many.
+    pub excess: Option<String>,
 }
 
 impl HostPaths {

@@ -88,9 +88,25 @@ impl MountPlaces {
         Self(places)
     }
 
+    /// Returns the error for a mount with covers at a target below that of another mount of the service.
+    pub(super) fn refuse_below(&self, service: &Service, below: &Mount, above: &Mount) -> Diagnostic {
+        let [below, above] = [below, above].map(|mount| self.find_mount(service, mount));
+        let (nested, around) = (&below.text, &above.text);
+        let message = format!(
+            "the path of `{nested}` is below that of `{around}`, through which a container could write the git or state directory"
+        );
+        let hint = "POLICY_VIOLATION: mount one of them elsewhere, add `:ro` to the first one, or run `argus allow` and restart the controller";
+        let diagnostic = Diagnostic::error(below.path, message).hint(hint);
+        diagnostic.relate(above.path, format!("`{around}` is"))
+    }
+
     fn find(&self, placed: PlacedMount<'_>) -> MountPlace {
-        let service = placed.service.name.as_str();
-        let target = Some(placed.mount.target());
+        self.find_mount(placed.service, placed.mount)
+    }
+
+    fn find_mount(&self, service: &Service, mount: &Mount) -> MountPlace {
+        let service = service.name.as_str();
+        let target = Some(mount.target());
         // A cover is below a mount of the file.
         let mut targets = std::iter::successors(target, |path| Some(path.rsplit_once('/')?.0));
         let place = targets.find_map(|target| self.0.get(&(service.to_owned(), target.to_owned())));

@@ -362,7 +362,7 @@ proptest! {
         let mut context = context();
         context.host.git = Some(GitPaths {
             paths: git.clone(),
-            link: None,
+            ..GitPaths::default()
         });
         let admission = admit(&yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap(), &context);
         if let Some(desired) = admission.desired {

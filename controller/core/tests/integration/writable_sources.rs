@@ -77,7 +77,7 @@ impl World {
         context.host.allowed = self.git.is_empty();
         context.host.git = Some(GitPaths {
             paths: self.git.clone(),
-            link: None,
+            ..GitPaths::default()
         });
         let accepted = Accepted {
             desired: admit(&spec, &context).desired.unwrap(),

@@ -232,7 +232,7 @@ fn project_without_worktree<'a>(directory: &'a Path, state: &'a Path) -> &'a Pat
 }
 
 /// Reads the facts about a worktree that decide its name.
-fn read_worktree(path: &Path) -> Option<Worktree> {
+pub(super) fn read_worktree(path: &Path) -> Option<Worktree> {
     let git = path.join(".git");
     let is_file = fs::symlink_metadata(&git).ok()?.is_file();
     let link = if is_file { Some(read_small(&git)?) } else { None };
