@@ -238,7 +238,7 @@ pub(crate) fn read_process_env() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).collect()
 }
 
-/// Fails if the folder to which a spec file is written is a link to another place that nobody named: a repository can contain it.
+/// Fails if the folder of a new spec file is a link to another place, unless a person named the folder: a repository can contain the link.
 pub(crate) fn check_link_of_folder(settings: &Settings, folder: &Path) -> Result<(), Failure> {
     if settings.specs_given || !folder.is_symlink() {
         return Ok(());

@@ -297,10 +297,8 @@ impl SpecLoader {
         self.build_contexts.digests.begin_part(!self.registry.scanned);
         let mut postponed = std::mem::take(&mut self.postponed).into_iter().take(2);
         let first = postponed.next_back().unwrap_or_default();
-        let (before, after) = (
-            scan.files.range::<PathBuf, _>(..&first),
-            scan.files.range::<PathBuf, _>(&first..),
-        );
+        let before = scan.files.range::<PathBuf, _>(..&first);
+        let after = scan.files.range::<PathBuf, _>(&first..);
         let mut evaluated = BTreeMap::new();
         for (path, contents) in after.chain(before) {
             if self.build_contexts.digests.is_stopped() {
@@ -343,10 +341,11 @@ impl SpecLoader {
     /// Enters the admission of confirmed contents into the registry.
     fn enter(&mut self, path: &Path, contents: &Contents, now: Timestamp) {
         let known = self.registry.files.get(path).and_then(|it| it.accepted.as_ref());
+        // A file that was not read keeps its permission.
+        let allowed = known.is_some_and(|accepted| accepted.allowed);
         let refused = |message: String, hint: &str| Admission {
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
-            // A file that was not read keeps its permission.
-            allowed: known.is_some_and(|accepted| accepted.allowed),
+            allowed,
             ..Admission::default()
         };
         let (text, admission) = match contents {
@@ -378,8 +377,7 @@ impl SpecLoader {
         };
         self.registry.enter(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
-            let diagnostics = entry.diagnostics.len();
-            tracing::info!(file = %path.display(), state = ?entry.state, diagnostics, "spec processed");
+            tracing::info!(file = %path.display(), state = ?entry.state, diagnostics = entry.diagnostics.len(), "spec processed");
         }
     }
 }
