@@ -33,10 +33,7 @@ impl EndedWait {
                 self.not_reached(hint)
             }
             Liveness::Starting(_) => self.not_written(),
-            Liveness::NotRunning(_) => {
-                let start = client.run_blocking(|client| Ok(client.start_command())).await?;
-                self.not_running(&start)
-            }
+            Liveness::NotRunning(_) => self.not_running(),
         })
     }
 
@@ -74,14 +71,14 @@ impl EndedWait {
             .with_hint("find the cause with `argus doctor`")
     }
 
-    /// Failure without a controller; `start` is the command that starts one.
-    fn not_running(&self, start: &str) -> Failure {
+    /// Failure without a controller.
+    fn not_running(&self) -> Failure {
         let states = self.format_states();
         let message = format!("no controller is running; last known state: {states}");
         Failure::with_reason(Reason::NotRunning, self.describe(&message))
             .with_details(self.details())
             .with_exit(Exit::TimedOut)
-            .with_hint(format!("start a controller with `{start}`"))
+            .with_hint("start a controller with `argus run`")
     }
 
     fn timed_out(&self, message: &str) -> Failure {
@@ -159,7 +156,7 @@ mod tests {
 
     #[test]
     fn last_known_state_is_not_the_cause_without_a_controller() {
-        let failure = ended(Phase::Ready, Code::DockerUnavailable).not_running("argus run");
+        let failure = ended(Phase::Ready, Code::DockerUnavailable).not_running();
         assert!(failure.has_reason(Reason::NotRunning));
         assert_eq!(
             failure.message(),
