@@ -13,7 +13,6 @@ use argus_reconciler::state_dir::StateDir;
 use serde::{Deserialize, Serialize};
 
 use crate::output;
-use crate::status;
 
 /// End of one failed run. It has the shape of the `details` of errors about failed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -205,7 +204,7 @@ pub(crate) fn known_summaries(
     env: &str,
     service: &str,
 ) -> BTreeMap<u64, RunSummary> {
-    let persisted: PersistedState = status::read_or_default(&state.state_json());
+    let persisted = PersistedState::peek(state);
     let planner_state = persisted
         .environments
         .iter()

@@ -1,7 +1,7 @@
 //! Persisted values: JSON files with a checksum and a version, read at start and written after each change.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
@@ -76,16 +76,18 @@ fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Writes the file at `path`.
+/// Writes the file at `path`, and returns its size.
 ///
 /// # Errors
 /// The file keeps its previous content.
-pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<usize> {
     let mut object = serde_json::to_value(value)?;
     if let Some(object) = object.as_object_mut() {
         object.insert("schemaVersion".to_owned(), VERSION.into());
     }
-    write_private(path, checksum::with_checksum(&object.to_string()).as_bytes())
+    let text = checksum::with_checksum(&object.to_string());
+    write_private(path, text.as_bytes())?;
+    Ok(text.len())
 }
 
 /// Result of the last write.
@@ -97,16 +99,17 @@ pub struct WriteResult<T> {
     pub error: Option<String>,
 }
 
-/// Writes the changed values of `sources` until the sender is dropped, then once more. Each result is published in `saved`. `is_awaited`
-/// reports whether a client waits for the write of a value that replaces another one.
+/// Writes the changed values of `sources` until the sender is dropped, then once more. `write` gets the value and the one on disk, and
+/// returns the number of written bytes. Each result is published in `saved`. `is_awaited` reports whether a client waits for the write of
+/// a value that replaces another one.
 pub async fn persist<S, T>(
-    path: PathBuf,
     mut sources: watch::Receiver<S>,
     value_of: fn(&S) -> T,
     is_awaited: fn(&T, &T) -> bool,
+    write: impl Fn(&T, Option<&T>) -> io::Result<usize> + Clone + Send + 'static,
     saved: Option<watch::Sender<Option<WriteResult<T>>>>,
 ) where
-    T: Clone + PartialEq + Serialize + Send + Sync + 'static,
+    T: Clone + PartialEq + Send + Sync + 'static,
 {
     let mut on_disk: Option<T> = None;
     let mut batch = WriteBatch::new(BATCH_DELAYS.0, BATCH_DELAYS.1);
@@ -122,7 +125,10 @@ pub async fn persist<S, T>(
         }
         let value = value_of(&sources.borrow_and_update());
         if on_disk.as_ref() != Some(&value) {
-            let outcome = write_blocking(path.clone(), value.clone()).await;
+            let (write, new, old) = (write.clone(), value.clone(), on_disk.clone());
+            let written = tokio::task::spawn_blocking(move || write(&new, old.as_ref())).await;
+            let outcome = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+            batch.on_written(*outcome.as_ref().unwrap_or(&0));
             if let Some(saved) = &saved {
                 saved.send_replace(Some(WriteResult {
                     value: value.clone(),
@@ -130,26 +136,20 @@ pub async fn persist<S, T>(
                 }));
             }
             match outcome {
-                Ok(()) => on_disk = Some(value),
+                Ok(_) => on_disk = Some(value),
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot write state");
+                    tracing::error!(%error, "cannot write state");
                     if !is_last {
                         tokio::time::sleep(RETRY_DELAY).await;
                         sources.mark_changed();
                     }
                 }
             }
-            batch.on_written();
         }
         if is_last {
             return;
         }
     }
-}
-
-async fn write_blocking<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Result<()> {
-    let written = tokio::task::spawn_blocking(move || write(&path, &value)).await;
-    written.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 #[cfg(test)]
@@ -201,13 +201,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         let (sender, receiver) = watch::channel(Map::new());
+        let file = path.clone();
         let all = async {
             sender.send_replace(Map::from([("a".to_owned(), 1)]));
             sender.send_replace(Map::from([("a".to_owned(), 2)]));
             drop(sender);
         };
         tokio::join!(
-            persist(path.clone(), receiver, Clone::clone, |_, _| false, None),
+            persist(
+                receiver,
+                Clone::clone,
+                |_, _| false,
+                move |value, _| write(&file, value),
+                None
+            ),
             all
         );
         let value = read::<Value>(&path, NOW).value.unwrap();

@@ -18,9 +18,7 @@ use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::Planner;
-use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
-use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -36,69 +34,17 @@ use crate::supervise::Heartbeat;
 
 mod commands;
 mod pass;
+mod persisted_state;
 pub(crate) mod recorder;
 pub(crate) mod recovery;
 
 use pass::PassInputs;
+pub use persisted_state::PersistedState;
+pub(crate) use persisted_state::StateToPersist;
 use recorder::ReconcilerJournal;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
 const MIN_DELAY: Duration = Duration::from_millis(10);
-
-/// State that survives the process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PersistedState {
-    /// Assigned ports and counters.
-    pub environments: BTreeMap<EnvName, Arc<EnvHistory>>,
-    /// Requests of people and agents.
-    #[serde(flatten)]
-    pub overrides: Overrides,
-}
-
-/// The part of a snapshot that survives the process, in the format of [`PersistedState`].
-#[derive(Debug, Clone)]
-pub(crate) struct StateToPersist {
-    state: Arc<PlannerState>,
-    overrides: Arc<Overrides>,
-    /// Number of accepted commands. A command is answered when its number is on disk.
-    pub(crate) accepted_commands: u64,
-}
-
-impl StateToPersist {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        Self {
-            state: snapshot.state.clone(),
-            overrides: snapshot.overrides.clone(),
-            accepted_commands: snapshot.accepted_commands,
-        }
-    }
-}
-
-impl PartialEq for StateToPersist {
-    fn eq(&self, other: &Self) -> bool {
-        self.accepted_commands == other.accepted_commands
-            && (Arc::ptr_eq(&self.state, &other.state) || self.state.environments == other.state.environments)
-            && (Arc::ptr_eq(&self.overrides, &other.overrides) || self.overrides == other.overrides)
-    }
-}
-
-impl Serialize for StateToPersist {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Fields<'a> {
-            environments: &'a BTreeMap<EnvName, Arc<EnvHistory>>,
-            #[serde(flatten)]
-            overrides: &'a Overrides,
-        }
-        let fields = Fields {
-            environments: &self.state.environments,
-            overrides: &self.overrides,
-        };
-        fields.serialize(to)
-    }
-}
 
 /// Input channels of the reconciler.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
 use argus_backend::host_path::folder::{self, Folder};
+use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
 
 use crate::private_folder::{FolderError, create_with_mode};
@@ -116,6 +117,7 @@ impl StateDir {
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
             (dir.evidence(), 0o700),
+            (dir.histories(), 0o700),
         ] {
             create_with_mode(&path, mode).map_err(at(&path))?;
         }
@@ -135,6 +137,7 @@ impl StateDir {
             dir.private(),
             dir.builds(),
             dir.evidence(),
+            dir.histories(),
         ];
         let files = [dir.controller_json(), dir.lock(), dir.clean_shutdown()];
         let folders = folders
@@ -280,7 +283,17 @@ impl StateDir {
         self.private().join("lock")
     }
 
-    /// Persisted state of the planner and the overrides: assigned ports, counters, requests.
+    /// Folder of the persisted histories.
+    pub fn histories(&self) -> PathBuf {
+        self.private().join("histories")
+    }
+
+    /// Persisted history of an environment: assigned ports and counters.
+    pub fn history(&self, env: &EnvName) -> PathBuf {
+        self.histories().join(format!("{env}.json"))
+    }
+
+    /// Persisted overrides: requests of people and agents.
     pub fn state_json(&self) -> PathBuf {
         self.private().join("state.json")
     }

@@ -25,6 +25,7 @@ pub(crate) fn correct_modes(state: &StateDir) -> Vec<CorrectedMode> {
     let folders = [
         (state.private(), 0o600),
         (state.builds(), 0o600),
+        (state.histories(), 0o600),
         (state.environments(), state.status_mode()),
         (state.incidents(), 0o600),
     ];

@@ -62,10 +62,14 @@ pub struct EnvFiles {
     pub project_file: Option<PathBuf>,
 }
 
-/// Last content of each status file.
+/// Newest content of each status file.
 #[derive(Debug, Default)]
 struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
+    /// Files whose newest content is not on disk.
+    unwritten: BTreeSet<PathBuf>,
+    /// Environments whose files remain; `None` before the first complete update.
+    environments: Option<BTreeSet<EnvName>>,
     /// Snapshot that all files show; `None` before the first complete write, and after a failed one.
     shown: Option<Arc<Snapshot>>,
     /// File in the project of each environment that names one.
@@ -85,25 +89,33 @@ pub async fn run(
     let mut first = true;
     snapshots.mark_changed();
     let view_changed = view.changed();
+    // Clients of the API get each rendered status. The files follow at the rate of the disk, or when a client waits for them.
     let mut batch = WriteBatch::new(BATCH_DELAYS.0, BATCH_DELAYS.1);
+    let mut disk = WriteBatch::new(BATCH_DELAYS.0, BATCH_DELAYS.1);
     loop {
+        let mut must_write = first;
         let ended = tokio::select! {
             changed = snapshots.changed() => changed.is_err(),
-            () = view_changed.notified() => false,
+            () = view_changed.notified() => {
+                must_write = true;
+                false
+            }
+            () = tokio::time::sleep(disk.due_in()), if !status_files.unwritten.is_empty() => false,
         };
+        let shown = flushed.borrow().clone();
         if !ended && !first {
-            let shown = flushed.borrow().clone();
             batch
                 .wait(&mut snapshots, |snapshot| snapshot.is_awaited_after(&shown))
                 .await;
         }
         let snapshot = snapshots.borrow_and_update().clone();
+        must_write |= ended || snapshot.is_awaited_after(&shown) || disk.due_in().is_zero();
         let written = snapshot.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
             let mut status_files = status_files;
             let result = if first { status_files.read(&dir) } else { Ok(()) };
-            let result = result.and_then(|()| status_files.update(&dir, &*view, &snapshot));
+            let result = result.and_then(|()| status_files.update(&dir, &*view, &snapshot, must_write));
             (status_files, result)
         });
         let result = match done.await {
@@ -117,10 +129,15 @@ pub async fn run(
             },
         };
         match result {
-            Ok(()) => {
+            Ok(bytes) => {
                 first = false;
-                flushed.send_replace(written);
-                batch.on_written();
+                batch.on_written(0);
+                if must_write {
+                    disk.on_written(bytes);
+                }
+                if status_files.unwritten.is_empty() {
+                    flushed.send_replace(written);
+                }
             }
             Err(error) => {
                 tracing::error!(%error, "cannot write status files");
@@ -170,48 +187,50 @@ impl StatusFiles {
         Ok(())
     }
 
-    /// Renders and writes what changed since the last snapshot.
-    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, snapshot: &Arc<Snapshot>) -> io::Result<()> {
-        let mut current = BTreeSet::from([dir.controller_json()]);
-        let mut texts = Vec::new();
+    /// Renders what changed since the last snapshot. With `must_write`, writes the files, and returns the number of written bytes.
+    fn update(
+        &mut self,
+        dir: &StateDir,
+        view: &dyn StatusView,
+        snapshot: &Arc<Snapshot>,
+        must_write: bool,
+    ) -> io::Result<usize> {
+        let mut gone = Vec::new();
         let shown = self.shown.take();
-        for env in view.environments(snapshot) {
-            let json = dir.environments().join(format!("{env}.json"));
-            let ports = dir.environments().join(format!("{env}.env"));
-            let lacks_file = self.project_files.get(&env).is_some_and(|path| !path.exists());
+        let environments = view.environments(snapshot);
+        for env in &environments {
+            let lacks_file = self.project_files.get(env).is_some_and(|path| !path.exists());
             let is_shown = shown
                 .as_ref()
-                .is_some_and(|shown| snapshot.is_same_for(&env, shown));
-            if is_shown && !lacks_file && view.keep_environment(&env) {
-                current.extend([json, ports, dir.debug(env.as_str())]);
+                .is_some_and(|shown| snapshot.is_same_for(env, shown));
+            if is_shown && !lacks_file && view.keep_environment(env) {
                 continue;
             }
-            let files = view.environment(&env, snapshot, self.files.get(&json).map(String::as_str));
-            // A failed write of a call trace does not block the status.
-            if let Some(debug) = files.debug {
-                let path = dir.debug(env.as_str());
-                if let Err(error) = self.write_changed(dir, &path, debug.clone()) {
-                    tracing::warn!(%error, path = %path.display(), "cannot write the call trace");
-                    // No retry before the content changes.
-                    self.files.insert(path.clone(), debug);
-                }
-                current.insert(path);
+            let json = dir.environments().join(format!("{env}.json"));
+            let ports = dir.environments().join(format!("{env}.env"));
+            let path = dir.debug(env.as_str());
+            let files = view.environment(env, snapshot, self.files.get(&json).map(String::as_str));
+            match files.debug {
+                Some(debug) => self.replace(&path, debug),
+                None => gone.extend(self.files.contains_key(&path).then_some(path)),
             }
-            self.write_project_file(&env, &json, &files.env, files.project_file.as_deref(), snapshot);
-            texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
-            current.extend([json, ports]);
+            self.write_project_file(env, &json, &files.env, files.project_file.as_deref(), snapshot);
+            self.replace(&json, files.json);
+            self.replace(&ports, files.env);
         }
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
         let controller = view.controller(snapshot, previous);
-        texts.push((dir.controller_json(), controller));
+        self.replace(&dir.controller_json(), controller);
         // Before the first list and the first scan, removed environments are unknown.
         if snapshot.is_complete() {
-            let gone: Vec<PathBuf> = self
-                .files
-                .keys()
-                .filter(|path| !current.contains(*path))
-                .cloned()
-                .collect();
+            if self.environments.as_ref() != Some(&environments) {
+                let folder = dir.environments();
+                let is_gone = |path: &&PathBuf| {
+                    let env = path.file_stem().and_then(|name| name.to_str());
+                    path.starts_with(&folder) && !env.is_some_and(|env| environments.contains(env))
+                };
+                gone.extend(self.files.keys().filter(is_gone).cloned());
+            }
             for path in gone {
                 self.remove_project_file(&path);
                 match folder::remove(&path) {
@@ -222,15 +241,14 @@ impl StatusFiles {
                     Err(error) => return Err(error),
                 }
                 self.files.remove(&path);
+                self.unwritten.remove(&path);
             }
+            self.environments = Some(environments);
         }
         // All texts are rendered before the first write, so that clients of the API receive them even if the disk is full.
-        // `controller.json` is the last one: a client that reads a complete start in it finds no file of the earlier process.
-        for (path, text) in texts {
-            self.write_changed(dir, &path, text)?;
-        }
+        let bytes = if must_write { self.write(dir)? } else { 0 };
         self.shown = Some(snapshot.clone());
-        Ok(())
+        Ok(bytes)
     }
 
     /// Writes the addresses to the file in the project, and removes the earlier file of the environment. A failure does not block
@@ -279,17 +297,31 @@ impl StatusFiles {
         }
     }
 
-    fn write_changed(&mut self, dir: &StateDir, path: &Path, text: String) -> io::Result<()> {
-        if self
-            .files
-            .get(path)
-            .is_some_and(|last| equals_ignoring_time(last, &text))
-        {
-            return Ok(());
+    /// Replaces the content of a file if more than its time differs.
+    fn replace(&mut self, path: &Path, text: String) {
+        let last = self.files.get(path);
+        if !last.is_some_and(|last| equals_ignoring_time(last, &text)) {
+            self.files.insert(path.to_path_buf(), text);
+            self.unwritten.insert(path.to_path_buf());
         }
-        dir.write_status(path, text.as_bytes())?;
-        self.files.insert(path.to_path_buf(), text);
-        Ok(())
+    }
+
+    /// Writes the changed files, the one of the controller last. Returns the number of their bytes.
+    fn write(&mut self, dir: &StateDir) -> io::Result<usize> {
+        let mut bytes = 0;
+        while let Some(path) = self.unwritten.last() {
+            let text = self.files.get(path).map_or("", String::as_str);
+            match dir.write_status(path, text.as_bytes()) {
+                Ok(()) => bytes += text.len(),
+                // A failed write of a call trace does not block the status. It is repeated when the content changes.
+                Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
+                    tracing::warn!(%error, path = %path.display(), "cannot write the call trace");
+                }
+                Err(error) => return Err(error),
+            }
+            self.unwritten.pop_last();
+        }
+        Ok(bytes)
     }
 }
 

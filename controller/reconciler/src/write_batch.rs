@@ -6,8 +6,13 @@ use tokio::sync::watch;
 
 use crate::clock::Stopwatch;
 
-/// Delay between a change and its write. It doubles while changes continue, so that the start of many services does not write the
-/// same file hundreds of times.
+/// Bytes per second that continuing changes write at most.
+const RATE: u64 = 16 * 1024;
+/// Maximum time between two writes because of their bytes.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// Delay between a change and its write. It grows while changes continue, with their number and with the written bytes, so that the start
+/// of many services does not write the same file hundreds of times.
 #[derive(Debug)]
 pub(crate) struct WriteBatch {
     /// Delay of a single change, and of one that a client waits for.
@@ -16,6 +21,8 @@ pub(crate) struct WriteBatch {
     delay: Duration,
     /// Time since the last write.
     written: Option<Stopwatch>,
+    /// Time from the last write to the next one, from its number of bytes.
+    pause: Duration,
 }
 
 impl WriteBatch {
@@ -25,6 +32,7 @@ impl WriteBatch {
             longest,
             delay: shortest,
             written: None,
+            pause: Duration::ZERO,
         }
     }
 
@@ -38,9 +46,10 @@ impl WriteBatch {
         } else {
             self.shortest
         };
+        let delay = self.delay.max(self.due_in());
         loop {
             let soon = is_awaited(&values.borrow_and_update());
-            let delay = if soon { self.shortest } else { self.delay };
+            let delay = if soon { self.shortest } else { delay };
             tokio::select! {
                 () = tokio::time::sleep(delay.saturating_sub(since.elapsed())) => return,
                 changed = values.changed() => if changed.is_err() {
@@ -50,9 +59,16 @@ impl WriteBatch {
         }
     }
 
-    /// Records the end of a write.
-    pub(crate) fn on_written(&mut self) {
+    /// Time until the written bytes permit the next write that no client waits for.
+    pub(crate) fn due_in(&self) -> Duration {
+        let elapsed = self.written.map_or(Duration::MAX, Stopwatch::elapsed);
+        self.pause.saturating_sub(elapsed)
+    }
+
+    /// Records the end of a write of this number of bytes.
+    pub(crate) fn on_written(&mut self, bytes: usize) {
         self.written = Some(Stopwatch::start());
+        self.pause = Duration::from_millis(bytes as u64 * 1_000 / RATE).min(MAX_PAUSE);
     }
 }
 
@@ -80,7 +96,7 @@ mod tests {
             while values.changed().await.is_ok() {
                 batch.wait(&mut values, |value| value % 2 == 1).await;
                 times.push(u64::try_from(start.elapsed().as_millis()).unwrap());
-                batch.on_written();
+                batch.on_written(0);
             }
             times
         };
@@ -109,6 +125,21 @@ mod tests {
         changes[150].1 = 3;
         let times = writes(&changes).await;
         assert!(times.contains(&1_500), "{times:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_bytes_delay_only_writes_that_no_client_awaits() {
+        for (number, expected) in [(2, 1_000), (3, 50)] {
+            let (sender, mut values) = watch::channel(0);
+            let mut batch = WriteBatch::new(SHORTEST, LONGEST);
+            batch.on_written(16 * 1024);
+            let start = Stopwatch::start();
+            sender.send_replace(number);
+            batch.wait(&mut values, |value| value % 2 == 1).await;
+            assert_eq!(start.elapsed(), Duration::from_millis(expected));
+            batch.on_written(usize::MAX / 2_000);
+            assert_eq!(batch.due_in(), MAX_PAUSE);
+        }
     }
 
     #[tokio::test(start_paused = true)]

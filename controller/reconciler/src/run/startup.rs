@@ -47,8 +47,8 @@ impl LoadedState {
             identity::read_or_create(&state.identity(), specs, contents.controller.as_deref(), now);
         quarantined.extend(corrupt);
         let had_marker = remove_marker(state, now, &mut quarantined);
-        let persisted = persisted::read(&state.state_json(), now);
-        quarantined.extend(persisted.quarantined);
+        let (persisted, damaged) = PersistedState::read(state, now);
+        quarantined.extend(damaged);
         let specs = persisted::read(&state.specs_json(), now);
         quarantined.extend(specs.quarantined);
         let ran = !contents.is_fresh() || state.controller_json().exists();
@@ -64,7 +64,7 @@ impl LoadedState {
         }
         Self {
             controller,
-            persisted: persisted.value.unwrap_or_default(),
+            persisted,
             // A lost file may have contained environments that their spec files no longer define.
             persisted_specs: specs.value.unwrap_or(PersistedSpecs {
                 incomplete: true,

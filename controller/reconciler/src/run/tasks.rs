@@ -70,19 +70,21 @@ pub(super) fn start_writers(
     ),
     persisted_specs: watch::Receiver<PersistedSpecs>,
 ) {
+    let dir = state.clone();
     let state_writer = persisted::persist(
-        state.state_json(),
         snapshots,
         |snapshot| StateToPersist::of(snapshot),
         |state, written| state.accepted_commands != written.accepted_commands,
+        move |state, written| state.write(written, &dir),
         Some(saved),
     );
     supervisor.spawn_once("state_writer", Importance::Critical, state_writer);
+    let path = state.specs_json();
     let registry_writer = persisted::persist(
-        state.specs_json(),
         persisted_specs,
         Clone::clone,
         |_, _| true,
+        move |specs, _| persisted::write(&path, specs),
         None,
     );
     supervisor.spawn_once("registry_writer", Importance::Critical, registry_writer);

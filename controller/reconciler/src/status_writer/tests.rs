@@ -86,7 +86,7 @@ fn file_of_the_project_follows_the_status() {
         status_files.read(&state).unwrap();
         let view = Addressed(path.cloned());
         status_files
-            .update(&state, &view, &snapshot(1_000, complete))
+            .update(&state, &view, &snapshot(1_000, complete), true)
             .unwrap();
         (first.exists(), second.exists())
     };
@@ -102,7 +102,7 @@ fn file_of_the_project_follows_the_status() {
     let mut status_files = StatusFiles::default();
     status_files.read(&state).unwrap();
     status_files
-        .update(&state, &View(vec![]), &snapshot(1_000, true))
+        .update(&state, &View(vec![]), &snapshot(1_000, true), true)
         .unwrap();
     assert!(first.exists() && !second.exists());
 }
@@ -135,17 +135,17 @@ fn files_are_written_on_change_and_removed_when_complete() {
     let mut status_files = StatusFiles::default();
     status_files.read(&state).unwrap();
     status_files
-        .update(&state, &View(vec!["shop"]), &snapshot(1_000, false))
+        .update(&state, &View(vec!["shop"]), &snapshot(1_000, false), true)
         .unwrap();
     let first = json("shop").unwrap();
     assert!(json("left").is_ok(), "it may still be desired");
     status_files
-        .update(&state, &View(vec!["shop"]), &snapshot(9_000, true))
+        .update(&state, &View(vec!["shop"]), &snapshot(9_000, true), true)
         .unwrap();
     assert_eq!(json("shop").unwrap(), first, "only the time differs");
     assert!(json("left").is_err());
     status_files
-        .update(&state, &View(vec![]), &snapshot(9_000, true))
+        .update(&state, &View(vec![]), &snapshot(9_000, true), true)
         .unwrap();
     assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());
     assert!(state.controller_json().exists());
@@ -189,7 +189,9 @@ fn change_renders_only_its_environment() {
         let mut shown = with_environments(count);
         let (mut files, view) = (StatusFiles::default(), CountingView::default());
         let mut rendered = |snapshot: &Snapshot| {
-            files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
+            files
+                .update(&state, &view, &Arc::new(snapshot.clone()), true)
+                .unwrap();
             view.0.swap(0, Ordering::Relaxed)
         };
         assert_eq!(rendered(&shown), count);
@@ -212,7 +214,9 @@ fn overrides_and_progress_render_only_their_environment() {
         let mut shown = with_environments(count);
         let (mut files, view) = (StatusFiles::default(), CountingView::default());
         let mut rendered = |snapshot: &Snapshot| {
-            files.update(&state, &view, &Arc::new(snapshot.clone())).unwrap();
+            files
+                .update(&state, &view, &Arc::new(snapshot.clone()), true)
+                .unwrap();
             view.0.swap(0, Ordering::Relaxed)
         };
         assert_eq!(rendered(&shown), count);

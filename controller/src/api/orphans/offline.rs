@@ -27,7 +27,6 @@ use crate::engine::observer::EngineObserver;
 use crate::engine::offline::{Next, OfflineController, lock_state};
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::status;
 
 /// Lists the orphans. With `clean`, removes them.
 pub(crate) async fn list_or_clean(
@@ -46,7 +45,7 @@ pub(crate) async fn list_or_clean(
                 Some(_) => lock_state(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
                 None => (identity::peek(&there.identity()).unwrap_or_default(), None),
             };
-            Ok((controller, held, status::read_or_default(&there.state_json())))
+            Ok((controller, held, PersistedState::peek(&there)))
         })
         .await?;
     let wanted = read_desired(settings, &state, &controller).await;

@@ -29,7 +29,6 @@ use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::status;
-use crate::status::read_or_default;
 
 /// Forecast of one environment.
 #[derive(Debug, Default)]
@@ -163,7 +162,7 @@ pub(crate) fn read_identity(settings: &Settings, state: &StateDir) -> Controller
 
 /// Saved state of the controller. It is empty for other users, because the file is private.
 pub(crate) fn read_persisted(state: &StateDir) -> PersistedState {
-    read_or_default(&state.state_json())
+    PersistedState::peek(state)
 }
 
 fn unknown_environment(wanted: &str, known: &[&EnvName], rejected: bool) -> Failure {

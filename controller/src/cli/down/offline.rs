@@ -63,7 +63,7 @@ pub(super) async fn remove_environments(
             return Err(lease_held_failure(env, lease));
         }
     }
-    let mut persisted: PersistedState = status::read_or_default(&state.state_json());
+    let mut persisted = PersistedState::peek(&state);
     for env in envs.iter().filter(|_| volumes) {
         let history = persisted.environments.entry(env.clone()).or_default();
         Arc::make_mut(history).delete_volumes = Some(true);
@@ -161,9 +161,7 @@ fn remove_state(state: &StateDir, specs: &Path, envs: &BTreeSet<EnvName>) -> Res
     let stored: PersistedSpecs = persisted::read(&state.specs_json(), now)
         .value
         .unwrap_or_default();
-    let mut persisted: PersistedState = persisted::read(&state.state_json(), now)
-        .value
-        .unwrap_or_default();
+    let (mut persisted, _) = PersistedState::read(state, now);
     let folder = SpecSource::new(specs, state.root()).folder;
     for accepted in stored
         .accepted

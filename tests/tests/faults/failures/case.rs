@@ -143,9 +143,10 @@ impl Case {
     }
 
     fn history(&self) -> Option<ServiceHistory> {
-        let bytes = fs::read(self.argus.state.join("private/state.json")).ok()?;
-        let state: Value = serde_json::from_slice(&bytes).expect("whole JSON");
-        let history = state["environments"][self.name]["services"].get("bad")?;
+        let file = format!("private/histories/{}.json", self.name);
+        let bytes = fs::read(self.argus.state.join(file)).ok()?;
+        let environment: Value = serde_json::from_slice(&bytes).expect("whole JSON");
+        let history = environment["services"].get("bad")?;
         Some(serde_json::from_value(history.clone()).expect("the history of a service"))
     }
 
