@@ -102,23 +102,24 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
 
 /// Failure of an environment that a person removed, or that has expired.
 pub(crate) fn removal_failure(state: &StateDir, env: &str) -> Option<Failure> {
-    let overrides = read_or_default::<PersistedState>(&state.state_json()).overrides;
-    let message = if overrides.ttl_expired.iter().any(|over| over.as_str() == env) {
-        format!("environment `{env}` expired after its `argus.ttl`")
-    } else if overrides.down.keys().any(|down| down.as_str() == env) {
-        format!("environment `{env}` was removed by `argus down`")
-    } else {
-        return None;
-    };
+    let message = list_removed(state).remove(env)?;
     let hint = format!("start it again by editing its file or with `argus retry {env}`");
     let known = list_names(state).unwrap_or_default();
     Some(unknown_failure(env, message, &known).with_hint(hint))
 }
 
-/// Names of the environments that a person removed, or that have expired.
-pub(crate) fn list_removed(state: &StateDir) -> Vec<String> {
+/// Environments that a person removed, or that have expired, each with the description of its removal.
+pub(crate) fn list_removed(state: &StateDir) -> BTreeMap<String, String> {
     let overrides = read_or_default::<PersistedState>(&state.state_json()).overrides;
-    overrides.down.keys().map(ToString::to_string).collect()
+    let down = overrides.down.keys().map(|env| {
+        let message = format!("environment `{env}` was removed by `argus down`");
+        (env.to_string(), message)
+    });
+    let expired = overrides.ttl_expired.iter().map(|env| {
+        let message = format!("environment `{env}` expired after its `argus.ttl`");
+        (env.to_string(), message)
+    });
+    down.chain(expired).collect()
 }
 
 fn unknown_failure(env: &str, message: String, known: &[String]) -> Failure {

@@ -199,14 +199,13 @@ impl Get {
     }
 }
 
-/// Prints a note about each environment that is removed although its file exists or existed.
+/// Prints a note about each environment that a person removed, or that has expired.
 fn print_removed(state: &StateDir, list: &EnvironmentList) {
     let is_listed = |name: &str| list.statuses().any(|status| status.environment == name);
-    for name in status::list_removed(state) {
-        if let Some(removed) = status::removal_failure(state, &name).filter(|_| !is_listed(&name)) {
+    for (name, message) in status::list_removed(state) {
+        if !is_listed(&name) {
             output::print_note(&format!(
-                "note: {}; start it again with `argus retry {name}`",
-                removed.message()
+                "note: {message}; start it again with `argus retry {name}`"
             ));
         }
     }
