@@ -58,11 +58,13 @@ pub trait Backend: Send + Sync + 'static {
     /// Log lines of a container, oldest first.
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>>;
 
-    /// Runs a command inside a container and waits until it ends.
+    /// Runs a command inside a container and waits until it ends, for this time at most. Afterwards its processes are killed; an image
+    /// without `sh` and `tr` keeps them.
     fn exec(
         &self,
         id: &ContainerId,
         command: &[String],
+        timeout: Duration,
     ) -> impl Future<Output = Result<ExecResult, ActionError>> + Send;
 
     /// Inspects a container once. True if it runs, its run began at `started_at` if that time is known, and it is attached
@@ -159,9 +161,9 @@ pub struct LogLine {
 /// Result of a command in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecResult {
-    /// Exit code of the command.
-    pub exit_code: i64,
-    /// Output of both streams, cut to 4 KiB.
+    /// Exit code of the command; `None` if it did not end in time.
+    pub exit_code: Option<i64>,
+    /// End of the output of both streams, at most 3.5 KiB.
     pub output: String,
 }
 

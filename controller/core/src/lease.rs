@@ -13,6 +13,7 @@ use crate::ident::EnvName;
 use crate::time::Timestamp;
 
 mod registry;
+mod validity;
 
 pub use registry::{ControllerLeases, ProcessIdentity};
 
@@ -29,6 +30,9 @@ pub struct LeaseSpec {
     pub run: String,
     /// State directory of the controller; only one process at a time holds its lock.
     pub state_dir: String,
+    /// Folder or file of the spec files that it reads; `None` in a lease of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub specs: Option<String>,
     /// Name of its host, for display.
     pub host: String,
     /// Process id, for display and for processes in the same process namespace.
@@ -72,6 +76,31 @@ impl ControllerLease {
             .claims
             .get(env)
             .map(|since| since.unwrap_or(self.created_at))
+    }
+
+    /// Returns whether both leases have the same holder and the same claims, so that they differ in their age only.
+    fn is_renewal_of(&self, old: &Self) -> bool {
+        let LeaseSpec {
+            controller,
+            run,
+            state_dir,
+            specs,
+            host,
+            pid,
+            pid_namespace,
+            ttl,
+            since: _,
+            claims,
+        } = &self.spec;
+        let other = &old.spec;
+        (controller, run, state_dir) == (&other.controller, &other.run, &other.state_dir)
+            && (host, pid, pid_namespace) == (&other.host, &other.pid, &other.pid_namespace)
+            && (specs, ttl) == (&other.specs, &other.ttl)
+            && self.since() == old.since()
+            && claims.len() == other.claims.len()
+            && claims
+                .keys()
+                .all(|env| self.claimed_at(env) == old.claimed_at(env))
     }
 }
 

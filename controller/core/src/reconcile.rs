@@ -20,7 +20,7 @@
 //!
 //! The pass performs no I/O and reads no clock: the same [`Inputs`] and state give the same [`ReconcileResult`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::action::{Deadlines, Step};
@@ -82,7 +82,9 @@ pub struct ReconcileResult {
     /// Actions to submit now; they count as in flight from here on.
     pub steps: Vec<Step>,
     /// Plan of every desired or observed environment, as of its last change.
-    pub plans: BTreeMap<EnvName, Arc<Plan>>,
+    ///
+    /// The map is that of the last pass if no plan changed.
+    pub plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     /// Time of the next pass if no event comes earlier.
     pub wake_at: Option<Timestamp>,
     /// True if the outcome of an action is unknown and a full list is needed.
@@ -98,6 +100,8 @@ pub struct Planner {
     deadlines: Deadlines,
     state: PlannerState,
     cache: BTreeMap<EnvName, Cached>,
+    /// Plans of the cache, as last returned.
+    plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     health: HealthStates,
     /// A spec was added, changed or removed, so some images may be unused.
     specs_changed: bool,
@@ -145,6 +149,7 @@ impl Planner {
             deadlines: Deadlines::default(),
             state,
             cache: BTreeMap::new(),
+            plans: Arc::default(),
             health: HealthStates::new(),
             specs_changed: false,
             requests: UserRequests::default(),
@@ -197,30 +202,30 @@ impl Planner {
             self.requests.clone_from(inputs.requests);
             self.invalidate_all();
         }
-        let envs: BTreeSet<EnvName> = inputs
-            .specs
-            .keys()
-            .chain(inputs.store.environments().keys())
-            .cloned()
-            .collect();
+        let specs = inputs.specs;
+        let observed_only = inputs.store.environments().keys();
+        let observed_only = observed_only.filter(|env| !specs.contains_key(*env));
+        let mut envs: Vec<&EnvName> = specs.keys().chain(observed_only).collect();
+        envs.sort_unstable();
         self.observe(&envs, inputs);
         self.observe_obstacles(inputs);
         let nothing = Arc::new(Observed::default());
         let mut reserved = self.reservations();
-        for env in self.by_urgency(envs, inputs) {
-            let observed = inputs.store.of(&env).unwrap_or(&nothing);
-            let accepted = inputs.specs.get(&env);
-            if self.is_stale(&env, accepted, observed, inputs.now) {
-                let steps = self.plan(&env, accepted, observed, inputs, &mut reserved);
+        self.sort_by_urgency(&mut envs, inputs);
+        for env in envs {
+            let observed = inputs.store.of(env).unwrap_or(&nothing);
+            let accepted = inputs.specs.get(env);
+            if self.is_stale(env, accepted, observed, inputs.now) {
+                let steps = self.plan(env, accepted, observed, inputs, &mut reserved);
                 result.steps.extend(steps);
             }
-            if let Some(cached) = self.cache.get(&env) {
+            if let Some(cached) = self.cache.get(env) {
                 let wake = cached.plan.wake_at();
                 result.wake_at = [result.wake_at, wake].into_iter().flatten().min();
                 result.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
-                result.plans.insert(env, cached.plan.clone());
             }
         }
+        result.plans = self.cached_plans();
         self.reservations = reserved.unchanged();
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self

@@ -4,7 +4,7 @@
 //! The task reads [`Snapshot`]s and publishes [`CheckResults`]. It runs one check at a time, and only while helper
 //! containers are enabled and the mode permits new containers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,15 +165,13 @@ impl<B: Backend> ConnectivityTask<B> {
             .filter_map(|outage| outage.until)
             .max();
         self.engine_returned_at = self.engine_returned_at.max(back);
-        let wanted: BTreeSet<&EnvName> = snapshot
-            .desired
-            .iter()
-            .filter(|(_, accepted)| accepted.desired.verify_connectivity)
-            .map(|(env, _)| env)
-            .collect();
-        self.schedules.retain(|env, _| wanted.contains(env));
-        self.results.checks.retain(|env, _| wanted.contains(env));
-        for env in wanted {
+        let is_wanted = |env: &EnvName| {
+            let accepted = snapshot.desired.get(env);
+            accepted.is_some_and(|accepted| accepted.desired.verify_connectivity)
+        };
+        self.schedules.retain(|env, _| is_wanted(env));
+        self.results.checks.retain(|env, _| is_wanted(env));
+        for env in snapshot.desired.keys().filter(|env| is_wanted(env)) {
             let inputs = TopologyInputs::of(snapshot, env);
             let schedule = self.schedules.entry(env.clone()).or_default();
             if inputs.is_some() && schedule.inputs == inputs {

@@ -34,6 +34,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLease {
     pub(crate) identity: ProcessIdentity,
+    /// Folder or file of the spec files.
+    pub(crate) specs: Option<String>,
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) pid_namespace: String,
@@ -43,7 +45,12 @@ pub(crate) struct OwnLease {
 
 impl OwnLease {
     /// Lease of this process on this state directory.
-    pub(crate) fn new(identity: &ControllerIdentity, state_dir_id: String, ttl: Duration) -> Self {
+    pub(crate) fn new(
+        identity: &ControllerIdentity,
+        state_dir_id: String,
+        specs: Option<String>,
+        ttl: Duration,
+    ) -> Self {
         Self {
             identity: ProcessIdentity {
                 controller: identity.controller.clone(),
@@ -51,6 +58,7 @@ impl OwnLease {
                 state_dir: state_dir_id,
                 holds_lease: true,
             },
+            specs,
             host: host_name(),
             pid: std::process::id(),
             pid_namespace: process::pid_namespace(),
@@ -174,6 +182,7 @@ impl<B: Backend> LeaseTask<B> {
             controller: self.own_lease.identity.controller.clone(),
             run: self.own_lease.identity.run.clone(),
             state_dir: self.own_lease.identity.state_dir.clone(),
+            specs: self.own_lease.specs.clone(),
             host: self.own_lease.host.clone(),
             pid: self.own_lease.pid,
             pid_namespace: self.own_lease.pid_namespace.clone(),
@@ -225,8 +234,12 @@ impl<B: Backend> LeaseTask<B> {
         match found {
             Ok(found) => {
                 let (found, exited) = process::split_exited(found);
+                let running = process::visible_runs(&found);
+                let received_at = self.clock.now();
                 self.leases.send_if_modified(|leases| {
-                    leases.on_exited(&exited) | leases.on_listed(found, requested_at)
+                    leases.on_exited(&exited)
+                        | leases.on_listed_at(found, requested_at, received_at)
+                        | leases.on_running(running)
                 });
                 true
             }
@@ -243,20 +256,26 @@ impl<B: Backend> LeaseTask<B> {
 
     /// Environments to claim: those that are desired, and those that still have objects of this controller.
     fn wanted(&self) -> BTreeSet<EnvName> {
-        let store = self.inputs.stores.borrow();
-        let owned = store
-            .environments()
-            .iter()
-            .filter(|(_, seen)| self.has_objects_in(seen));
-        let desired = self.inputs.desired.borrow();
-        desired.keys().chain(owned.map(|(env, _)| env)).cloned().collect()
+        let (desired, store) = (self.inputs.desired.borrow(), self.inputs.stores.borrow());
+        self.wanted_of(&desired, &store).cloned().collect()
+    }
+
+    fn wanted_of<'a>(
+        &'a self,
+        desired: &'a DesiredState,
+        store: &'a Store,
+    ) -> impl Iterator<Item = &'a EnvName> {
+        let observed = store.environments().iter();
+        let owned = observed.filter(|(_, seen)| self.has_objects_in(seen));
+        desired.keys().chain(owned.map(|(env, _)| env))
     }
 
     fn has_unclaimed_environments(&self) -> bool {
         let Some((_, claimed)) = &self.last_renewal else {
             return true;
         };
-        self.wanted().iter().any(|env| !claimed.contains(env))
+        let (desired, store) = (self.inputs.desired.borrow(), self.inputs.stores.borrow());
+        self.wanted_of(&desired, &store).any(|env| !claimed.contains(env))
     }
 
     /// Volumes do not count: they remain after their environment.

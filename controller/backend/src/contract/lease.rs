@@ -18,6 +18,7 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
         controller: format!("{environment}-{run}"),
         run: format!("{environment}-{run}"),
         state_dir: format!("{environment}-place-{run}"),
+        specs: None,
         host: "host".to_owned(),
         pid: 7,
         pid_namespace: "here".to_owned(),

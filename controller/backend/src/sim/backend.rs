@@ -159,9 +159,9 @@ impl Backend for Sim {
         futures::stream::iter(lines.into_iter().map(Ok)).boxed()
     }
 
-    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActionError> {
+    async fn exec(&self, _: &ContainerId, _: &[String], _: Duration) -> Result<ExecResult, ActionError> {
         Ok(ExecResult {
-            exit_code: 0,
+            exit_code: Some(0),
             output: String::new(),
         })
     }

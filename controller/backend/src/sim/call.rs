@@ -257,23 +257,17 @@ impl Model {
 
     /// The refusal of a container whose host ports are taken; `None` when all are free.
     fn port_refusal(&self, container: &Container) -> Option<PortRefusal> {
-        let bound = |container: &Container| {
-            let info = container.inspect.as_ref();
-            info.map(|info| {
-                info.config
-                    .bindings
-                    .iter()
-                    .map(|(_, host)| *host)
-                    .collect::<Vec<_>>()
-            })
-            .unwrap_or_default()
+        fn bound(container: &Container) -> impl Iterator<Item = ProtocolPort> {
+            let infos = container.inspect.iter();
+            infos.flat_map(|info| info.config.bindings.iter().map(|(_, host)| *host))
+        }
+        let held = || {
+            let others = self.containers();
+            let others = others.filter(|other| other.state.is_up() && other.id != container.id);
+            others.flat_map(bound).chain(self.process_ports.iter().copied())
         };
-        let others = self
-            .containers()
-            .filter(|other| other.state.is_up() && other.id != container.id);
-        let mut busy: BTreeSet<ProtocolPort> = others.flat_map(&bound).collect();
-        busy.extend(&self.process_ports);
-        let port = bound(container).into_iter().find(|port| busy.contains(port))?;
+        let port = bound(container).find(|port| held().any(|busy| busy == *port))?;
+        let busy: BTreeSet<ProtocolPort> = held().collect();
         let with_owner = |port| (port, PortOwner::Unknown);
         let busy = if self.ports_hidden {
             BTreeMap::new()

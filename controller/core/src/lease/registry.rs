@@ -1,11 +1,13 @@
 //! Leases of the last list, with the rules for ownership and liveness.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ident::EnvName;
 use crate::time::Timestamp;
 
+use super::validity::{CLAIM_SECOND, end_of_second, is_still_valid, seniority, validity_period};
 use super::{ControllerLease, Liveness, Ownership};
 
 /// Grace period for the objects of a holder whose lease disappeared.
@@ -14,9 +16,6 @@ use super::{ControllerLease, Liveness, Ownership};
 const GONE_GRACE: Duration = Duration::from_secs(60);
 /// Maximum time between two lists. After a longer gap (sleep, clock jump) missed renewals prove nothing.
 const MAX_LIST_GAP: Duration = Duration::from_secs(45);
-
-/// Time after which all claims of one engine second are in a new list. The engine reports times in whole seconds.
-const CLAIM_SECOND: Duration = Duration::from_millis(1_100);
 
 /// Identity of the process that evaluates the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,19 +38,20 @@ pub struct ControllerLeases {
     process_identity: Option<ProcessIdentity>,
     /// True if the leases were listed at least once.
     is_listed: bool,
-    by_run: BTreeMap<String, ControllerLease>,
+    /// Shared by clones until a list differs.
+    by_run: Arc<BTreeMap<String, ControllerLease>>,
     /// Time at which the last lease of a controller disappeared, by controller.
     gone: BTreeMap<String, Timestamp>,
     /// Controllers with a lease of a process that no longer exists.
     exited: BTreeSet<String>,
-    /// Runs with an observed renewal.
+    /// Runs with an observed renewal or process.
     renewing: BTreeSet<String>,
     listed_at: Timestamp,
     /// True if the engine is unreachable, so that no controller can renew its lease.
     is_unreachable: bool,
     /// End of the last period in which renewals were impossible or not observed.
     unobserved_until: Option<Timestamp>,
-    /// Increases with every change of the leases.
+    /// Increases with every change that can change a result of the methods at the same time.
     version: u64,
     /// Time at which all leases are evaluated, in place of `now`.
     frozen: Option<Timestamp>,
@@ -68,6 +68,18 @@ impl ControllerLeases {
 
     /// Stores a complete list of leases, requested at `now`; returns whether anything changed.
     pub fn on_listed(&mut self, found: Vec<ControllerLease>, now: Timestamp) -> bool {
+        self.on_listed_at(found, now, now)
+    }
+
+    /// Stores a complete list of leases, requested at `now` and received at `received_at`; returns whether anything changed.
+    ///
+    /// A lease of the earlier list can expire during a slow request. Readers then decided with the expired lease.
+    pub fn on_listed_at(
+        &mut self,
+        found: Vec<ControllerLease>,
+        now: Timestamp,
+        received_at: Timestamp,
+    ) -> bool {
         let before = self.clone();
         let first = !self.is_listed;
         let has_gap = now.since(self.listed_at) > MAX_LIST_GAP || now < self.listed_at;
@@ -95,21 +107,44 @@ impl ControllerLeases {
                 None => {}
             }
         }
-        for (run, lease) in &self.by_run {
+        for (run, lease) in self.by_run.iter() {
             if !leases.contains_key(run) && self.is_fresh(lease, now) {
                 self.gone.insert(lease.spec.controller.clone(), now);
             }
         }
         self.gone.retain(|_, at| now < *at + GONE_GRACE);
         self.renewing.retain(|run| leases.contains_key(run));
-        self.by_run = leases;
+        if *self.by_run != leases {
+            self.by_run = Arc::new(leases);
+        }
         let differs = Self {
             listed_at: before.listed_at,
             ..self.clone()
         } != before
             || self.next_claim_check() != before.next_claim_check();
-        self.version += u64::from(differs);
+        let decides_as_before = self.decides_as(&before, now) && self.decides_as(&before, received_at);
+        self.version += u64::from(differs && !decides_as_before);
         differs
+    }
+
+    /// Returns whether both lists give the same ownership and liveness of everything at `now`.
+    fn decides_as(&self, before: &Self, now: Timestamp) -> bool {
+        let is_same_lease = |lease: &ControllerLease, old: &ControllerLease| {
+            lease.is_renewal_of(old)
+                && self.is_fresh(lease, now) == before.is_fresh(old, now)
+                && is_still_valid(lease, now) == is_still_valid(old, now)
+        };
+        self.is_listed == before.is_listed
+            && self.is_unreachable == before.is_unreachable
+            && self.unobserved_until == before.unobserved_until
+            && self.gone == before.gone
+            && self.renewing == before.renewing
+            && self.next_claim_check() == before.next_claim_check()
+            && self.by_run.len() == before.by_run.len()
+            && self.by_run.iter().all(|(run, lease)| {
+                let old = before.by_run.get(run);
+                old.is_some_and(|old| is_same_lease(lease, old))
+            })
     }
 
     /// Stores the leases of the same list whose processes no longer exist; returns whether anything changed.
@@ -117,10 +152,23 @@ impl ControllerLeases {
         let controllers = exited.iter().map(|lease| lease.spec.controller.clone()).collect();
         let runs = self.by_run.len();
         for lease in exited {
-            self.by_run.remove(&lease.spec.run);
+            if self.by_run.contains_key(&lease.spec.run) {
+                Arc::make_mut(&mut self.by_run).remove(&lease.spec.run);
+            }
         }
         let differs = self.exited != controllers || self.by_run.len() != runs;
         self.exited = controllers;
+        self.version += u64::from(differs);
+        differs
+    }
+
+    /// Stores which runs of the same list are processes that exist, which proves more than a renewal; returns whether anything changed.
+    pub fn on_running(&mut self, runs: impl IntoIterator<Item = String>) -> bool {
+        let before = self.renewing.len();
+        let known = &self.by_run;
+        self.renewing
+            .extend(runs.into_iter().filter(|run| known.contains_key(run)));
+        let differs = self.renewing.len() != before;
         self.version += u64::from(differs);
         differs
     }
@@ -134,7 +182,9 @@ impl ControllerLeases {
         }
     }
 
-    /// Returns a number that differs after every change.
+    /// Returns a number that differs after every change of the ownership or of the liveness, but not after the renewal of a valid lease.
+    ///
+    /// Results that change with time alone have [`Self::next_change`].
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -225,7 +275,7 @@ impl ControllerLeases {
             || (own.since() < ours && !self.by_run.values().any(is_older))
     }
 
-    /// Returns whether a renewal of the lease was observed. Without one, its holder may be dead already.
+    /// Returns whether a renewal of the lease or its process was observed. Without either, its holder may be dead already.
     pub fn renews(&self, lease: &ControllerLease) -> bool {
         self.renewing.contains(&lease.spec.run)
     }
@@ -339,28 +389,6 @@ impl ControllerLeases {
         let is_renewed = now.since(lease.renewed_at) < ttl;
         is_renewed || self.is_unreachable || self.unobserved_until.is_some_and(|until| now < until + ttl)
     }
-}
-
-/// Returns whether the lease of this process is still valid for it.
-///
-/// The validity ends at two thirds of the `ttl`, so that running actions can finish before others take over.
-fn is_still_valid(own: &ControllerLease, now: Timestamp) -> bool {
-    now.since(own.renewed_at) < validity_period(own)
-}
-
-/// Order of controllers that claimed an environment in the same second: the one that runs longer, then the lower run id.
-fn seniority(lease: &ControllerLease) -> (Timestamp, &str) {
-    (lease.since(), &lease.spec.run)
-}
-
-/// Own time from which a list contains every claim of this engine second.
-fn end_of_second(own: &ControllerLease, claimed_at: Timestamp) -> Timestamp {
-    let offset = own.renewed_at.0.saturating_sub(own.created_at.0);
-    Timestamp(claimed_at.0.saturating_add(offset)) + CLAIM_SECOND
-}
-
-fn validity_period(own: &ControllerLease) -> Duration {
-    own.spec.ttl * 2 / 3
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
             controller: controller.to_owned(),
             run: format!("run-{controller}"),
             state_dir: format!("place-{controller}"),
+            specs: None,
             host: "host".to_owned(),
             pid: 1,
             pid_namespace: String::new(),
@@ -265,6 +266,77 @@ fn renewal_is_detected_by_a_new_lease_object() {
     );
     assert!(leases.on_listed(vec![lease("b", 0, None), lease("b", 20, None)], at(20)));
     assert!(leases.renews(&lease("b", 20, None)));
+}
+
+#[test]
+fn renewal_of_valid_leases_keeps_the_version() {
+    let at_time = |time| vec![lease("a", time, Some(0)), lease("b", time, Some(0))];
+    let mut leases = leases(at_time(0), 0);
+    assert!(leases.on_listed(at_time(30), at(30)), "the first renewal is new");
+    let version = leases.version();
+    for time in [60, 90, 120] {
+        let until = leases.next_change(at(time));
+        assert!(
+            leases.on_listed(at_time(time), at(time)),
+            "readers see the renewal"
+        );
+        assert_eq!(leases.version(), version, "{time}");
+        assert!(leases.next_change(at(time)) > until, "the leases end later");
+    }
+    // A lease that records its first claim writes the time that it had before.
+    let mut implied = lease("a", 120, None);
+    implied.spec.claims = [(env("shop"), None)].into();
+    implied.created_at = at(0);
+    leases.on_listed(vec![implied, lease("b", 120, Some(0))], at(125));
+    assert_eq!(leases.version(), version);
+}
+
+#[test]
+fn change_of_a_decision_changes_the_version() {
+    let both = |time| vec![lease("a", time, Some(0)), lease("b", time, Some(5))];
+    let changes: [(&str, Vec<ControllerLease>, i64); 6] = [
+        (
+            "a claim is new",
+            vec![lease("a", 60, Some(0)), lease("b", 60, None)],
+            60,
+        ),
+        (
+            "a claim has another time",
+            vec![lease("a", 60, Some(0)), lease("b", 60, Some(6))],
+            60,
+        ),
+        ("a lease is gone", vec![lease("a", 60, Some(0))], 60),
+        ("an expired own lease is renewed", both(95), 95),
+        ("nothing was observed for long", both(30), 90),
+        (
+            "another process has the lease",
+            vec![lease("a", 60, Some(0)), {
+                let mut other = lease("b", 60, Some(5));
+                other.spec.pid = 2;
+                other
+            }],
+            60,
+        ),
+    ];
+    for (what, found, now) in changes {
+        let mut leases = leases(both(0), 0);
+        leases.on_listed(both(30), at(30));
+        let version = leases.version();
+        leases.on_listed(found, at(now));
+        assert_ne!(leases.version(), version, "{what}");
+    }
+}
+
+#[test]
+fn list_received_after_the_end_of_a_lease_changes_the_version() {
+    let own = |time| vec![lease("a", time, Some(0))];
+    for (received_at, is_changed) in [(61, false), (95, true)] {
+        let mut leases = leases(own(0), 0);
+        leases.on_listed(own(30), at(30));
+        let version = leases.version();
+        leases.on_listed_at(own(60), at(60), at(received_at));
+        assert_eq!(leases.version() != version, is_changed, "{received_at}");
+    }
 }
 
 /// A controller that starts at `start`, and whose calls reach the engine after `delay`, in milliseconds.

@@ -1,6 +1,6 @@
-//! Invalidation of cached plans after a change of their inputs.
+//! Cached plans, and their invalidation after a change of their inputs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +103,19 @@ impl Planner {
             self.obstacles = found;
             self.invalidate_all();
         }
+    }
+
+    /// Plans of all environments. The map of the last pass is returned again if no plan changed.
+    pub(super) fn cached_plans(&mut self) -> Arc<BTreeMap<EnvName, Arc<Plan>>> {
+        let mut both = self.plans.iter().zip(&self.cache);
+        let is_same = self.plans.len() == self.cache.len()
+            && both.all(|((env, plan), (of, cached))| env == of && Arc::ptr_eq(plan, &cached.plan));
+        if !is_same {
+            let cached = self.cache.iter();
+            let plans = cached.map(|(env, cached)| (env.clone(), cached.plan.clone()));
+            self.plans = Arc::new(plans.collect());
+        }
+        self.plans.clone()
     }
 
     pub(super) fn invalidate_all(&mut self) {

@@ -1,6 +1,6 @@
 //! Observation phase of a pass: folds the observed runs into the state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Inputs, Planner};
@@ -22,14 +22,14 @@ impl Planner {
     }
 
     /// Observes the environments whose inputs changed since their last observation.
-    pub(super) fn observe(&mut self, envs: &BTreeSet<EnvName>, inputs: &Inputs<'_>) {
+    pub(super) fn observe(&mut self, envs: &[&EnvName], inputs: &Inputs<'_>) {
         let nothing = Arc::new(Observed::default());
         let has_new_outages = self.outages != inputs.store.outages();
         if has_new_outages {
             self.outages = inputs.store.outages().to_vec();
         }
         let mut is_image_forgotten = false;
-        for env in envs {
+        for &env in envs {
             if matches!(
                 inputs.leases.ownership(env, true, inputs.now),
                 Ownership::HeldByOther(_)

@@ -20,6 +20,8 @@ pub(super) struct LastLeaseInputs {
     version: u64,
     /// Time at which a lease expires or changes its meaning.
     until: Option<Timestamp>,
+    /// Accepted specs, by environment.
+    specs: Vec<Arc<Accepted>>,
     /// Projects of all accepted specs.
     pub(super) projects: Projects,
 }
@@ -39,38 +41,47 @@ impl Planner {
         } else {
             WaitReason::Specs
         };
-        for (env, accepted) in inputs.specs {
+        let plans = inputs.specs.iter().map(|(env, accepted)| {
             let plan = self.plan_waiting(env, accepted, &on);
-            result.plans.insert(env.clone(), Arc::new(plan));
-        }
+            (env.clone(), Arc::new(plan))
+        });
+        result.plans = Arc::new(plans.collect());
         result
     }
 
     /// Invalidates all plans after a change of the leases or of the projects.
     pub(super) fn observe_leases(&mut self, inputs: &Inputs<'_>) {
         let leases = inputs.leases;
-        let mut projects = BTreeMap::<&str, bool>::new();
-        for accepted in inputs.specs.values() {
-            let clean = projects.entry(&accepted.desired.project).or_insert(true);
-            *clean &= accepted.desired.clean_orphans;
-        }
-        let last = &self.peers.projects;
-        let is_same = last.len() == projects.len()
-            && last
-                .iter()
-                .all(|(project, clean)| projects.get(project.as_str()) == Some(clean));
         let over = self.peers.until.is_some_and(|until| until <= inputs.now);
-        if !is_same {
-            let owned = projects
-                .into_iter()
-                .map(|(project, clean)| (project.to_owned(), clean));
-            self.peers.projects = owned.collect();
-        }
-        if over || self.peers.version != leases.version() || !is_same {
+        let differs = self.update_projects(inputs) || self.peers.version != leases.version();
+        if over || differs {
             self.invalidate_all();
         }
         self.peers.version = leases.version();
         self.peers.until = leases.next_change(inputs.now);
+    }
+
+    /// Reads the projects of the specs again if a spec changed. Returns true if a project differs.
+    fn update_projects(&mut self, inputs: &Inputs<'_>) -> bool {
+        let mut both = self.peers.specs.iter().zip(inputs.specs.values());
+        let is_same =
+            self.peers.specs.len() == inputs.specs.len() && both.all(|(old, new)| Arc::ptr_eq(old, new));
+        if is_same {
+            return false;
+        }
+        self.peers.specs = inputs.specs.values().cloned().collect();
+        let mut by_name = BTreeMap::new();
+        let mut has_new_folder = false;
+        for accepted in &self.peers.specs {
+            let desired = &accepted.desired;
+            *by_name.entry(desired.project.clone()).or_insert(true) &= desired.clean_orphans;
+            if let Some(folder) = &desired.folder {
+                has_new_folder |= self.peers.projects.folders.insert(folder.clone());
+            }
+        }
+        let differs = has_new_folder || self.peers.projects.by_name != by_name;
+        self.peers.projects.by_name = by_name;
+        differs
     }
 
     /// Plan of an environment that this controller does not own; `None` for its own.

@@ -1,7 +1,5 @@
 //! Order of restarts over all environments: which environment is planned first, and which restarts wait elsewhere.
 
-use std::collections::BTreeSet;
-
 use super::{Inputs, Planner};
 use crate::ident::EnvName;
 use crate::plan::restart_rate_limit::{Urgency, urgency};
@@ -10,13 +8,11 @@ use crate::wait::WaitReason;
 
 impl Planner {
     /// Sorts environments by their most urgent restart, so that it is planned first. The others keep their order.
-    pub(super) fn by_urgency(&self, envs: BTreeSet<EnvName>, inputs: &Inputs<'_>) -> Vec<EnvName> {
-        let mut envs: Vec<EnvName> = envs.into_iter().collect();
+    pub(super) fn sort_by_urgency(&self, envs: &mut [&EnvName], inputs: &Inputs<'_>) {
         envs.sort_by_cached_key(|env| {
             let most_urgent = self.most_urgent_failure(env, inputs);
             (most_urgent.is_none(), most_urgent)
         });
-        envs
     }
 
     fn most_urgent_failure(&self, env: &EnvName, inputs: &Inputs<'_>) -> Option<Urgency> {

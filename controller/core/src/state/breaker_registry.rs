@@ -13,6 +13,7 @@
 //! continues alone. The others follow when it has no action left, after 5 s at the latest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::action::{ActionKind, Subject};
@@ -44,7 +45,8 @@ pub struct BreakerRegistry {
     /// Settings of the engine's breaker.
     engine_settings: BreakerSettings,
     environments: BTreeMap<EnvName, Breaker>,
-    settings: BTreeMap<EnvName, Option<BreakerSettings>>,
+    /// Clones share the settings, which only a spec file changes.
+    settings: Arc<BTreeMap<EnvName, Option<BreakerSettings>>>,
     /// Number of the newest complete list.
     complete_list: u64,
     /// Number of the newest started list.
@@ -155,19 +157,25 @@ impl BreakerRegistry {
     /// Sets the breaker settings of an environment; `None` removes those of a removed environment.
     pub(crate) fn configure(&mut self, env: &EnvName, accepted: Option<&Accepted>) {
         let Some(accepted) = accepted else {
-            self.settings.remove(env);
+            if self.settings.contains_key(env) {
+                Arc::make_mut(&mut self.settings).remove(env);
+            }
             return;
         };
         let settings = accepted.desired.breaker;
         if settings.is_none() && self.environments.remove(env).is_some() {
             self.version += 1;
         }
-        self.settings.insert(env.clone(), settings);
+        if self.settings.get(env) != Some(&settings) {
+            Arc::make_mut(&mut self.settings).insert(env.clone(), settings);
+        }
     }
 
     /// Drops environments that are neither desired nor observed.
     pub(crate) fn retain(&mut self, known: impl Fn(&EnvName) -> bool) {
-        self.settings.retain(|env, _| known(env));
+        if !self.settings.keys().all(&known) {
+            Arc::make_mut(&mut self.settings).retain(|env, _| known(env));
+        }
         self.environments.retain(|env, _| known(env));
     }
 

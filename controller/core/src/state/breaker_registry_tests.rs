@@ -341,7 +341,7 @@ fn lists_and_other_environments_change_no_status() {
     let before = breakers.clone();
     finish_list(&mut store);
     breakers.observe(&store, Timestamp(2));
-    breakers.settings.insert(env("other"), None);
+    Arc::make_mut(&mut breakers.settings).insert(env("other"), None);
     assert_ne!(breakers, before);
     assert!(breakers.is_same_for(&env("shop"), &before));
     breakers.environments.insert(env("other"), Breaker::default());

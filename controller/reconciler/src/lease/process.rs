@@ -23,6 +23,17 @@ pub fn split_exited(leases: Vec<ControllerLease>) -> (Vec<ControllerLease>, Vec<
     })
 }
 
+/// Returns the runs of leases whose processes are visible from here and exist.
+pub fn visible_runs(leases: &[ControllerLease]) -> Vec<String> {
+    let here = pid_namespace();
+    let is_visible = |lease: &&ControllerLease| !here.is_empty() && lease.spec.pid_namespace == here;
+    leases
+        .iter()
+        .filter(is_visible)
+        .map(|lease| lease.spec.run.clone())
+        .collect()
+}
+
 /// Reports whether the process does not exist, or has ended without a parent that collects it. A pid that was reused counts
 /// as alive, which only means to wait.
 fn is_gone(pid: u32) -> bool {
@@ -62,6 +73,7 @@ mod tests {
                 controller: "c".to_owned(),
                 run: format!("{pid}"),
                 state_dir: "p".to_owned(),
+                specs: None,
                 host: "h".to_owned(),
                 pid,
                 pid_namespace: processes.to_owned(),
@@ -89,6 +101,7 @@ mod tests {
         ];
         let (left, exited) = split_exited(all.clone());
         assert_eq!(exited, [all.remove(1)]);
+        assert_eq!(visible_runs(&left), [me.to_string()]);
         assert_eq!(left, all);
     }
 

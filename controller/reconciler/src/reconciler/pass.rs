@@ -77,8 +77,9 @@ impl<B: Backend> Reconciler<B> {
             self.overrides.record_known_good(&desired, inputs)
         };
         self.dispatch(&mut result);
-        if *self.plans != result.plans {
-            self.plans = Arc::new(result.plans);
+        // Equal plans keep their map, so that readers detect them by their pointer.
+        if !Arc::ptr_eq(&self.plans, &result.plans) && self.plans != result.plans {
+            self.plans = result.plans;
         }
         let wakes = [
             result.wake_at,

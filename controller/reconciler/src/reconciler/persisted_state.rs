@@ -124,11 +124,9 @@ impl StateToPersist {
                 bytes += persisted::write(&dir.history(env), history)?;
             }
         }
-        let stored = match last {
-            Some(_) => on_disk.keys().cloned().collect(),
-            None => stored_environments(dir),
-        };
-        for env in stored.iter().filter(|env| !histories.contains_key(*env)) {
+        let stored = last.map_or_else(|| stored_environments(dir), |_| BTreeSet::new());
+        let stored = stored.iter().chain(on_disk.keys());
+        for env in stored.filter(|env| !histories.contains_key(*env)) {
             folder::remove(&dir.history(env))?;
         }
         // Last, because its older content can contain the histories.
