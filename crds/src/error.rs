@@ -11,6 +11,7 @@ mod kind;
 mod mocks;
 mod reason;
 mod stage;
+mod steps;
 mod table;
 
 use std::time::Duration;
@@ -195,17 +196,6 @@ impl StructuredError {
         });
         self.remedies.insert(0, remedy);
         self.suggested_actions = self.remedies.iter().map(|remedy| remedy.action).collect();
-        self
-    }
-
-    /// Replaces the changes of the spec file.
-    #[must_use]
-    pub fn map_edits(mut self, change: impl Fn(SpecEdit) -> SpecEdit) -> Self {
-        for remedy in &mut self.remedies {
-            if let Some(edit) = remedy.edit.take() {
-                *remedy = remedy.clone().with_edit(change(edit), &self.message);
-            }
-        }
         self
     }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::connectivity::Target;
 use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
 use crate::failed_run::FailedRun;
+use crate::failed_run::host_view::HostView;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
@@ -250,6 +251,9 @@ pub enum Action {
         /// Names and ports that a helper checks after the collection, from the network of the container.
         #[serde(default)]
         targets: Vec<Target>,
+        /// Mounts and words whose files on the host belong to the evidence.
+        #[serde(default)]
+        host: Box<HostView>,
     },
     /// Copy a file into a container, running or not, and replace the existing one.
     CopyFile {

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, ContainerSpecHash};
+use crate::ident::{ContainerId, ContainerSpecHash, ServiceName};
 use crate::observed::Container;
 use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
 mod facts;
+pub mod failed_dependency;
+pub mod host_view;
 mod log;
+pub(crate) mod probe_program;
 
 pub use facts::{RunFacts, Stopper};
+pub use host_view::similar_name;
 
 /// Number of last lines on stderr that an error contains.
 pub const REPORTED_LINES: usize = 5;
@@ -78,6 +82,12 @@ pub struct FailedRun {
     /// failures and where it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_pressure: Option<u8>,
+    /// Time of a successful answer to a probe that had ended with its timeout; at most five times the timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_answer: Option<Duration>,
+    /// Dependency that was not ready when the run failed, and that explains the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_dependency: Option<ServiceName>,
     /// Saved evidence; `None` until it is collected.
     #[serde(default)]
     pub evidence: Option<Evidence>,
@@ -122,6 +132,8 @@ impl FailedRun {
             probe_output: Vec::new(),
             failing_since: None,
             host_pressure: None,
+            late_answer: None,
+            failed_dependency: None,
             evidence: None,
             followed_by_run: false,
             image_retagged: false,
@@ -181,7 +193,10 @@ impl FailedRun {
     pub fn has_missing_probe(&self) -> bool {
         self.cause == FailureCause::Unhealthy
             && !self.probe_output.is_empty()
-            && self.probe_output.iter().all(|output| is_missing_program(output))
+            && self
+                .probe_output
+                .iter()
+                .all(|output| probe_program::is_missing(output))
     }
 
     /// Memory peak in bytes; at least the limit if the run was out of memory.
@@ -218,23 +233,6 @@ pub enum FailureKind {
     NotRunnable,
     /// The probe failed more often than its retries allow.
     Unhealthy,
-}
-
-/// Returns whether an output is only the message of the engine or of a shell about a missing program. A path may appear later, so only
-/// a name that was looked up in `PATH` counts.
-fn is_missing_program(output: &str) -> bool {
-    let output = output.trim();
-    let of_engine = output.contains("exec: \"") && output.contains("executable file not found in $PATH");
-    let of_shell = || {
-        let before = [": command not found", ": not found"]
-            .iter()
-            .find_map(|end| output.strip_suffix(end))?;
-        let (shell, name) = before.rsplit_once(": ")?;
-        let shell = shell.split(':').next()?;
-        let is_shell = ["sh", "bash", "ash", "dash"].contains(&shell.rsplit('/').next()?);
-        Some(is_shell && !name.contains(['/', ' ']))
-    };
-    !output.contains('\n') && (of_engine || of_shell().unwrap_or(false))
 }
 
 /// Returns whether a line is the message about a program of an unknown format.

@@ -47,6 +47,9 @@ pub struct Evidence {
     pub stderr: Vec<String>,
     /// Peak memory usage in bytes; `None` if it was not measured.
     pub memory_peak: Option<u64>,
+    /// Highest number of processes and threads; `None` if it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids_peak: Option<u64>,
     /// Results of the network checks by check: those from outside during the collection, and those of the helper.
     #[serde(rename = "probeAnswers")]
     pub network_diagnostics: BTreeMap<String, String>,
@@ -59,8 +62,48 @@ pub struct Evidence {
     /// Common paths of health checks to which its port answered with success, best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub healthy_paths: Vec<String>,
+    /// True if its port answered to a request over HTTP with TLS only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub speaks_tls: bool,
+    /// Files of the host that the output or the command names, by path in the container.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_files: BTreeMap<String, HostFile>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
+}
+
+/// Facts of a path of the host, without following links.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostFile {
+    /// Type and permissions; `None` if nothing exists there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// User id of its owner.
+    pub owner: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Interpreter in its first line, as `#!` names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// True if its first lines end with CRLF.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_crlf: bool,
+    /// Similar name in its folder, if nothing exists there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similar: Option<String>,
+}
+
+impl HostFile {
+    /// True for a folder.
+    pub fn is_folder(&self) -> bool {
+        self.mode.is_some_and(|mode| mode & 0o170_000 == 0o040_000)
+    }
+
+    /// Permissions of a regular file.
+    pub fn file_mode(&self) -> Option<u32> {
+        self.mode.filter(|mode| mode & 0o170_000 == 0o100_000)
+    }
 }
 
 impl Evidence {

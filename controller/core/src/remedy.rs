@@ -8,63 +8,33 @@ use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::{dns_names, misspelled_hosts};
-use crate::desired::{Accepted, Condition, Dependency, Mount, Probe, Service};
+use crate::desired::{Accepted, Condition, Dependency, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
-use crate::ident::ResourceName;
 use crate::observed::Volume;
 use crate::state::EnvHistory;
 
 mod case;
 mod command;
 mod database;
+mod environment;
 mod files;
 mod headline;
 mod health_check;
+mod host_files;
 mod limits;
 mod network;
+mod privileges;
 mod probe;
 mod program;
+mod rule;
+mod signals;
+#[cfg(test)]
+mod test_environment;
 
 pub(crate) use headline::cause_line;
 
 use case::Case;
-
-/// Strength of the evidence behind a rule.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Confidence {
-    /// The evidence excludes other causes.
-    Certain,
-    /// Another cause is possible, so a cause with its own observation is first.
-    Likely,
-}
-
-/// A rule: its name, its confidence, and the change that it derives.
-type Rule = (&'static str, Confidence, fn(&Case<'_>) -> Option<SpecEdit>);
-
-/// Rules for programs that ended, best first.
-const RULES: [Rule; 17] = [
-    ("one-element", Confidence::Certain, command::one_element),
-    ("mounted-script", Confidence::Certain, command::mounted_script),
-    ("built-script", Confidence::Certain, command::built_script),
-    ("pids", Confidence::Certain, limits::pids),
-    ("read-only-mount", Confidence::Certain, files::read_only_mount),
-    ("contents", Confidence::Certain, files::contents),
-    ("first-process", Confidence::Certain, limits::first_process),
-    ("privileges", Confidence::Certain, limits::privileges),
-    ("heap", Confidence::Certain, limits::heap),
-    ("no-space", Confidence::Certain, files::no_space),
-    ("low-port", Confidence::Certain, limits::low_port),
-    (
-        "unknown-database",
-        Confidence::Certain,
-        database::unknown_database,
-    ),
-    ("unknown-role", Confidence::Certain, database::unknown_role),
-    ("unknown-host", Confidence::Certain, network::unknown_host),
-    ("password", Confidence::Likely, database::password),
-    ("refused", Confidence::Likely, network::refused),
-    ("permission", Confidence::Likely, files::permission),
-];
+use rule::Phase;
 
 /// A shorter run ends immediately: it says nothing about the memory that it needs.
 const IMMEDIATE: Duration = Duration::from_secs(2);
@@ -99,99 +69,57 @@ impl EditContext<'_> {
     }
 
     fn first_edit(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let mut phases = self.phases(failed_run).into_iter();
+        phases.find_map(|phase| rule::first_edit(self, failed_run, phase))
+    }
+
+    /// Parts of the examination of a run, in order.
+    fn phases(&self, failed_run: &FailedRun) -> Vec<Phase> {
         if headline::is_crash(failed_run) {
-            return files::shared_memory(&self.case(failed_run));
+            return vec![Phase::Crash, Phase::Crashed];
         }
         // A wrapper can outlive the process that the kernel killed, or end with an exit code of its own.
         let is_out_of_memory =
             failed_run.oom_killed || failed_run.oom_event || failed_run::oom_suspected(failed_run);
-        self.misspelled_host()
-            .or_else(|| is_out_of_memory.then(|| self.memory(failed_run)).flatten())
-            .or_else(|| match failed_run::kind(failed_run) {
-                FailureKind::Unhealthy => probe::missing_program(self, failed_run)
-                    .or_else(|| probe::tls(self, failed_run))
-                    .or_else(|| self.hidden_crash(failed_run))
-                    .or_else(|| self.healthcheck(failed_run)),
-                FailureKind::Exit => self
-                    .of_rules(failed_run, Confidence::Certain)
-                    .or_else(|| self.early_start(failed_run))
-                    .or_else(|| self.reported(failed_run)),
-                FailureKind::NotRunnable => self
-                    .of_rules(failed_run, Confidence::Certain)
-                    .or_else(|| self.missing_program(failed_run)),
-                FailureKind::Signal => {
-                    let case = self.case(failed_run);
-                    limits::heap(&case).or_else(|| limits::pids(&case))
-                }
-                FailureKind::OutOfMemory => None,
-            })
-    }
-
-    /// Change for a service that is unhealthy because its program ended behind a wrapper that still runs.
-    fn hidden_crash(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let listening = failed_run.evidence.as_ref()?.listening.as_ref()?;
-        let is_crash = listening.is_empty() && recovery_time(failed_run).is_none() && !self.was_healthy();
-        is_crash.then(|| self.reported(failed_run)).flatten()
-    }
-
-    fn case<'b>(&'b self, run: &'b FailedRun) -> Case<'b> {
-        Case::of(*self, run)
-    }
-
-    fn of_rules(&self, failed_run: &FailedRun, confidence: Confidence) -> Option<SpecEdit> {
-        let case = self.case(failed_run);
-        let mut rules = RULES.iter().filter(|(_, known, _)| *known == confidence);
-        rules.find_map(|(_, _, edit)| edit(&case))
-    }
-
-    /// Change that the program requests by its output.
-    fn reported(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        self.of_rules(failed_run, Confidence::Certain)
-            .or_else(|| self.of_rules(failed_run, Confidence::Likely))
-            .or_else(|| self.missing_variable(failed_run))
-            .or_else(|| self.unfit_volume(failed_run))
-            .or_else(|| self.missing_program(failed_run))
-    }
-
-    fn missing_program(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let name = program::missing_program(failed_run.evidence.as_ref()?)?;
-        command_edit(self.accepted, self.service, name)
-    }
-
-    /// Volume with data from before this revision that the program cannot read. Its data stays in the old volume.
-    fn unfit_volume(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let line = program::unfit_data(failed_run.evidence.as_ref()?)?;
-        let is_old = |name: &ResourceName| {
-            let exists = |name: &ResourceName| self.volumes.contains_key(name.as_str());
-            let present = self.accepted.desired.present_volume(name, exists);
-            let created = self
-                .volumes
-                .get(present.as_str())
-                .and_then(|volume| volume.created_at());
-            created.is_some_and(|at| at < self.accepted.accepted_at)
+        let of_memory = is_out_of_memory.then_some(Phase::Memory);
+        let of_kind = match failed_run::kind(failed_run) {
+            FailureKind::Unhealthy if self.is_hidden_crash(failed_run) => {
+                vec![Phase::Probe, Phase::Hidden, Phase::Check]
+            }
+            FailureKind::Unhealthy => vec![Phase::Probe, Phase::Check],
+            FailureKind::Exit => vec![Phase::Exit],
+            FailureKind::NotRunnable => vec![Phase::NotRunnable],
+            FailureKind::Signal => vec![Phase::Signal],
+            FailureKind::OutOfMemory => Vec::new(),
         };
-        let mut old = self
-            .service
-            .mounts
-            .iter()
-            .enumerate()
-            .filter_map(|(index, mount)| match mount {
-                Mount::Volume {
-                    name,
-                    target,
-                    read_only: false,
-                } if is_old(name) => Some((index, name, target)),
-                Mount::Volume { .. } | Mount::Bind { .. } => None,
-            });
-        let named = old.clone().find(|(_, _, target)| line.contains(target.as_str()));
-        // Without a path in the message, the only volume is meant.
-        let only = || old.next().filter(|_| old.next().is_none());
-        let (index, name, _) = named.or_else(only)?;
-        let reason = format!("the process cannot use the earlier data in the volume `{name}`");
-        let edit = self.edit(&format!("container.volumes[{index}]"), reason);
-        let (source, rest) = edit.now.as_ref()?.split_once(':')?;
-        let fresh = format!("{}:{rest}", next_name(source));
-        Some(edit.suggest(fresh))
+        of_memory.into_iter().chain(of_kind).collect()
+    }
+
+    /// Returns whether a service is unhealthy because its program ended behind a wrapper that still runs, or answers with errors.
+    fn is_hidden_crash(&self, failed_run: &FailedRun) -> bool {
+        let evidence = failed_run.evidence.as_ref();
+        let listening = evidence.and_then(|evidence| evidence.listening.as_ref());
+        let last = failed_run.probe_output.last();
+        // A status of 500 or more is an error of the program, and its output names the cause.
+        let is_reported =
+            listening.is_some_and(Vec::is_empty) || last.is_some_and(|last| probe::is_server_error(last));
+        is_reported && recovery_time(failed_run).is_none() && !self.was_healthy()
+    }
+
+    fn missing_program(&self, case: &Case<'_>) -> Option<SpecEdit> {
+        let of_files = [
+            command::one_element,
+            host_files::script_mode,
+            host_files::script_line_ends,
+            host_files::script_interpreter,
+            command::mounted_script,
+            command::built_script,
+        ];
+        if of_files.iter().any(|rule| rule(case).is_some()) {
+            return None;
+        }
+        let name = case.lines().find_map(program::program_in)?;
+        command_edit(self.accepted, self.service, name)
     }
 
     fn misspelled_host(&self) -> Option<SpecEdit> {
@@ -229,18 +157,6 @@ impl EditContext<'_> {
         let key = format!("dependsOn[{index}].condition");
         let healthy = self.accepted.lines.write_value(&key, "healthy");
         Some(self.edit(&key, reason).suggest(healthy))
-    }
-
-    fn missing_variable(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let name = program::missing_variable(failed_run.evidence.as_ref()?, &self.service.env_vars)?;
-        let reason = format!("the process reports that `{name}` is missing");
-        let edit = self.edit(&format!("container.environment.{name}"), reason);
-        Some(
-            match program::value_of(&name, self.service, &self.accepted.desired) {
-                Some(value) => edit.suggest(value),
-                None => edit,
-            },
-        )
     }
 
     fn edit(&self, key: &str, reason: String) -> SpecEdit {

@@ -28,6 +28,7 @@ use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 mod diagnosis;
 pub mod evidence_store;
+mod host_files;
 pub mod limits;
 pub mod progress;
 mod redactor;
@@ -149,9 +150,12 @@ impl<B: Backend> Executor<B> {
             };
             let end = async {
                 let outcome = match outcome {
-                    Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
-                        evidence.store(&recorded_step, collected, &secrets).await,
-                    )),
+                    Ok(Done::Evidence(collected)) => {
+                        let collected = host_files::add(&recorded_step, collected).await;
+                        Ok(Done::Evidence(
+                            evidence.store(&recorded_step, collected, &secrets).await,
+                        ))
+                    }
                     Err(error) => {
                         evidence.note_missing(&recorded_step, &error, &secrets).await;
                         Err(error)

@@ -173,7 +173,7 @@ impl Code {
                 class: Class::Permanent,
                 summary: "two spec files claim the same name",
                 explanation: "Another file already uses the name of this environment, the name of one of its containers, or the name of its network. The file that Argus accepted first keeps the name. The details name that file.",
-                actions: &[Act::FixSpec, Act::Fork],
+                actions: &[Act::FixSpec, Act::SetNamespace, Act::Fork],
             },
             Self::PolicyViolation => Explanation {
                 category: Category::System,

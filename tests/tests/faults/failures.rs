@@ -9,6 +9,7 @@ mod architecture;
 mod blocked;
 mod broken;
 mod case;
+mod command_probes;
 mod diagnosis;
 mod evidence;
 mod exits;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailedRun, FailureCause, FailureKind, kind, oom_suspected, signal};
+use super::{FailedRun, FailureCause, FailureKind, failed_dependency, kind, oom_suspected, signal};
 
 /// Party that stopped a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,9 @@ pub struct RunFacts {
     pub memory_peak: Option<u64>,
     /// Error that the engine recorded for the container.
     pub engine_error: Option<String>,
+    /// Dependency that was not ready when the run failed, and that explains the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_dependency: Option<String>,
 }
 
 impl RunFacts {
@@ -101,6 +104,7 @@ impl RunFacts {
             memory_limit: failed_run.memory_limit,
             memory_peak: failed_run.peak(),
             engine_error: text(&failed_run.error),
+            failed_dependency: failed_dependency::of_run(failed_run).map(ToString::to_string),
         }
     }
 }

@@ -3,48 +3,100 @@
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
+use super::headline::{after_success, is_noise, is_warning, neighbourhood};
+use super::rule::Scope;
 use crate::desired::Mount;
 use crate::failed_run::FailedRun;
+use crate::outcome::HostFile;
 
-/// Lines at the end of each stream that a rule reads.
-const LINES: usize = 20;
+pub(super) use crate::failed_run::host_view::{is_below, is_plain, paths};
+
+/// Lines at the end of each stream in the scope of the last lines.
+const LAST: usize = 20;
+/// Lines at the end of each stream in the widest scope.
+const ALL: usize = 200;
 
 /// Characters of a line that a rule reads.
 const LONGEST: usize = 2_000;
 
-/// Maximum length of a word of a container that an edit repeats, in bytes.
-const LONGEST_WORD: usize = 200;
-
-/// A failed run of a service.
+/// A failed run of a service, with the lines of one scope.
 pub(super) struct Case<'a> {
     pub(super) context: EditContext<'a>,
     pub(super) run: &'a FailedRun,
-    /// Last lines of both streams, newest first, and the error of the engine; each also in lower case.
+    pub(super) scope: Scope,
+    /// Lines of the scope, and the error of the engine; each also in lower case.
     lines: Vec<(&'a str, String)>,
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn of(context: EditContext<'a>, run: &'a FailedRun) -> Self {
-        let evidence = run.evidence.as_ref();
-        let (stderr, stdout) = evidence.map_or((&[][..], &[][..]), |evidence| {
-            (&evidence.stderr[..], &evidence.stdout[..])
-        });
-        let last = |lines: &'a [String]| lines.iter().rev().take(LINES).map(String::as_str);
-        let lines = last(stderr).chain(last(stdout)).chain([run.error.as_str()]);
+    pub(super) fn of(context: EditContext<'a>, run: &'a FailedRun, scope: Scope) -> Self {
+        let lines: Vec<&'a str> = match (&run.evidence, scope) {
+            (None, _) | (_, Scope::Facts) => Vec::new(),
+            (Some(evidence), Scope::Cause) => neighbourhood(evidence),
+            (Some(evidence), Scope::Last | Scope::All) => {
+                let count = if scope == Scope::Last { LAST } else { ALL };
+                let last = |lines: &'a [String]| after_success(lines).iter().rev().take(count);
+                let lines = last(&evidence.stderr).chain(last(&evidence.stdout));
+                lines.map(String::as_str).collect()
+            }
+        };
         let start = |line: &'a str| match line.char_indices().nth(LONGEST) {
             Some((end, _)) => &line[..end],
             None => line,
         };
+        let engine = Some(run.error.as_str()).filter(|_| scope != Scope::Facts);
+        let lines = lines
+            .into_iter()
+            .filter(|line| !is_noise(line) && !is_warning(line))
+            .chain(engine);
         let lines = lines.map(start).map(|line| (line, line.to_lowercase())).collect();
-        Self { context, run, lines }
+        Self {
+            context,
+            run,
+            scope,
+            lines,
+        }
     }
 
-    /// Lines, newest first.
+    /// Facts of a path of the container on the host.
+    pub(super) fn host_facts(&self, path: &str) -> Option<&'a HostFile> {
+        self.run.evidence.as_ref()?.host_files.get(path)
+    }
+
+    /// Words of the entry point and of the command.
+    pub(super) fn words(&self) -> impl Iterator<Item = &'a String> {
+        let service = self.context.service;
+        [&service.entrypoint, &service.command]
+            .into_iter()
+            .flatten()
+            .flatten()
+    }
+
+    /// Program of the command, without its folder; `None` if the image names it.
+    pub(super) fn program(&self) -> Option<&'a str> {
+        let service = self.context.service;
+        let words = service.entrypoint.as_ref().filter(|words| !words.is_empty());
+        let first = words.or(service.command.as_ref())?.first()?;
+        first.rsplit('/').next()
+    }
+
+    /// Key of the command that contains a text, or that of the program if none does.
+    pub(super) fn command_key(&self, text: &str) -> &'static str {
+        let names = |words: &Option<Vec<String>>| words.iter().flatten().any(|word| word.contains(text));
+        let service = self.context.service;
+        if names(&service.entrypoint) && !names(&service.command) {
+            "entrypoint"
+        } else {
+            "command"
+        }
+    }
+
+    /// Lines of the scope, nearest first.
     pub(super) fn lines(&self) -> impl Iterator<Item = &'a str> {
         self.lines.iter().map(|(line, _)| *line)
     }
 
-    /// Newest line that contains one of these parts, which are in lower case.
+    /// Nearest line that contains one of these parts, which are in lower case.
     pub(super) fn line_with(&self, parts: &[&str]) -> Option<&'a str> {
         let is_named = |lower: &String| parts.iter().any(|part| lower.contains(part));
         let found = self.lines.iter().find(|(_, lower)| is_named(lower));
@@ -100,25 +152,24 @@ pub(super) fn mount_of<'a>(context: &EditContext<'a>, path: &str) -> Option<(usi
         .max_by_key(|(_, mount)| mount.target().len())
 }
 
-/// Returns whether a path is a folder, or below it.
-pub(super) fn is_below(path: &str, folder: &str) -> bool {
-    let rest = path.strip_prefix(folder.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// A path as one word of a shell command.
+pub(super) fn shell_quoted(path: &str) -> String {
+    if path
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c))
+    {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
 }
 
-/// Absolute paths in a line, without those that an edit cannot repeat.
-pub(super) fn paths(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]<>=‘’“”".contains(c))
-        .filter(|word| word.len() > 1 && word.starts_with('/') && !word.starts_with("//"))
-        .map(|word| word.trim_end_matches('.'))
-        .filter(|word| is_plain(word) && !word.split('/').any(|name| name == ".."))
-}
-
-/// Returns whether a word of a container is harmless in an edit, which can be part of a command: short, and without characters that a
-/// shell interprets.
-pub(super) fn is_plain(word: &str) -> bool {
-    let is_harmless = |c: char| c.is_alphanumeric() || "/._-+@%:".contains(c);
-    word.len() <= LONGEST_WORD && !word.starts_with('-') && word.chars().all(is_harmless)
+/// Texts between quotes in a line.
+pub(super) fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    ['"', '\'', '`']
+        .into_iter()
+        .flat_map(|mark| line.split(mark).skip(1).step_by(2))
+        .filter(|text| !text.is_empty())
 }
 
 /// Ports in a line, such as `:80` and `port 80`; other numbers after a colon are among them.
@@ -146,6 +197,7 @@ pub(super) fn quoted_after<'a>(line: &'a str, part: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failed_run::host_view::LONGEST_WORD;
 
     #[test]
     fn paths_contain_no_text_for_a_shell() {

@@ -2,9 +2,11 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, quoted_after};
-use crate::desired::Service;
+use super::case::{Case, contains, quoted_after};
+use super::next_name;
 use crate::desired::hosts::{dns_names, hosts};
+use crate::desired::{Mount, Service};
+use crate::ident::ResourceName;
 
 /// Variables of database images for the user, the password and the database.
 const USERS: [&str; 4] = [
@@ -21,7 +23,43 @@ const PASSWORDS: [&str; 6] = [
     "RABBITMQ_DEFAULT_PASS",
     "MONGO_INITDB_ROOT_PASSWORD",
 ];
+/// Parts of names of variables for a database.
+const OF_DATABASE: [&str; 8] = [
+    "DB", "DATABASE", "PG", "POSTGRES", "SQL", "MARIADB", "RABBIT", "MONGO",
+];
 const DATABASES: [&str; 3] = ["POSTGRES_DB", "MYSQL_DATABASE", "MARIADB_DATABASE"];
+
+/// Parts of a message about data that this version of the program cannot read, in lower case.
+const UNFIT_DATA: [&str; 12] = [
+    "incompatible",
+    "not compatible",
+    "initialized by",
+    "cannot downgrade",
+    "cannot upgrade",
+    "downgrade from",
+    "upgrade from",
+    "corrupt",
+    "format version",
+    "created by a newer",
+    "existing data files",
+    "featurecompatibilityversion",
+];
+
+/// Parts of a message about stored data, in lower case.
+const DATA: [&str; 12] = [
+    "data",
+    "storage",
+    "index",
+    "wal",
+    "redo",
+    "rdb",
+    "aof",
+    "snapshot",
+    "tablespace",
+    "schema",
+    "format version",
+    "featurecompatibilityversion",
+];
 
 /// Database that the sibling does not create.
 pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
@@ -50,20 +88,206 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
         "wrongpass",
     ])?;
     let (sibling, theirs, expected) = only_sibling(case, &PASSWORDS)?;
-    let (name, _) = case.context.service.env_vars.iter().find(|(name, value)| {
-        let upper = name.to_uppercase();
-        let is_password = upper.contains("PASS") && *value != expected;
-        let is_url = value.contains("://")
+    let set = || case.context.service.env_vars.iter();
+    let is_url = |value: &String| {
+        value.contains("://")
             && value.contains('@')
             && names_sibling(value, sibling)
-            && !value.contains(&format!(":{expected}@"));
-        is_password || is_url
-    })?;
+            && !value.contains(&format!(":{expected}@"))
+    };
+    // Other services have passwords too.
+    let is_password = |name: &str| {
+        let upper = name.to_uppercase();
+        upper.contains("PASS") && OF_DATABASE.iter().any(|part| upper.contains(part))
+    };
+    let (name, _) = set()
+        .find(|(_, value)| is_url(value))
+        .or_else(|| set().find(|(name, value)| is_password(name) && *value != expected))?;
     let reason = format!("its password differs from `{theirs}` of `{}`", sibling.name);
     let edit = case
         .context
         .edit(&format!("container.environment.{name}"), reason);
     Some(edit.hint(format!("write the value of `{theirs}` of `{}`", sibling.name)))
+}
+
+/// Address without a password of a sibling that requires one.
+pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&[
+        "noauth authentication required",
+        "noauth hello",
+        "authentication required",
+    ])?;
+    let own = case.context.service;
+    let services = case.context.accepted.desired.services.values();
+    let is_protected = |sibling: &&Service| {
+        let mut words = sibling.command.iter().flatten();
+        sibling.name != own.name && words.any(|word| word.contains("--requirepass"))
+    };
+    let sibling = services
+        .filter(is_protected)
+        .find(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))?;
+    let mut variables = own.env_vars.iter();
+    let (name, _) = variables.find(|(_, value)| names_sibling(value, sibling) && !value.contains('@'))?;
+    let reason = format!("`{}` requires the password of its `--requirepass`", sibling.name);
+    let edit = case
+        .context
+        .edit(&format!("container.environment.{name}"), reason);
+    Some(edit.hint("add the password, such as `redis://:PASSWORD@HOST:PORT`"))
+}
+
+/// New database whose administrator has no password.
+pub(super) fn first_password(case: &Case<'_>) -> Option<SpecEdit> {
+    const OF_IMAGES: [(&str, &str); 4] = [
+        ("superuser password is not specified", "POSTGRES_PASSWORD"),
+        ("mariadb_root_password", "MARIADB_ROOT_PASSWORD"),
+        ("password option is not specified", "MYSQL_ROOT_PASSWORD"),
+        ("mysql_root_password not set", "MYSQL_ROOT_PASSWORD"),
+    ];
+    let name = OF_IMAGES
+        .iter()
+        .find_map(|(part, name)| case.line_with(&[*part]).map(|_| *name))
+        .filter(|_| case.line_with(&["not specified", "not set"]).is_some())?;
+    let set = case.context.service.env_vars.get(name);
+    if set.is_some_and(|value| !value.is_empty()) {
+        return None;
+    }
+    let reason = "a new database needs a password for its administrator".to_owned();
+    let edit = case
+        .context
+        .edit(&format!("container.environment.{name}"), reason);
+    Some(edit.hint("write any password for tests, and the same one at its clients"))
+}
+
+/// Data of another version, which the output names together with the version of the program.
+pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&UNFIT_DATA)?;
+    let found = versions(line);
+    let [data, program, ..] = &found[..] else {
+        return None;
+    };
+    if data == program {
+        return None;
+    }
+    if let Some((name, edit)) = old_volume(case, line) {
+        let reason = format!(
+            "the process cannot use the earlier data in the volume `{name}`: it is of version {data}, the program of {program}"
+        );
+        return Some(SpecEdit { reason, ..edit });
+    }
+    let mut mounts = case.context.service.mounts.iter();
+    let is_folder = |mount: &&Mount| matches!(mount, Mount::Bind { read_only: false, .. });
+    let folder = mounts.find(|mount| is_folder(mount) && line.contains(mount.target()))?;
+    let reason = format!(
+        "the data below `{}` is of version {data}, the program of {program}",
+        folder.target()
+    );
+    let edit = case.context.edit("image", reason);
+    let (repository, tag) = edit
+        .now
+        .as_deref()?
+        .rsplit_once(':')
+        .filter(|(_, tag)| !tag.contains('/'))?;
+    let version = tag.split('-').next().unwrap_or(tag);
+    let is_of_program = program
+        .strip_prefix(version)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if version.is_empty() || !is_of_program {
+        return None;
+    }
+    // The tag keeps its number of parts and its variant, so that it exists.
+    let parts = version.split('.').count();
+    let kept: Vec<&str> = data.split('.').take(parts).collect();
+    let suggested = format!("{repository}:{}{}", kept.join("."), &tag[version.len()..]);
+    Some(edit.suggest(suggested))
+}
+
+/// Versions in a line, in order and without repetition. Numbers such as 80036 are written with dots.
+fn versions(line: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+    for word in words.map(|word| word.trim_matches('.')) {
+        let is_version = word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+            && word.len() <= 12;
+        let version = match word.parse::<u32>() {
+            Ok(number) if (50_000..200_000).contains(&number) => {
+                format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+            }
+            Ok(number) if number >= 1_000 => continue,
+            _ => word.to_owned(),
+        };
+        let is_after_word = {
+            let before = line.split(word).next().unwrap_or_default().to_lowercase();
+            let before = before.trim_end_matches(|c: char| " [(\"'`=:v".contains(c));
+            [
+                "version",
+                "from",
+                "to",
+                "with",
+                "by",
+                "program",
+                "server",
+                "postgresql",
+                "mongodb",
+                "mysql",
+                "found",
+                "expected",
+            ]
+            .iter()
+            .any(|end| before.ends_with(end))
+        };
+        if is_version && is_after_word && !all.contains(&version) {
+            all.push(version);
+        }
+    }
+    all
+}
+
+/// Volume with data from before this revision that the program cannot read. Its data stays in the old volume.
+pub(super) fn unfit_volume(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case
+        .line_with(&UNFIT_DATA)
+        .filter(|_| data_version(case).is_none())?;
+    let mut mounts = case.context.service.mounts.iter();
+    let is_about_data = contains(line, &DATA) || mounts.any(|mount| line.contains(mount.target()));
+    if !is_about_data {
+        return None;
+    }
+    old_volume(case, line).map(|(_, edit)| edit)
+}
+
+/// The volume from before this revision that a line means, and the change to a new one.
+fn old_volume(case: &Case<'_>, line: &str) -> Option<(String, SpecEdit)> {
+    let context = &case.context;
+    let is_old = |name: &ResourceName| {
+        let exists = |name: &ResourceName| context.volumes.contains_key(name.as_str());
+        let present = context.accepted.desired.present_volume(name, exists);
+        let volume = context.volumes.get(present.as_str());
+        let created = volume.and_then(|volume| volume.created_at());
+        created.is_some_and(|at| at < context.accepted.accepted_at)
+    };
+    let mut old = context
+        .service
+        .mounts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, mount)| match mount {
+            Mount::Volume {
+                name,
+                target,
+                read_only: false,
+            } if is_old(name) => Some((index, name, target)),
+            Mount::Volume { .. } | Mount::Bind { .. } => None,
+        });
+    let named = old.clone().find(|(_, _, target)| line.contains(target.as_str()));
+    // Without a path in the message, the only volume is meant.
+    let only = || old.next().filter(|_| old.next().is_none());
+    let (index, name, _) = named.or_else(only)?;
+    let reason = format!("the process cannot use the earlier data in the volume `{name}`");
+    let edit = context.edit(&format!("container.volumes[{index}]"), reason);
+    let (source, rest) = edit.now.as_ref()?.split_once(':')?;
+    let fresh = format!("{}:{rest}", next_name(source));
+    Some((name.to_string(), edit.suggest(fresh)))
 }
 
 /// Variable with this value, which a variable of the sibling replaces.

@@ -3,11 +3,12 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_below, mount_of, paths};
+use super::host_files;
 use crate::desired::Mount;
 use crate::failed_run::{FailureKind, kind};
 
 /// Parts of a message about the contents of a file, in lower case.
-const CONTENTS: [&str; 10] = [
+const CONTENTS: [&str; 22] = [
     "parse error",
     "parsing error",
     "syntax error",
@@ -18,11 +19,26 @@ const CONTENTS: [&str; 10] = [
     "invalid",
     "bad directive",
     "yaml: line",
+    "parseerror",
+    "parse failure",
+    "syntaxerror",
+    "parser error",
+    "bad config",
+    "fatal config file error",
+    "error in config",
+    "could not parse",
+    "unable to parse",
+    "did not find expected",
+    "malformed",
+    "unknown key",
 ];
+
+/// Folders for files of a run, which a `tmpfs` can replace.
+const SCRATCH: [&str; 5] = ["/run", "/var/run", "/tmp", "/var/cache", "/var/log"];
 
 /// Write below a mount that ends with `:ro`.
 pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["read-only file system", "erofs"])?;
+    let line = read_only_line(case)?;
     let (index, mount) = paths(line).find_map(|path| mount_of(&case.context, path))?;
     let (Mount::Bind {
         read_only, target, ..
@@ -44,17 +60,112 @@ pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.suggest(writable))
 }
 
+/// Line about a write that fails. The scripts of some images only report that they skip a file.
+fn read_only_line<'a>(case: &Case<'a>) -> Option<&'a str> {
+    let is_skipped = |line: &str| contains(line, &[": info:", "(read-only file system?)"]);
+    case.lines()
+        .find(|line| contains(line, &["read-only file system", "erofs"]) && !is_skipped(line))
+}
+
+/// Write to a folder that is read-only, though no mount of the file contains it.
+pub(super) fn read_only_folder(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = read_only_line(case)?;
+    let path = paths(line).last()?;
+    let is_of_kernel = ["/proc", "/sys", "/dev"]
+        .iter()
+        .any(|folder| is_below(path, folder));
+    if is_of_kernel || mount_of(&case.context, path).is_some() {
+        return None;
+    }
+    let folder = path
+        .rsplit_once('/')
+        .map(|(folder, _)| folder)
+        .filter(|folder| !folder.is_empty())?;
+    let reason = format!("the process writes below `{folder}`, which is read-only");
+    // It would hide the files of the image in another folder.
+    if SCRATCH.iter().any(|scratch| is_below(folder, scratch)) {
+        return Some(add_tmpfs(case, folder, reason));
+    }
+    let edit = case.context.edit("tmpfs", reason);
+    Some(edit.hint("add this folder, if it has no files of the image"))
+}
+
 /// Error in the contents of a mounted file.
 pub(super) fn contents(case: &Case<'_>) -> Option<SpecEdit> {
-    let is_mounted = |line: &&str| paths(line).any(|path| case.host_file(path).is_some());
-    let line = case
-        .lines()
-        .find(|line| contains(line, &CONTENTS) && is_mounted(line))?;
-    let (path, file) = paths(line).find_map(|path| Some((path, case.host_file(path)?)))?;
+    let lines: Vec<&str> = case.lines().collect();
+    let of_one = || {
+        lines
+            .iter()
+            .filter(|line| is_about_contents(line))
+            .find_map(|line| Some((*line, file_in(case, line, contains(line, &["syntax", "parse"]))?)))
+    };
+    // Python and Ruby name the file and the line in the line before the error.
+    let of_two = || {
+        let is_error = lines.iter().any(|line| {
+            contains(
+                line,
+                &[
+                    "syntaxerror",
+                    "indentationerror",
+                    "taberror",
+                    "psych::syntaxerror",
+                ],
+            )
+        });
+        let mut named = lines
+            .iter()
+            .filter(|line| line.contains(", line ") || line.contains(":in "));
+        named
+            .find_map(|line| Some((*line, file_in(case, line, true)?)))
+            .filter(|_| is_error)
+    };
+    let (line, (path, file)) = of_one().or_else(of_two)?;
     let (_, rest) = line.split_once(path)?;
     let number = number_in(rest).or_else(|| number_in(line.split_once("line ")?.1));
     let hint = "correct the mounted file, then `argus_retry`";
     Some(Case::host_edit(file, "the process cannot read its contents", hint).line(number))
+}
+
+/// Returns whether a line is about the contents of a file. Names of exceptions and logs in JSON contain such words too.
+fn is_about_contents(line: &str) -> bool {
+    let is_name = |word: &str| {
+        let word = word.trim_end_matches([':', ',', '.']).to_lowercase();
+        word.ends_with("exception")
+    };
+    let text: Vec<&str> = line.split_whitespace().filter(|word| !is_name(word)).collect();
+    !line.trim_start().starts_with('{')
+        && contains(&text.join(" "), &CONTENTS)
+        && !contains(line, &["invalid api key", "invalid argument"])
+}
+
+/// Mounted file that a line names, with its path on the host: no frame of a stack, and source code only with an error in its syntax.
+fn file_in<'a>(case: &Case<'_>, line: &'a str, is_syntax: bool) -> Option<(&'a str, String)> {
+    const SOURCES: [&str; 5] = [".js", ".ts", ".py", ".php", ".rb"];
+    if line.trim_start().starts_with("at ") {
+        return None;
+    }
+    let is_meant = |path: &&str| {
+        let is_source = SOURCES.iter().any(|end| path.ends_with(end));
+        let is_library = path.contains("/node_modules/") || path.contains("/vendor/");
+        let is_frame = line.contains(&format!(" at {path}"));
+        !is_library && !is_frame && (is_syntax || !is_source) && is_file(case, path)
+    };
+    paths(line)
+        .filter(is_meant)
+        .find_map(|path| Some((path, case.host_file(path)?)))
+}
+
+/// Returns whether a path is that of a file: by the facts of the host, else by its name.
+fn is_file(case: &Case<'_>, path: &str) -> bool {
+    let by_name = || {
+        let is_folder = mount_of(&case.context, path).is_some_and(|(_, mount)| mount.target() == path);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !is_folder || name.contains('.')
+    };
+    match case.host_facts(path).filter(|facts| facts.mode.is_some()) {
+        Some(facts) => !facts.is_folder(),
+        None => by_name(),
+    }
 }
 
 /// Number of a line at the start of a text, such as `:3` or ` line 3`.
@@ -77,23 +188,66 @@ pub(super) fn permission(case: &Case<'_>) -> Option<SpecEdit> {
     }
     let path = paths(line).last()?;
     if let Some(file) = case.host_file(path) {
+        if host_files::host_mode(case).is_some() {
+            return None;
+        }
         let hint = format!("change the owner of it or of its folder to `{user}`, then `argus_retry`");
         let reason = format!("the user `{user}` has no permission to use it");
         return Some(Case::host_edit(file, reason, hint));
     }
     if mount_of(&case.context, path).is_some() {
-        return None;
+        let reason = format!("the user `{user}` has no permission to use `{path}` in the volume");
+        let edit = case.context.edit("user", reason).now(user);
+        return Some(edit.hint("name the user that owns its data, or remove it"));
     }
-    // A `tmpfs` in the place of an existing folder would hide its files.
-    if !contains(line, &["mkdir", "create directory"]) {
-        return None;
-    }
+    // A `tmpfs` in the place of an existing folder would hide its files, except in a folder for files of a run.
+    let parent = path.rsplit_once('/').map(|(folder, _)| folder)?;
+    let path = if contains(line, &["mkdir", "create directory", "create the directory"]) {
+        path
+    } else {
+        Some(parent).filter(|parent| SCRATCH.iter().any(|folder| is_below(parent, folder)))?
+    };
     let mode = match user.split(':').next()?.parse::<u32>() {
         Ok(uid) => format!("uid={uid}"),
         Err(_) => "mode=1777".to_owned(),
     };
     let reason = format!("the user `{user}` cannot create `{path}`");
     Some(add_tmpfs(case, &format!("{path}:{mode}"), reason))
+}
+
+/// Module that is missing below a mount, which replaces the folder with the modules of the image.
+pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
+    const FOLDERS: [(&str, &str); 4] = [
+        ("cannot find module '", "node_modules"),
+        ("cannot find package '", "node_modules"),
+        ("vendor/autoload.php", "vendor"),
+        ("bundler::gemnotfound", "vendor/bundle"),
+    ];
+    let (part, modules) = FOLDERS
+        .iter()
+        .find(|(part, _)| case.line_with(&[*part]).is_some())?;
+    let line = case.line_with(&[*part])?;
+    // A module with a path is a file of the program.
+    if contains(line, &["module '/", "module './", "module '../"]) {
+        return None;
+    }
+    let path = case
+        .lines()
+        .flat_map(paths)
+        .find(|path| mount_of(&case.context, path).is_some())?;
+    let (index, mount) = mount_of(&case.context, path)?;
+    let Mount::Bind { target, .. } = mount else {
+        return None;
+    };
+    let reason = format!(
+        "the mount hides `{}/{modules}` of the image",
+        target.trim_end_matches('/')
+    );
+    let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
+    Some(edit.hint(format!(
+        "mount only the sources, or a volume at `{}/{modules}`",
+        target.trim_end_matches('/')
+    )))
 }
 
 /// Full temporary or shared memory.

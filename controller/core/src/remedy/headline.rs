@@ -1,6 +1,6 @@
 //! The line of an output that names the cause: chosen by its class and position, not the last one.
 
-use crate::failed_run::FailedRun;
+use crate::failed_run::{FailedRun, FailureCause};
 use crate::outcome::Evidence;
 
 /// Lines at the end of a stream that can contain the cause.
@@ -17,7 +17,7 @@ const CRASH: [&str; 6] = [
     "illegal instruction",
 ];
 /// Parts of lines about an error, in lower case.
-const ERROR: [&str; 18] = [
+const ERROR: [&str; 32] = [
     "error",
     "exception",
     "cannot",
@@ -36,6 +36,61 @@ const ERROR: [&str; 18] = [
     "required",
     "read-only",
     "failed",
+    "unrecognized",
+    "invalid",
+    "unable to",
+    "not permitted",
+    "not allowed",
+    "must be",
+    "must specify",
+    "need to specify",
+    "not defined",
+    "undefined",
+    "unbound variable",
+    "incompatible",
+    "downgrade",
+    "bad option",
+];
+/// Parts of requests in access logs, which are the fault of a client, in lower case.
+const REQUEST: [&str; 5] = [
+    ", client: ",
+    "[client ",
+    " http/1.0\"",
+    " http/1.1\"",
+    " http/2.0\"",
+];
+/// Parts of lines whose level is below a warning, in lower case.
+const LEVEL: [&str; 12] = [
+    "[info]",
+    "[debug]",
+    "[trace]",
+    "[notice]",
+    "[note]",
+    "level=info",
+    "level=debug",
+    "\"level\":\"info\"",
+    "\"level\":\"debug\"",
+    "\"level\":30",
+    "\"severity\":\"info\"",
+    "\"severity\":\"debug\"",
+];
+/// Such levels as one word.
+const LEVEL_WORDS: [&str; 3] = ["INFO", "DEBUG", "TRACE"];
+/// Words of lines about a setting that need not be set, in lower case.
+const UNNEEDED: [&str; 8] = [
+    "using", "default", "fallback", "falling", "disabled", "optional", "ignored", "skipping",
+];
+/// Parts of lines after which earlier errors are history, in lower case.
+const SUCCESS: [&str; 9] = [
+    "connected to ",
+    "reconnected",
+    "connection established",
+    "ready to accept connections",
+    "listening on ",
+    "listening at ",
+    "server started",
+    "retry succeeded",
+    "recovered",
 ];
 /// Parts of lines that contain such a word without an error, in lower case.
 const HARMLESS: [&str; 8] = [
@@ -59,17 +114,114 @@ const CLOSING: [&str; 7] = [
     "stopping",
 ];
 
+/// Lines around the cause that belong to it: those after it, and those before it.
+const NEIGHBOURS: (usize, usize) = (20, 3);
+
 /// Line with the cause of a failed run; the last line on stderr if none has a class.
 pub(crate) fn cause_line(evidence: &Evidence) -> Option<&String> {
-    in_stream(&evidence.stderr)
-        .or_else(|| in_stream(&evidence.stdout))
-        .or_else(|| evidence.stderr.iter().rev().find(|line| !is_closing(line)))
-        .or_else(|| evidence.stderr.last())
+    let (lines, index) = place(&evidence.stderr, &evidence.stdout)?;
+    lines.get(index)
+}
+
+/// Line with the cause, then the lines after it and before it. Errors before a success are not among them.
+pub(super) fn neighbourhood(evidence: &Evidence) -> Vec<&str> {
+    let (stderr, stdout) = (after_success(&evidence.stderr), after_success(&evidence.stdout));
+    let Some((lines, index)) = place(stderr, stdout) else {
+        return Vec::new();
+    };
+    let after = lines[index..].iter().take(NEIGHBOURS.0);
+    let before = lines[..index].iter().rev().take(NEIGHBOURS.1);
+    after.chain(before).map(String::as_str).collect()
+}
+
+/// Lines after the last success of a stream; all without one.
+pub(super) fn after_success(lines: &[String]) -> &[String] {
+    let is_success = |line: &String| {
+        let lower = line.to_lowercase();
+        SUCCESS.iter().any(|part| lower.contains(part))
+            && !["disconnected", "not "].iter().any(|part| lower.contains(part))
+            && !ERROR.iter().chain(&CRASH).any(|part| lower.contains(part))
+    };
+    let from = lines.iter().rposition(is_success).map_or(0, |index| index + 1);
+    &lines[from..]
+}
+
+/// Returns whether a line only reports a request or an unneeded setting, or has a level below a warning.
+pub(super) fn is_noise(line: &str) -> bool {
+    let text = plain(line);
+    let lower = text.to_lowercase();
+    let has_level = LEVEL.iter().any(|part| lower.contains(part))
+        || LEVEL_WORDS.iter().any(|level| {
+            let is_column = line
+                .to_lowercase()
+                .contains(&format!("\t{}\t", level.to_lowercase()));
+            let is_first = text
+                .trim_start()
+                .strip_prefix(level)
+                .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+            is_column || is_first || text.contains(&format!(" {level} "))
+        });
+    let is_json_request = lower.contains("\"method\":") && lower.contains("\"status\":");
+    has_level || is_json_request || is_unneeded(&lower) || REQUEST.iter().any(|part| lower.contains(part))
+}
+
+/// Returns whether a line in lower case reports a setting that need not be set.
+fn is_unneeded(lower: &str) -> bool {
+    let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
+    lower.contains("not set") && words.any(|word| UNNEEDED.contains(&word))
+}
+
+/// A line without colors, with spaces for tabs, and without spaces after the keys of JSON.
+fn plain(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // A sequence ends with a letter, such as `[32m`.
+        let rest = part.split_once(|c: char| c.is_ascii_alphabetic());
+        text.push_str(rest.map_or("", |(_, rest)| rest));
+    }
+    text.replace('\t', " ").replace("\": ", "\":")
+}
+
+/// Returns whether a line is a warning, which the program survived.
+pub(super) fn is_warning(line: &str) -> bool {
+    const WARNING: [&str; 9] = [
+        "warn ",
+        "warn:",
+        "warning:",
+        "[warn",
+        "level=warn",
+        "\"level\":\"warn",
+        "\"level\":40",
+        "\"severity\":\"warn",
+        " warning ",
+    ];
+    let lower = plain(line).to_lowercase();
+    WARNING.iter().any(|part| lower.contains(part))
+}
+
+/// Stream and index of the line with the cause.
+fn place<'a>(stderr: &'a [String], stdout: &'a [String]) -> Option<(&'a [String], usize)> {
+    let in_streams = [stderr, stdout]
+        .into_iter()
+        .find_map(|lines| Some((lines, in_stream(lines)?)));
+    let last = || {
+        stderr
+            .iter()
+            .rposition(|line| !is_closing(line))
+            .or(stderr.len().checked_sub(1))
+    };
+    in_streams.or_else(|| Some((stderr, last()?)))
 }
 
 /// Returns whether an invalid instruction or memory access ended the program: the image or the platform is the cause.
 pub(crate) fn is_crash(failed_run: &FailedRun) -> bool {
-    let reported = failed_run.evidence.as_ref().and_then(cause_line);
+    let is_ended = failed_run.exit_code != 0
+        && !failed_run.oom_killed
+        && !matches!(failed_run.cause, FailureCause::Unhealthy);
+    let evidence = failed_run.evidence.as_ref().filter(|_| is_ended);
+    // Errors before a success are history.
+    let reported = evidence.and_then(|evidence| neighbourhood(evidence).first().copied());
     matches!(failed_run.exit_code, 132 | 135 | 136 | 139)
         || reported.is_some_and(|line| {
             let lower = line.to_lowercase();
@@ -79,17 +231,16 @@ pub(crate) fn is_crash(failed_run: &FailedRun) -> bool {
         })
 }
 
-/// First line of the highest class in the last burst of a stream.
-fn in_stream(lines: &[String]) -> Option<&String> {
-    let lines = &lines[lines.len().saturating_sub(LINES)..];
+/// Index of the first line of the highest class in the last burst of a stream.
+fn in_stream(lines: &[String]) -> Option<usize> {
     let mut burst = Vec::new();
     let mut gap = 0;
-    for line in lines.iter().rev() {
+    for (index, line) in lines.iter().enumerate().rev().take(LINES) {
         match class(line) {
             0 if line.starts_with(char::is_whitespace) => {}
             0 => gap += 1,
             found => {
-                burst.push((found, line));
+                burst.push((found, index));
                 gap = 0;
             }
         }
@@ -101,13 +252,13 @@ fn in_stream(lines: &[String]) -> Option<&String> {
     burst
         .into_iter()
         .max_by_key(|(found, _)| *found)
-        .map(|(_, line)| line)
+        .map(|(_, index)| index)
 }
 
 fn class(line: &str) -> u8 {
     let lower = line.to_lowercase();
     let contains = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
-    if is_closing(line) {
+    if is_closing(line) || is_noise(line) || is_warning(line) {
         0
     } else if contains(&CRASH) {
         2

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
 
-use super::{EditContext, recovery_time, seconds};
+use super::{EditContext, probe, recovery_time, seconds};
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::ident::Protocol;
@@ -18,16 +18,20 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 impl EditContext<'_> {
     /// Change of the health check that fits the observed program.
     pub(super) fn healthcheck(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let probe = self.service.probe.as_ref()?;
+        let settings = self.service.probe.as_ref()?;
+        // With the same timeout, a later probe succeeded.
         if let Some(took) = recovery_time(failed_run) {
             let reason = format!("the service was healthy {} s after its start", seconds(took));
-            return Some(self.start_period(probe, took * 3 / 2, reason));
+            return Some(self.start_period(settings, took * 3 / 2, reason));
         }
         if self.was_healthy() {
             return None;
         }
+        if let Some(edit) = probe::late(self, failed_run) {
+            return Some(edit);
+        }
         let evidence = failed_run.evidence.as_ref()?;
-        let (path, port) = match &probe.kind {
+        let (path, port) = match &settings.kind {
             ProbeHandler::Http { path, port } => (Some(path.as_str()), *port),
             ProbeHandler::Tcp { port } => (None, *port),
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
@@ -39,33 +43,59 @@ impl EditContext<'_> {
                     return None;
                 }
                 let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
-                Some(self.start_period(probe, ran * 2, reason))
+                Some(self.start_period(settings, ran * 2, reason))
             }
             Some(listening) if listening.iter().all(|address| address.port() != port) => {
                 self.probe_port(port, listening)
             }
             Some(listening) if is_local_only(port, listening) => self.local_address(port),
+            Some(listening) if is_refused(failed_run) && is_ipv6_only(port, listening) => {
+                self.ipv6_address(port)
+            }
             Some(_) | None => self.probe_path(path?, evidence, failed_run),
         }
     }
 
     /// Address of the command or of a variable that makes the process listen on the loopback interface only.
     fn local_address(&self, port: u16) -> Option<SpecEdit> {
-        const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-        const LISTENING: [&str; 4] = ["HOST", "ADDR", "BIND", "LISTEN"];
-        let mut words = self.service.command.iter().flatten();
-        let in_command = words.find_map(|word| LOCAL.into_iter().find(|local| word.contains(local)));
-        let in_variable = |(name, value): (&String, &String)| {
-            let is_of_listener = LISTENING.iter().any(|word| name.to_uppercase().contains(word));
-            let local = LOCAL.into_iter().find(|local| value.starts_with(local))?;
-            is_of_listener.then(|| (format!("container.environment.{name}"), local))
-        };
-        let (key, local) = match in_command {
-            Some(local) => ("command".to_owned(), local),
-            None => self.service.env_vars.iter().find_map(in_variable)?,
-        };
+        let (key, local) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"])?;
         let reason = format!("the process listens on port {port} only inside its container");
         Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"))
+    }
+
+    /// Address of the command or of a variable that makes the process listen on IPv6 only.
+    fn ipv6_address(&self, port: u16) -> Option<SpecEdit> {
+        let (key, any) = self.listen_address(port, &["[::]", "::"])?;
+        let reason =
+            format!("the process listens on port {port} only on IPv6, and its network has IPv4 addresses");
+        Some(self.edit(&key, reason).now(any).suggest("0.0.0.0"))
+    }
+
+    /// Place of the address on which the process listens. The address of a server that it uses is none.
+    pub(super) fn listen_address(
+        &self,
+        port: u16,
+        addresses: &[&'static str],
+    ) -> Option<(String, &'static str)> {
+        let words = self.service.command.as_deref().unwrap_or_default();
+        let in_command = || {
+            words.iter().enumerate().find_map(|(index, word)| {
+                let before = index.checked_sub(1).map_or("", |before| words[before].as_str());
+                addresses
+                    .iter()
+                    .find(|address| listens(before, word, address, port))
+            })
+        };
+        let in_variable = |(name, value): (&String, &String)| {
+            let address = addresses.iter().find(|address| value.starts_with(**address))?;
+            let rest = &value[address.len()..];
+            let is_own = names_listener(name) || (is_own_variable(name) && is_port(rest, port));
+            is_own.then(|| (format!("container.environment.{name}"), *address))
+        };
+        match in_command() {
+            Some(address) => Some(("command".to_owned(), *address)),
+            None => self.service.env_vars.iter().find_map(in_variable),
+        }
     }
 
     fn probe_port(&self, port: u16, listening: &[SocketAddr]) -> Option<SpecEdit> {
@@ -99,7 +129,7 @@ impl EditContext<'_> {
         let last = failed_run.probe_output.last()?;
         let is_wrong = ["404", "405", "410"]
             .iter()
-            .any(|status| last.contains(&format!(": {status}")));
+            .any(|status| probe::is_status(last, status));
         let without_query = path.split('?').next().unwrap_or(path);
         let best = evidence
             .healthy_paths
@@ -123,6 +153,77 @@ impl EditContext<'_> {
     }
 }
 
+/// Names of variables that are the address of the program itself, in upper case.
+const OWN_NAMES: [&str; 8] = [
+    "HOST",
+    "HOSTNAME",
+    "ADDR",
+    "ADDRESS",
+    "IP",
+    "SERVER_HOST",
+    "SERVER_ADDRESS",
+    "HTTP_HOST",
+];
+
+/// Parts of names of servers that a program uses, in upper case.
+const SERVERS: [&str; 16] = [
+    "REDIS", "DB", "DATABASE", "PG", "POSTGRES", "MYSQL", "MARIADB", "MONGO", "MONGODB", "RABBITMQ", "AMQP",
+    "KAFKA", "CACHE", "SMTP", "MAIL", "UPSTREAM",
+];
+
+/// Parts of the option before an address, in lower case.
+const OPTIONS: [&str; 4] = ["host", "bind", "listen", "addr"];
+
+/// Returns whether a variable names the address on which its program listens.
+fn names_listener(name: &str) -> bool {
+    let name = name.to_uppercase();
+    let mut parts = name.split('_');
+    let is_listening = parts.any(|part| part.starts_with("LISTEN") || part.starts_with("BIND"));
+    is_own_variable(&name)
+        && (is_listening || OWN_NAMES.contains(&name.as_str()) || name.ends_with("_RUN_HOST"))
+}
+
+/// Returns whether the name of a variable contains no server that the program uses.
+fn is_own_variable(name: &str) -> bool {
+    let name = name.to_uppercase();
+    name.split('_').all(|part| !SERVERS.contains(&part))
+}
+
+/// Returns whether a word of a command, or an option before it, makes the process listen on an address.
+fn listens(before: &str, word: &str, address: &str, port: u16) -> bool {
+    let Some((start, end)) = word.split_once(address) else {
+        return false;
+    };
+    // A longer address, such as `10.127.0.0.1`, is another one.
+    if start.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '.') {
+        return false;
+    }
+    let option = if start.is_empty() {
+        before.to_lowercase()
+    } else {
+        let last = start.rsplit([' ', ';', '&']).find(|part| !part.is_empty());
+        last.unwrap_or_default().to_lowercase()
+    };
+    let is_option = option.starts_with('-') || option.ends_with('=');
+    let is_client = SERVERS
+        .iter()
+        .any(|server| option.contains(&server.to_lowercase()));
+    let is_named = is_option && (OPTIONS.iter().any(|part| option.contains(part)) || option == "-b");
+    !is_client && (is_named || is_port(end, port))
+}
+
+/// Returns whether a text begins with this port after its colon.
+fn is_port(text: &str, port: u16) -> bool {
+    let digits = text.strip_prefix(':').unwrap_or_default();
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse() == Ok(port)
+}
+
+fn is_refused(failed_run: &FailedRun) -> bool {
+    let last = failed_run.probe_output.last();
+    last.is_some_and(|output| output.ends_with(": connection refused"))
+}
+
 fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
@@ -132,3 +233,13 @@ fn is_local_only(port: u16, listening: &[SocketAddr]) -> bool {
     let mut of_port = listening.iter().filter(|address| address.port() == port);
     of_port.all(is_loopback)
 }
+
+/// True if a port has listeners, and all of them are on IPv6.
+fn is_ipv6_only(port: u16, listening: &[SocketAddr]) -> bool {
+    let mut of_port = listening.iter().filter(|address| address.port() == port);
+    of_port.all(SocketAddr::is_ipv6)
+}
+
+#[cfg(test)]
+#[path = "health_check_tests.rs"]
+mod tests;

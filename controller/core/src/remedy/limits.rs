@@ -5,15 +5,126 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, ports_in};
 
+/// Parts of a message about a full heap, in lower case.
+const FULL_HEAP: [&str; 5] = [
+    "outofmemoryerror: java heap",
+    "javascript heap out of memory",
+    "system.outofmemoryexception",
+    "runtime: out of memory",
+    "failed to allocate memory (nomemoryerror)",
+];
+
+/// Options with the size of a heap.
+const HEAP_OPTIONS: [&str; 3] = ["-Xmx", "--max-old-space-size=", "--max_old_space_size="];
+
+/// Share of the memory limit in percent below which the heap was full, but not the container.
+const UNUSED_PERCENT: u64 = 75;
+
+/// Maximum size of the heap in the file or by default, if the container did not reach its limit.
+pub(super) fn heap_option(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&FULL_HEAP)?;
+    if has_heap_option(case) {
+        return explicit_heap(case);
+    }
+    let limit = case.run.memory_limit.or(case.context.service.memory);
+    let peak = case.run.peak();
+    let is_unused = match (limit, peak) {
+        (Some(limit), Some(peak)) => peak.saturating_mul(100) < limit.saturating_mul(UNUSED_PERCENT),
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    if !is_unused {
+        return None;
+    }
+    let (name, option) = if contains(line, &["javascript heap"]) {
+        let mib = limit.map_or(4096, |limit| limit / 100 * UNUSED_PERCENT / (1 << 20));
+        ("NODE_OPTIONS", format!("--max-old-space-size={mib}"))
+    } else if contains(line, &["java heap"]) {
+        (
+            "JAVA_TOOL_OPTIONS",
+            format!("-XX:MaxRAMPercentage={UNUSED_PERCENT}"),
+        )
+    } else {
+        return None;
+    };
+    let reason = match (limit, peak) {
+        (Some(limit), Some(peak)) => format!(
+            "its heap was full at a memory peak of {} of {}",
+            rounded(peak),
+            ByteSize::from_bytes(limit)
+        ),
+        _ => "its heap was full, and the service has no memory limit".to_owned(),
+    };
+    let key = format!("container.environment.{name}");
+    let edit = case.context.edit(&key, reason);
+    Some(match case.context.service.env_vars.get(name) {
+        Some(set) => edit.now(set.as_str()).suggest(format!("{set} {option}")),
+        None => edit.suggest(option),
+    })
+}
+
+/// Returns whether the file has an option for the size of the heap.
+fn has_heap_option(case: &Case<'_>) -> bool {
+    let service = case.context.service;
+    let mut texts = service.command.iter().flatten().chain(service.env_vars.values());
+    texts.any(|text| HEAP_OPTIONS.iter().any(|option| text.contains(option)))
+}
+
+/// Larger heap for an option of the file, if twice the heap fits into the memory limit.
+fn explicit_heap(case: &Case<'_>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let in_command = service
+        .command
+        .iter()
+        .flatten()
+        .map(|word| ("command".to_owned(), word));
+    let in_variable = service
+        .env_vars
+        .iter()
+        .map(|(name, value)| (format!("container.environment.{name}"), value));
+    let (key, option, size) = in_command.chain(in_variable).find_map(|(key, text)| {
+        let (option, rest) = HEAP_OPTIONS
+            .into_iter()
+            .find_map(|option| Some((option, text.split_once(option)?.1)))?;
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(rest.len());
+        Some((key, option, &rest[..end]))
+    })?;
+    let digits = size.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &size[digits.len()..];
+    let factor = match (option, unit.to_ascii_lowercase().as_str()) {
+        ("-Xmx", "") => 1,
+        ("-Xmx", "k") => 1 << 10,
+        ("-Xmx", "m") | (_, "") => 1 << 20,
+        ("-Xmx", "g") => 1 << 30,
+        _ => return None,
+    };
+    let doubled = digits.parse::<u64>().ok()?.checked_mul(2)?;
+    let limit = case.run.memory_limit.or(service.memory);
+    let fits = limit.is_none_or(|limit| {
+        let needed = doubled.saturating_mul(factor);
+        needed.saturating_mul(100) <= limit.saturating_mul(UNUSED_PERCENT)
+    });
+    let reason = format!("its heap of {option}{size} was full");
+    fits.then(|| {
+        let edit = case.context.edit(&key, reason);
+        edit.now(format!("{option}{size}"))
+            .suggest(format!("{option}{doubled}{unit}"))
+    })
+}
+
+fn rounded(bytes: u64) -> ByteSize {
+    const MIB: u64 = 1 << 20;
+    ByteSize::from_bytes(bytes.div_ceil(MIB) * MIB)
+}
+
 /// Memory of a runtime that ran out of its heap.
 pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&[
-        "outofmemoryerror: java heap",
-        "javascript heap out of memory",
-        "system.outofmemoryexception",
-        "runtime: out of memory",
-        "failed to allocate memory (nomemoryerror)",
-    ])?;
+    case.line_with(&FULL_HEAP)?;
+    if heap_option(case).is_some() {
+        return None;
+    }
     let limit = case.context.service.memory?;
     let reason = "its runtime ran out of heap, whose size follows the limit".to_owned();
     let larger = ByteSize::from_bytes(limit.saturating_mul(2)).to_string();
@@ -34,13 +145,27 @@ pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
         "failed to create new os thread",
         "resource temporarily unavailable",
     ])?;
+    // A profile for system calls denied it, not the limit.
+    if contains(line, &["operation not permitted", "eperm"]) {
+        return None;
+    }
     // A socket that is not ready has the same text.
     let is_generic = contains(line, &["resource temporarily unavailable"]);
     if is_generic && !contains(line, &["fork", "thread", "clone", "spawn"]) {
         return None;
     }
     let limit = case.context.accepted.desired.container_limits.pids_limit;
-    let reason = format!("the service cannot start another process or thread; the limit is {limit}");
+    let evidence = case.run.evidence.as_ref();
+    let peak = evidence.and_then(|evidence| evidence.pids_peak);
+    // Something else denied it.
+    if peak.is_some_and(|peak| peak.saturating_mul(100) < u64::from(limit) * 90) {
+        return None;
+    }
+    let measured = match peak {
+        Some(peak) => format!("the limit is {limit}, and {peak} were measured"),
+        None => format!("the limit is {limit}"),
+    };
+    let reason = format!("the service cannot start another process or thread; {measured}");
     let edit = policy(case, "pidsLimit", reason);
     Some(edit.suggest(limit.saturating_mul(4).to_string()))
 }
@@ -82,6 +207,9 @@ pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
         return None;
     }
     let ports: Vec<u16> = ports_in(line).filter(|port| *port < 1024).collect();
+    if ports.is_empty() {
+        return None;
+    }
     let low = case.context.service.env_vars.iter().find_map(|(name, value)| {
         let port = value.parse::<u16>().ok()?;
         let is_meant = name.to_uppercase().contains("PORT") && ports.contains(&port);
@@ -110,3 +238,7 @@ fn policy(case: &Case<'_>, name: &str, reason: String) -> SpecEdit {
     let key = format!("argus.policy.{name}");
     accepted.lines.edit(&accepted.spec_path, &key, reason)
 }
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

@@ -1,38 +1,122 @@
-//! Health checks that the program cannot answer: a missing program, TLS, and statuses with another path.
+//! Health checks that the program cannot answer: a missing program, TLS, refused credentials, and too little time.
 
+use argus_crds::HumanDuration;
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::{contains, is_plain};
-use super::program::program_in;
+use super::case::contains;
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
+use crate::failed_run::probe_program::missing_programs;
+use crate::ident::Protocol;
+
+/// Ports of well-known programs by a part of the name of their client.
+const CLIENTS: [(&str, u16); 11] = [
+    ("pg_isready", 5432),
+    ("psql", 5432),
+    ("mysql", 3306),
+    ("mariadb", 3306),
+    ("redis-cli", 6379),
+    ("valkey-cli", 6379),
+    ("mongo", 27017),
+    ("rabbitmq", 5672),
+    ("cqlsh", 9042),
+    ("kafka", 9092),
+    ("nats", 4222),
+];
 
 /// Health check with a program that the image does not have.
 pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
     let ProbeHandler::Exec { command } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
-    let program = run
-        .probe_output
-        .iter()
-        .rev()
-        .find_map(|output| missing_in(output))?;
-    let url = command
-        .iter()
-        .flat_map(|word| word.split_whitespace())
-        .find_map(|word| word.split_once("://"));
-    let instead = match url {
-        Some((_, address)) => {
-            let (host, path) = address.split_once('/').unwrap_or((address, ""));
-            let port = host.rsplit_once(':').map_or("80", |(_, port)| port);
-            format!("write `type: http`, `port: {port}` and `path: /{path}` instead")
+    let is_missing = |output: &String| match missing_programs(output) {
+        (programs, true) => programs.first().map(ToString::to_string),
+        // Other lines show what the rest of the command found.
+        (_, false) => None,
+    };
+    let program = run.probe_output.iter().rev().find_map(is_missing)?;
+    let instead = match (http_address(context, command), port_of(context, run, command)) {
+        (Some((port, path)), _) => {
+            format!("write `type: http`, `port: {port}` and `path: {path}` instead")
         }
-        None => "write `type: tcp` with `port`, or use a program of the image".to_owned(),
+        (None, Some(port)) => format!("write `type: tcp` and `port: {port}` instead"),
+        (None, None) => "write `type: tcp` with `port`, or use a program of the image".to_owned(),
     };
     let reason = format!("the image has no program `{program}`");
     let edit = context.edit("container.healthcheck.command", reason);
     Some(edit.now(program).hint(instead))
+}
+
+/// Port and path of the plain HTTP request of a command, if its address is the container itself.
+fn http_address(context: &EditContext<'_>, command: &[String]) -> Option<(u16, String)> {
+    let (_, rest) = words(command).find_map(|word| word.split_once("http://"))?;
+    let rest = rest.split(['"', '\'', ';', ')', '|', '&']).next()?;
+    // A query may contain a secret.
+    let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = format!("/{}", path.split(['?', '#']).next()?);
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !address.ends_with(']') => (host, port.parse().ok()?),
+        _ => (address, 80),
+    };
+    let service = context.service;
+    let is_own = ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"].contains(&host)
+        || [service.name.as_str(), service.container_name.as_str()].contains(&host);
+    let is_public = context.accepted.desired.secrets.redacted(&path) == path;
+    (is_own && is_public).then_some((port, path))
+}
+
+/// Port that a command connects to: the one in its words, of its program, or the first on which the container listens or that it publishes.
+fn port_of(context: &EditContext<'_>, run: &FailedRun, command: &[String]) -> Option<u16> {
+    let all: Vec<&str> = words(command).collect();
+    let number = |text: &str| {
+        let digits = text.trim_matches(|c: char| !c.is_ascii_digit());
+        digits.parse::<u16>().ok().filter(|port| *port >= 20)
+    };
+    let after_address = |word: &&str| {
+        let (_, rest) = word.split_once("://").unwrap_or(("", word));
+        let (host, port) = rest.split('/').next()?.rsplit_once(':')?;
+        number(port).filter(|_| !host.is_empty())
+    };
+    let in_pair = |pair: &[&str]| {
+        let is_port = ["-p", "--port", "-P", "localhost", "127.0.0.1"].contains(&pair[0]);
+        pair[1]
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| number(pair[1]).filter(|_| is_port))?
+    };
+    let of_client = || {
+        let is_client = |(name, _): &&(&str, u16)| all.iter().any(|word| word.contains(name));
+        CLIENTS.iter().find(is_client).map(|(_, port)| *port)
+    };
+    let listening = run
+        .evidence
+        .as_ref()
+        .and_then(|evidence| evidence.listening.as_ref());
+    let of_listener = || {
+        let mut addresses = listening.into_iter().flatten();
+        addresses
+            .find(|address| !address.ip().is_loopback())
+            .map(std::net::SocketAddr::port)
+    };
+    let published = || {
+        let mut ports = context.service.ports.iter();
+        ports
+            .find(|port| port.protocol == Protocol::Tcp)
+            .map(|port| port.container)
+    };
+    let is_tls = all.iter().any(|word| word.contains("https://"));
+    all.iter()
+        .find_map(after_address)
+        .or_else(|| all.windows(2).find_map(in_pair))
+        .or_else(|| is_tls.then_some(443))
+        .or_else(of_client)
+        .or_else(of_listener)
+        .or_else(published)
+}
+
+fn words(command: &[String]) -> impl Iterator<Item = &str> {
+    command.iter().flat_map(|word| word.split_whitespace())
 }
 
 /// Health check over plain HTTP of a port with TLS.
@@ -41,7 +125,10 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
         return None;
     };
     let output = run.probe_output.last()?;
-    let is_tls = contains(
+    if http_status(output).is_some_and(|status| status != "400") {
+        return None;
+    }
+    let is_reported = contains(
         output,
         &[
             "http request to an https server",
@@ -49,19 +136,77 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
             "requires tls",
         ],
     );
+    let is_measured = run.evidence.as_ref().is_some_and(|evidence| evidence.speaks_tls);
     let reason = "its port accepts only TLS".to_owned();
-    is_tls.then(|| context.edit("container.healthcheck.type", reason).suggest("tcp"))
+    (is_reported || is_measured).then(|| context.edit("container.healthcheck.type", reason).suggest("tcp"))
 }
 
-/// Program that the output of a probe names as missing.
-pub(super) fn missing_in(output: &str) -> Option<&str> {
-    output.lines().find_map(|line| {
-        let of_engine = line
-            .split_once("exec: \"")
-            .filter(|(_, rest)| rest.contains("executable file not found") || rest.contains("no such file"))
-            .and_then(|(_, rest)| rest.split('"').next());
-        of_engine
-            .filter(|name| is_plain(name))
-            .or_else(|| program_in(line))
+/// Health check that requires credentials which it does not send. A service that was healthy before has other credentials now.
+pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
+    let ProbeHandler::Http { path, .. } = &context.service.probe.as_ref()?.kind else {
+        return None;
+    };
+    let last = run.probe_output.last()?;
+    let status = ["401", "403"]
+        .into_iter()
+        .find(|status| is_status(last, status))
+        .filter(|_| !context.was_healthy())?;
+    let path = path.split('?').next().unwrap_or(path);
+    let evidence = run.evidence.as_ref()?;
+    if let Some(open) = evidence.healthy_paths.iter().find(|open| *open != path) {
+        let reason = format!("`{path}` answers with status {status}, `{open}` with success");
+        return Some(
+            context
+                .edit("container.healthcheck.path", reason)
+                .suggest(open.as_str()),
+        );
+    }
+    let reason =
+        format!("`{path}` answers with status {status}, because the health check sends no credentials");
+    Some(context.edit("container.healthcheck.type", reason).suggest("tcp"))
+}
+
+/// Status in the result of an HTTP probe.
+fn http_status(output: &str) -> Option<&str> {
+    output.split(": ").skip(1).find_map(|part| {
+        let (status, _) = part.split_once(' ').unwrap_or((part, ""));
+        let is_status = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());
+        is_status.then_some(status)
     })
+}
+
+/// Returns whether the result of an HTTP probe has this status.
+pub(super) fn is_status(output: &str, status: &str) -> bool {
+    let result = output.rsplit_once(": ").map(|(_, result)| result);
+    result.is_some_and(|result| result.starts_with(status))
+}
+
+/// Returns whether the program itself reports an error: the result of an HTTP probe has a status of 500 or more.
+pub(super) fn is_server_error(output: &str) -> bool {
+    ["500 ", "501 ", "502 ", "503 ", "504 "]
+        .iter()
+        .any(|status| is_status(output, status))
+}
+
+/// Timeout below the measured time of an answer that came late.
+pub(super) fn late(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
+    const SECOND: u64 = 1_000;
+    let took = run.late_answer?;
+    // Another result is not about the time.
+    run.probe_output
+        .last()
+        .filter(|output| contains(output, &["no answer within"]))?;
+    let timeout = context.service.probe.as_ref()?.timeout;
+    if took <= timeout {
+        return None;
+    }
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let needed = HumanDuration::from_secs((millis.saturating_mul(3) / 2).div_ceil(SECOND).max(1));
+    let reason = format!(
+        "its endpoint answered after {:.1} s, the timeout is {} s",
+        took.as_secs_f32(),
+        timeout.as_secs_f32()
+    );
+    let edit = context.edit("container.healthcheck.timeout", reason);
+    Some(edit.suggest(needed.to_string()))
 }

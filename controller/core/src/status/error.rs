@@ -29,6 +29,7 @@ mod late_recovery;
 mod missing_source;
 mod name_conflict;
 mod port;
+mod probe_result;
 mod removal;
 mod retry_after;
 mod scope;
@@ -306,7 +307,13 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
 
 fn lease_error(holder: &LeaseHolder) -> StructuredError {
     let message = format!("{} owns it", controller(holder));
-    StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
+    let details = json!({ "holder": holder });
+    match &holder.other_specs {
+        None => StructuredError::new(Code::LeaseHeld, message).details(details),
+        Some(specs) => StructuredError::new(Code::LeaseHeld, format!("{message} from `{specs}`"))
+            .details(details)
+            .suggest(&[ActionId::SetNamespace, ActionId::StopOtherController]),
+    }
 }
 
 fn probe_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {

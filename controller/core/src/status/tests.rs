@@ -187,6 +187,7 @@ impl Shop {
             verify_connectivity: true,
             ttl: None,
             env_file: None,
+            folder: None,
             worktree: None,
             hold: false,
             rollback: None,
@@ -1427,6 +1428,7 @@ fn reading_evidence_of_a_ready_service_keeps_the_phase() {
         http: false,
         by_engine: false,
         targets: Vec::new(),
+        host: Box::default(),
     };
     for in_flight in [false, true] {
         let mut shop = Shop::ready();

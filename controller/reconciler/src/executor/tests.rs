@@ -264,6 +264,7 @@ async fn missing_evidence_is_recorded_on_disk() {
                 http: false,
                 by_engine: true,
                 targets: Vec::new(),
+                host: Box::default(),
             },
             cause: Cause::Failed,
         },
@@ -305,6 +306,7 @@ fn collect_evidence() -> Step {
             http: true,
             by_engine: false,
             targets: vec![target],
+            host: Box::default(),
         },
         cause: Cause::Failed,
     }
@@ -387,6 +389,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
                 http: false,
                 by_engine: false,
                 targets: Vec::new(),
+                host: Box::default(),
             },
             cause: Cause::Missing,
         },

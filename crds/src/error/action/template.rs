@@ -214,6 +214,13 @@ impl ActionId {
                 "argus_resume",
                 ENV,
             ),
+            Self::SetNamespace => manual(
+                "set another `isolation.namespace` in this file, because another one has the same name",
+                "show the owner",
+                "argus describe {env}",
+                "argus_status",
+                ENV,
+            ),
             Self::StopOtherController => manual(
                 "stop the other controller",
                 "show the owner",

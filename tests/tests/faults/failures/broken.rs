@@ -4,6 +4,7 @@ mod agent;
 mod doubles;
 mod engine_faults;
 mod files;
+mod host_files;
 mod names;
 mod probes;
 mod programs;

@@ -1,14 +1,14 @@
 //! Errors of failed runs.
 
-use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::error::{ActionId, Code, SpecEdit, StructuredError};
 use argus_crds::status::ServiceStatus;
 use serde_json::{Value, json};
 
 use crate::desired::Service;
 use crate::failed_run;
-use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts};
+use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts, failed_dependency};
 use crate::observed::Outage;
-use crate::outcome::{Evidence, one_line};
+use crate::outcome::Evidence;
 use crate::remedy::{self, EditContext};
 use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
@@ -16,7 +16,7 @@ use crate::status::StatusInput;
 use crate::status::redact;
 use crate::status::wait::in_budgets;
 
-use super::{ErrorScope, call};
+use super::{ErrorScope, call, probe_result};
 
 /// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
@@ -83,10 +83,19 @@ impl<'a> FailureContext<'a> {
 
     /// Describes a failure, after a failed health check with its last request and response.
     fn describe(&self, failed_run: &FailedRun) -> String {
-        let what = describe(failed_run);
+        let mut what = describe(failed_run);
+        if let Some(dependency) = failed_dependency::of_run(failed_run) {
+            what = format!("{what} while the health check of its dependency `{dependency}` failed");
+        }
         let last = failed_run.probe_output.last();
+        let probe = self.service.and_then(|service| service.probe.as_ref());
         match last.filter(|_| failed_run::kind(failed_run) == FailureKind::Unhealthy) {
-            Some(last) => format!("{what}: {}", one_line(&self.redacted(last))),
+            Some(last) => {
+                let evidence = failed_run.evidence.as_ref();
+                let listening = evidence.and_then(|evidence| evidence.listening.as_deref());
+                let result = probe_result::describe(probe, &self.redacted(last), listening);
+                format!("{what}: {result}")
+            }
             None => what,
         }
     }
@@ -110,6 +119,12 @@ impl<'a> FailureContext<'a> {
         );
         run_details["evidence"] = json!(folder);
         run_details["lastLines"] = json!(self.last_lines(failed_run));
+        if let Some(dependency) = failed_dependency::of_run(failed_run) {
+            run_details["hint"] = json!(format!(
+                "find the cause in `{dependency}` with `argus why {}/{dependency}`",
+                self.environment
+            ));
+        }
         if let Some(last) = failed_run.probe_output.last() {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
@@ -130,8 +145,12 @@ impl<'a> FailureContext<'a> {
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
         let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
+        let has_output = failed_run
+            .evidence
+            .as_ref()
+            .is_some_and(|evidence| !evidence.stdout.is_empty() || !evidence.stderr.is_empty());
         let mut error = match edit {
-            Some(edit) => error.edit(edit),
+            Some(edit) => with_steps(error, edit, has_output),
             None => error,
         };
         error.correlation_id.clone_from(&failed_run.started_by);
@@ -141,6 +160,22 @@ impl<'a> FailureContext<'a> {
             }
             Some(_) | None => error,
         }
+    }
+}
+
+/// Adds a change and the steps after it. The output is in the error already, and only a change outside the spec file needs a retry.
+fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> StructuredError {
+    let is_outside = edit.key.is_empty();
+    let error = error.edit(edit);
+    let error = if has_output {
+        error.without(&[ActionId::InspectLogs, ActionId::FixContainer])
+    } else {
+        error
+    };
+    if is_outside {
+        error.without(&[ActionId::Retry]).then(ActionId::Retry)
+    } else {
+        error
     }
 }
 

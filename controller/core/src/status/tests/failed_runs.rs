@@ -1,6 +1,6 @@
 //! Errors of failed runs and of waits without an action, without secrets.
 
-use argus_crds::error::StructuredError;
+use argus_crds::error::{ActionId, StructuredError};
 
 use super::*;
 use crate::failed_run::FailureCause;
@@ -193,6 +193,7 @@ fn service_of_another_controller_names_it() {
         host: "ci-7".to_owned(),
         pid: 42,
         renews: true,
+        other_specs: None,
     };
     let on = WaitReason::LeaseHeldByOther {
         controller: holder,
@@ -206,6 +207,39 @@ fn service_of_another_controller_names_it() {
         error.message
     );
     assert_eq!(error.details["holder"]["pid"], 42);
+}
+
+#[test]
+fn environment_of_another_project_gets_a_namespace_first() {
+    let holder = |other_specs: Option<&str>| LeaseHolder {
+        controller: "OTHER".to_owned(),
+        run: "RUN".to_owned(),
+        host: "ci-7".to_owned(),
+        pid: 42,
+        renews: true,
+        other_specs: other_specs.map(str::to_owned),
+    };
+    let error = |other_specs| {
+        let on = WaitReason::LeaseHeldByOther {
+            controller: holder(other_specs),
+            until: None,
+        };
+        error_of_db(&failed(0, on, |_| ()))
+    };
+    let other = error(Some("/srv/other/e2e.yaml"));
+    assert!(
+        other.message.ends_with(" owns it from `/srv/other/e2e.yaml`"),
+        "{}",
+        other.message
+    );
+    assert_eq!(other.remedies[0].action, ActionId::SetNamespace);
+    // The same files with another state directory: a namespace would change both.
+    let same = error(None);
+    assert!(
+        same.remedies
+            .iter()
+            .all(|remedy| remedy.action != ActionId::SetNamespace)
+    );
 }
 
 #[test]

@@ -177,6 +177,29 @@ fn volume_with_unfit_data_suggests_a_new_one() {
 }
 
 #[test]
+fn steps_after_an_edit_repeat_nothing_that_the_error_contains() {
+    let text = plain("").replace("databse", "db");
+    let error = error_of(failing_in(&text, exited("API_KEY is not set")));
+    assert_eq!(error.suggested_actions, [ActionId::FixSpec], "{error:#?}");
+    let mounted = text.replace(
+        "      environment:",
+        "      volumes: [\"./app:/app\"]\n      environment:",
+    );
+    let error = error_of(failing_in(&mounted, exited("/app/web.conf:3: syntax error")));
+    assert_eq!(
+        error.suggested_actions,
+        [ActionId::FixSpec, ActionId::Retry],
+        "{error:#?}"
+    );
+    let first = error.remedies[0].edit.as_ref().unwrap();
+    assert_eq!((first.key.as_str(), first.line), ("", Some(3)));
+    assert!(first.file.ends_with("app/web.conf"), "{first:?}");
+    // Without an edit, the log is still the first step.
+    let error = error_of(failing_in(&text, exited("boom")));
+    assert_eq!(error.suggested_actions[0], ActionId::InspectLogs, "{error:#?}");
+}
+
+#[test]
 fn wrong_condition_suggests_the_possible_one() {
     let once = plain("    dependsOn:\n      - service: db\n        condition: healthy\n")
         .replace("    image: db:1\n", "    image: db:1\n    oneShot: true\n");

@@ -1,0 +1,210 @@
+//! Messages of each rule.
+
+/// Cases of each rule: rule, end of the key or file, text of the edit, messages.
+pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "pids",
+        "argus.policy.pidsLimit",
+        "2048",
+        &[
+            "/bin/sh: can't fork: Resource temporarily unavailable",
+            "bash: fork: retry: Resource temporarily unavailable",
+            "-bash: fork: Cannot fork",
+            "runtime/cgo: pthread_create failed: Resource temporarily unavailable",
+            "java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory or process/resource limits reached",
+            "RuntimeError: can't start new thread",
+            "ThreadError: can't create Thread: Resource temporarily unavailable",
+            "OpenBLAS blas_thread_init: pthread_create failed for thread 3 of 8: Resource temporarily unavailable",
+            "runtime: failed to create new OS thread (have 11 already; errno=11)",
+            "BlockingIOError: [Errno 11] Resource temporarily unavailable: cannot fork",
+        ],
+    ),
+    (
+        "read-only-mount",
+        "volumes[1]",
+        "to `./conf:/etc/app`",
+        &[
+            "touch: /etc/app/lock: Read-only file system",
+            "OSError: [Errno 30] Read-only file system: '/etc/app/state.db'",
+            "Error: EROFS: read-only file system, open '/etc/app/out.json'",
+            "open /etc/app/cache: read-only file system",
+            "java.nio.file.FileSystemException: /etc/app/x: Read-only file system",
+            "Errno::EROFS: Read-only file system @ rb_sysopen - /etc/app/pid",
+            "System.IO.IOException: Read-only file system : '/etc/app/log.txt'",
+        ],
+    ),
+    (
+        "contents",
+        "conf/nginx.conf",
+        "argus_retry",
+        &[
+            "nginx: [emerg] unknown directive \"servr\" in /etc/app/nginx.conf:3",
+            "nginx: [emerg] unexpected \"}\" in /etc/app/nginx.conf:12",
+            "nginx: [emerg] invalid number of arguments in \"listen\" directive in /etc/app/nginx.conf:2",
+            "error parsing /etc/app/nginx.conf: yaml: line 4: did not find expected key",
+            "/etc/app/nginx.conf: line 3: syntax error: unexpected end of file",
+            "SyntaxError: /etc/app/nginx.conf: Unexpected token } in JSON at position 12",
+            "toml: parsing error in /etc/app/nginx.conf:7",
+            "Failed to parse /etc/app/nginx.conf: bad indentation of a mapping entry (3:2)",
+        ],
+    ),
+    (
+        "first-process",
+        "argus.policy.init",
+        "false",
+        &[
+            "s6-overlay-suexec: fatal: can only run as pid 1",
+            "my_init must be run as PID 1",
+        ],
+    ),
+    (
+        "privileges",
+        "argus.policy.noNewPrivileges",
+        "false",
+        &[
+            "sudo: effective uid is not 0, is /usr/bin/sudo on a file system with the 'nosuid' option set",
+            "sudo: The \"no new privileges\" flag is set, which prevents sudo from running as root.",
+            "sudo: /usr/bin/sudo must be owned by uid 0 and have the setuid bit set",
+            "su: must be suid to work properly",
+        ],
+    ),
+    (
+        "heap",
+        "services.web.memory",
+        "memory",
+        &[
+            "java.lang.OutOfMemoryError: Java heap space",
+            "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+            "Unhandled exception. System.OutOfMemoryException: Exception of type 'System.OutOfMemoryException' was thrown.",
+            "fatal error: runtime: out of memory",
+            "[FATAL] failed to allocate memory (NoMemoryError)",
+        ],
+    ),
+    (
+        "no-space",
+        "tmpfs",
+        "/dev/shm:size=256m",
+        &[
+            "ERROR:  could not resize shared memory segment \"/PostgreSQL.1\" to 8388608 bytes: No space left on device",
+            "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'",
+        ],
+    ),
+    (
+        "no-space",
+        "tmpfs[0]",
+        "to `/scratch:size=4m`",
+        &[
+            "write /scratch/data.bin: no space left on device",
+            "Error: ENOSPC: no space left on device, write '/scratch/a'",
+            "cp: error writing '/scratch/b': No space left on device",
+        ],
+    ),
+    (
+        "low-port",
+        "environment.LISTEN_PORT",
+        "8080",
+        &[
+            "nginx: [emerg] bind() to 0.0.0.0:80 failed (13: Permission denied)",
+            "Error: listen EACCES: permission denied 0.0.0.0:80",
+            "listen tcp :80: bind: permission denied",
+        ],
+    ),
+    (
+        "low-port",
+        "web.user",
+        "a port from 1024",
+        &[
+            "failed to bind to port 443: Permission denied",
+            "listen tcp :443: bind: permission denied",
+        ],
+    ),
+    (
+        "unknown-database",
+        "environment.DATABASE_URL",
+        "to `orders`",
+        &[
+            "FATAL:  database \"order\" does not exist",
+            "pq: database \"order\" does not exist",
+            "ERROR 1049 (42000): Unknown database 'order'",
+            "org.postgresql.util.PSQLException: FATAL: database \"order\" does not exist",
+        ],
+    ),
+    (
+        "unknown-role",
+        "environment.DATABASE_URL",
+        "to `shop`",
+        &[
+            "FATAL:  role \"web\" does not exist",
+            "psycopg2.OperationalError: FATAL:  role \"web\" does not exist",
+        ],
+    ),
+    (
+        "password",
+        "environment.DATABASE_URL",
+        "POSTGRES_PASSWORD",
+        &[
+            "FATAL:  password authentication failed for user \"web\"",
+            "pq: password authentication failed for user \"web\"",
+            "error: password authentication failed for user \"web\"",
+            "ERROR 1045 (28000): Access denied for user 'web'@'10.0.0.4' (using password: YES)",
+            "MongoServerError: Authentication failed.",
+            "amqp: ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN",
+        ],
+    ),
+    (
+        "refused",
+        "environment.DATABASE_URL",
+        "to `5432`",
+        &[
+            "Error: connect ECONNREFUSED 10.0.0.2:5433",
+            "dial tcp 10.0.0.2:5433: connect: connection refused",
+            "psycopg2.OperationalError: connection to server at \"db\" (10.0.0.2), port 5433 failed: Connection refused",
+            "java.net.ConnectException: Connection refused",
+            "Errno::ECONNREFUSED: Connection refused - connect(2) for 10.0.0.2:5433",
+            "System.Net.Sockets.SocketException (111): Connection refused 10.0.0.2:5433",
+        ],
+    ),
+    (
+        "permission",
+        "tmpfs",
+        "/var/www/x:uid=1000",
+        &[
+            "mkdir: cannot create directory '/var/www/x': Permission denied",
+            "mkdir /var/www/x: permission denied",
+            "Error: EACCES: permission denied, mkdir '/var/www/x'",
+        ],
+    ),
+    (
+        "permission",
+        "app/out",
+        "owner",
+        &[
+            "PermissionError: [Errno 13] Permission denied: '/app/out'",
+            "open /app/out: permission denied",
+        ],
+    ),
+    (
+        "missing-variable",
+        "environment.SEED_FILE",
+        "/seed/seed.sql",
+        &["usage: SEED_FILE must name the seed file"],
+    ),
+    (
+        "missing-variable",
+        "environment.REGION",
+        "eu",
+        &["environment variable REGION is required"],
+    ),
+    (
+        "missing-variable",
+        "environment.API_KEY",
+        "API_KEY",
+        &[
+            "KeyError: 'API_KEY' in os.environ",
+            "sh: API_KEY: parameter not set",
+            "panic: API_KEY must be set",
+            "key not found: \"API_KEY\" (KeyError) missing",
+            "Error: missing required environment variable API_KEY",
+        ],
+    ),
+];

@@ -1,0 +1,211 @@
+//! Health checks that do not fit the program.
+
+use std::time::Duration;
+
+use crate::remedy::test_environment::TestEnvironment;
+use crate::time::Timestamp;
+
+const HTTP: &str = "{ path: /status, port: 8080, timeout: 1s }";
+const REFUSED: &str = "GET /status on :8080: connection refused";
+
+fn web(probe: &str, lines: &str, environment: &str) -> TestEnvironment {
+    TestEnvironment::new(&format!(
+        "  web:\n    image: web:1\n{lines}    container:\n      name: shop-web\n      environment: {{ {environment} }}\n      healthcheck: {probe}\n"
+    ))
+}
+
+fn exec(command: &str, output: &str, listening: &[&str]) -> TestEnvironment {
+    web(&format!("{{ type: exec, command: {command} }}"), "", "").unhealthy(output, listening)
+}
+
+#[test]
+fn missing_program_is_replaced_by_a_request() {
+    for (command, output, instead) in [
+        (
+            "[curl, -f, \"http://localhost:8080/health?token=x\"]",
+            "exec curl: exit code 127: OCI runtime exec failed: exec failed: unable to start container process: exec: \"curl\": executable \
+file not found in $PATH: unknown",
+            "`type: http`, `port: 8080` and `path: /health` instead",
+        ),
+        (
+            "[sh, -c, \"curl -f http://127.0.0.1/ || exit 1\"]",
+            "exec sh: exit code 1: sh: curl: not found\n",
+            "`type: http`, `port: 80` and `path: /` instead",
+        ),
+        (
+            "[sh, -c, \"wget -qO- 'http://web:3000/up'\"]",
+            "exec sh: exit code 127: /bin/sh: 1: wget: not found",
+            "`type: http`, `port: 3000` and `path: /up` instead",
+        ),
+        (
+            "[curl, -kf, \"https://localhost:8443/\"]",
+            "exec curl: exit code 127: sh: curl: not found",
+            "`type: tcp` and `port: 8443` instead",
+        ),
+        (
+            "[nc, -z, localhost, \"5432\"]",
+            "exec nc: exit code 127: sh: nc: not found",
+            "`port: 5432` instead",
+        ),
+        (
+            "[pg_isready, -U, app]",
+            "exec pg_isready: exit code 127: sh: pg_isready: not found",
+            "`port: 5432` instead",
+        ),
+        (
+            "[check]",
+            "exec check: exit code 127: sh: check: not found",
+            "`type: tcp` and `port: 9000` instead",
+        ),
+    ] {
+        exec(command, output, &["0.0.0.0:9000"]).assert_edit("web.container.healthcheck.command", instead);
+    }
+}
+
+#[test]
+fn other_results_of_commands_blame_no_program() {
+    for output in [
+        "exec sh: exit code 1: sh: curl: not found\nwget: can't connect to remote host: Connection refused",
+        "exec sh: exit code 127: ",
+        "exec sh: exit code 1: user: not found",
+        "exec sh: no answer within 1 s: waiting",
+    ] {
+        assert_eq!(
+            exec("[sh, -c, check]", output, &["0.0.0.0:9000"]).text(),
+            "none",
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn late_answer_has_a_longer_timeout() {
+    let silent = "GET /status on :8080: no answer within 1 s";
+    let late = |millis| {
+        let mut test = web(HTTP, "", "").unhealthy(silent, &["0.0.0.0:8080"]);
+        test.run.late_answer = Some(Duration::from_millis(millis));
+        test
+    };
+    late(3_000).assert_edit("web.container.healthcheck.timeout", "from `1s` to `5s`");
+    late(3_000).assert_edit(
+        "web.container.healthcheck.timeout",
+        "answered after 3.0 s, the timeout is 1 s",
+    );
+    // A later success with the same timeout shows a slow start.
+    let mut recovered = late(3_000);
+    recovered.run.recovered_at = Some(Timestamp(21_000));
+    recovered.assert_edit(
+        "web.container.healthcheck.startPeriod",
+        "healthy 20 s after its start",
+    );
+    assert_eq!(late(3_000).was_healthy().text(), "none");
+    assert_eq!(late(900).text(), "none");
+    assert_eq!(
+        web(HTTP, "", "").unhealthy(silent, &["0.0.0.0:8080"]).text(),
+        "none"
+    );
+}
+
+#[test]
+fn listen_address_is_the_one_of_the_program() {
+    let local = |lines: &str, environment: &str| {
+        web(HTTP, lines, environment).unhealthy(REFUSED, &["127.0.0.1:8080"])
+    };
+    for (lines, environment, key) in [
+        ("    command: [serve, --host, 127.0.0.1]\n", "", "web.command"),
+        (
+            "    command: [serve, \"--bind=127.0.0.1:8080\"]\n",
+            "",
+            "web.command",
+        ),
+        (
+            "    command: [sh, -c, \"serve --listen 127.0.0.1 --port 8080\"]\n",
+            "",
+            "web.command",
+        ),
+        (
+            "",
+            "HOST: 127.0.0.1, REDIS_HOST: 127.0.0.1",
+            "web.container.environment.HOST",
+        ),
+        (
+            "",
+            "BIND_ADDR: \"127.0.0.1:8080\"",
+            "web.container.environment.BIND_ADDR",
+        ),
+        (
+            "",
+            "SERVER: \"127.0.0.1:8080\", DB_ADDR: \"127.0.0.1:5432\"",
+            "web.container.environment.SERVER",
+        ),
+        (
+            "",
+            "FLASK_RUN_HOST: 127.0.0.1",
+            "web.container.environment.FLASK_RUN_HOST",
+        ),
+    ] {
+        local(lines, environment).assert_edit(key, "from `127.0.0.1` to `0.0.0.0`");
+    }
+    for (lines, environment) in [
+        ("", "REDIS_HOST: 127.0.0.1"),
+        ("", "DATABASE_ADDR: \"127.0.0.1:8080\""),
+        ("    command: [serve, --redis-host, 127.0.0.1]\n", ""),
+        ("    command: [serve, \"--upstream=127.0.0.1:9000\"]\n", ""),
+    ] {
+        assert_eq!(local(lines, environment).text(), "none", "{lines}{environment}");
+    }
+}
+
+#[test]
+fn listener_on_ipv6_only_has_another_address() {
+    let command = "    command: [serve, --bind, \"[::]:8080\"]\n";
+    web(HTTP, command, "")
+        .unhealthy(REFUSED, &["[::]:8080"])
+        .assert_edit("web.command", "from `[::]` to `0.0.0.0`");
+    // A listener for both families answers.
+    let broken = "GET /status on :8080: 503 Service Unavailable";
+    assert_eq!(
+        web(HTTP, command, "").unhealthy(broken, &["[::]:8080"]).text(),
+        "none"
+    );
+}
+
+#[test]
+fn tls_and_credentials_change_the_check() {
+    let mut tls = web(HTTP, "", "").unhealthy("GET /status on :8080: 400 Bad Request", &["0.0.0.0:8080"]);
+    assert_eq!(tls.text(), "none");
+    tls.evidence().speaks_tls = true;
+    tls.assert_edit("web.container.healthcheck.type", "set `type: tcp`");
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let output = format!("GET /status on :8080: {status}");
+        let refused = || web(HTTP, "", "").unhealthy(&output, &["0.0.0.0:8080"]);
+        refused().assert_edit("web.container.healthcheck.type", "sends no credentials");
+        let mut open = refused();
+        open.evidence().healthy_paths = vec!["/healthz".to_owned()];
+        open.assert_edit("web.container.healthcheck.path", "to `/healthz`");
+        // Its credentials changed.
+        assert_eq!(refused().was_healthy().text(), "none");
+    }
+}
+
+#[test]
+fn status_of_the_probe_is_not_read_from_its_path() {
+    let probe = "{ path: \"/a:%20404\", port: 8080 }";
+    let output = "GET /a:%20404 on :8080: 503 Service Unavailable";
+    assert_eq!(
+        web(probe, "", "").unhealthy(output, &["0.0.0.0:8080"]).text(),
+        "none"
+    );
+}
+
+#[test]
+fn error_of_the_server_has_the_edit_of_its_log() {
+    let broken = "GET /status on :8080: 500 Internal Server Error";
+    let of = |line: &str| web(HTTP, "", "").wrote(line).unhealthy(broken, &["0.0.0.0:8080"]);
+    of("KeyError: 'API_KEY' in os.environ").assert_edit("web.container.environment.API_KEY", "add `API_KEY`");
+    assert_eq!(of("GET /status 500 3ms").text(), "none");
+    assert_eq!(
+        of("KeyError: 'API_KEY' in os.environ").was_healthy().text(),
+        "none"
+    );
+}

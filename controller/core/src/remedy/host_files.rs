@@ -1,0 +1,262 @@
+//! Files of the host below a mount: their modes, their first line, their line ends, and names that are similar to a missing one.
+
+use std::path::Path;
+
+use argus_crds::error::SpecEdit;
+
+use super::case::{Case, contains, is_below, mount_of, paths, shell_quoted};
+use super::command::script_path;
+use crate::desired::Mount;
+use crate::failed_run::host_view::{absolute, is_file_name, is_plain};
+use crate::outcome::HostFile;
+
+/// Parts of a message about a missing file, in lower case.
+const MISSING: [&str; 14] = [
+    "no such file",
+    "enoent",
+    "cannot find module '/",
+    "cannot find module './",
+    "can't open file",
+    "cannot open file",
+    "unable to access jarfile",
+    "could not open input file",
+    "filenotfound",
+    "does not exist",
+    "cannot open",
+    "can't open",
+    "could not open",
+    "unable to open",
+];
+
+/// Mounted script without the permission to run.
+pub(super) fn script_mode(case: &Case<'_>) -> Option<SpecEdit> {
+    let path = script_path(case)?;
+    let mode = case.host_facts(path)?.file_mode()?;
+    let file = case
+        .host_file(path)
+        .filter(|_| mode & 0o111 == 0 && case.run.exit_code == 126)?;
+    let reason = format!(
+        "the mounted file has the mode {:04o}, so nothing may run it",
+        mode & 0o7777
+    );
+    let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_quoted(&file));
+    Some(Case::host_edit(file, reason, hint))
+}
+
+/// Mounted script whose lines end with CRLF, so that the name of its interpreter ends with a carriage return.
+pub(super) fn script_line_ends(case: &Case<'_>) -> Option<SpecEdit> {
+    let path = script_path(case)?;
+    let file = case
+        .host_file(path)
+        .filter(|_| case.host_facts(path).is_some_and(|facts| facts.has_crlf))?;
+    let reason = "its lines end with CRLF, so the kernel does not find its interpreter";
+    let hint = format!(
+        "run `sed -i 's/\\r$//' {}`, then `argus_retry`",
+        shell_quoted(&file)
+    );
+    Some(Case::host_edit(file, reason, hint).line(1))
+}
+
+/// Mounted script with an interpreter that the image does not have.
+pub(super) fn script_interpreter(case: &Case<'_>) -> Option<SpecEdit> {
+    let path = script_path(case)?;
+    let facts = case.host_facts(path)?;
+    let interpreter = facts.interpreter.as_deref().filter(|_| !facts.has_crlf)?;
+    let is_absent = case.run.exit_code == 127 || case.line_with(&["bad interpreter"]).is_some();
+    let file = case.host_file(path).filter(|_| is_absent)?;
+    let reason = format!("the image has no interpreter `{interpreter}`");
+    let hint = "name an interpreter of the image, such as `#!/bin/sh`, then `argus_retry`";
+    Some(Case::host_edit(file, reason, hint).line(1))
+}
+
+/// Folder at the place of a file that the program reads. The engine creates one for a missing source.
+pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&["is a directory", "eisdir", "not a regular file"])?;
+    let path = paths(line).find(|path| {
+        let mounted = mount_of(&case.context, path);
+        let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+        has_ending && mounted.is_some_and(|(_, mount)| mount.target() == *path)
+    })?;
+    let (index, mount) = mount_of(&case.context, path)?;
+    let is_folder = case.host_facts(path).is_some_and(HostFile::is_folder);
+    if !is_folder || !matches!(mount, Mount::Bind { .. }) {
+        return None;
+    }
+    let reason = format!("the program reads the file `{path}`, and its source is a folder");
+    let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
+    Some(edit.hint("name a file as its source; remove the empty folder"))
+}
+
+/// Mounted PID or lock file of an earlier run.
+pub(super) fn stale_file(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&["already running", "could not lock", "is locked"])?;
+    // Other files with this ending list dependencies.
+    let is_of_run = |path: &str| path.split('/').any(|name| ["tmp", "run", "pids"].contains(&name));
+    let is_mark = |path: &&str| {
+        let end = Path::new(path).extension();
+        end.is_some_and(|end| end == "pid" || (end == "lock" && is_of_run(path)))
+    };
+    let path = paths(line).find(is_mark)?;
+    let exists = case
+        .host_facts(path)
+        .is_some_and(|facts| facts.file_mode().is_some());
+    let file = case.host_file(path).filter(|_| exists)?;
+    let hint = format!("run `rm {}`, then `argus_retry`", shell_quoted(&file));
+    Some(Case::host_edit(file, "it is from an earlier run", hint))
+}
+
+/// Mounted file that only its owner or group may read.
+pub(super) fn host_mode(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = denied(case)?;
+    let (path, mode) = paths(line).find_map(|path| Some((path, case.host_facts(path)?.file_mode()?)))?;
+    let file = case.host_file(path).filter(|_| mode & 0o004 == 0)?;
+    let reason = format!(
+        "the mounted file has the mode {:04o}, and the user of the process is not its owner",
+        mode & 0o7777
+    );
+    if is_private_key(path) {
+        let hint = "make this user its owner with `chown`, then `argus_retry`";
+        return Some(Case::host_edit(file, reason, hint));
+    }
+    let hint = format!("run `chmod a+r {}`, then `argus_retry`", shell_quoted(&file));
+    Some(Case::host_edit(file, reason, hint))
+}
+
+/// Returns whether a name is that of a private key, which not everyone may read.
+fn is_private_key(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let end = Path::new(name).extension();
+    name.starts_with("id_") || end.is_some_and(|end| end == "key" || end == "pem")
+}
+
+/// Mounted folder that only its owner may write, or a mounted program without the permission to run.
+pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
+    if case.context.service.user.is_some() || host_mode(case).is_some() {
+        return None;
+    }
+    let line = denied(case)?;
+    let path = paths(line).last()?;
+    let (_, mount) = mount_of(&case.context, path)?;
+    if !matches!(mount, Mount::Bind { .. }) {
+        return None;
+    }
+    let mode = case.host_facts(path).and_then(HostFile::file_mode);
+    if mode.is_some_and(|mode| mode & 0o111 == 0) && contains(line, &["spawn"]) {
+        let file = case.host_file(path)?;
+        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_quoted(&file));
+        return Some(Case::host_edit(file, "the mounted file is not executable", hint));
+    }
+    // Without the facts of the host, the reason can be another one.
+    let mut folders = Path::new(path).ancestors().filter_map(Path::to_str);
+    let is_closed = |facts: &HostFile| facts.is_folder() && facts.mode.is_some_and(|mode| mode & 0o002 == 0);
+    let closed = folders.find(|folder| case.host_facts(folder).is_some_and(is_closed))?;
+    let folder = case.host_file(closed)?;
+    let reason = format!("the user of the process has no permission to write `{path}`");
+    let hint = format!(
+        "give {} to this user, or run `chmod a+rwx {}`; then `argus_retry`",
+        shell_quoted(&folder),
+        shell_quoted(&folder)
+    );
+    Some(Case::host_edit(folder, reason, hint))
+}
+
+/// Line about a file that the process may not use.
+fn denied<'a>(case: &Case<'a>) -> Option<&'a str> {
+    let line = case.line_with(&[
+        "permission denied",
+        "eacces",
+        "accessdenied",
+        "access denied: /",
+        "access is denied",
+    ])?;
+    (!contains(line, &["bind", "listen", "socket", "exec"])).then_some(line)
+}
+
+/// Missing file below a mount, whose folder on the host has a similar name.
+pub(super) fn similar_name(case: &Case<'_>) -> Option<SpecEdit> {
+    let (path, facts) = missing(case)?;
+    let similar = facts.similar.as_deref().filter(|name| is_plain(name))?;
+    let (folder, name) = path.rsplit_once('/')?;
+    let host = case.host_file(&path)?;
+    let reason = format!("`{host}` does not exist, `{similar}` does");
+    let service = case.context.service;
+    if let Some(word) = case.words().find(|word| word.contains(name)) {
+        let edit = case.context.edit(case.command_key(name), reason).now(name);
+        return Some(if word.len() > name.len() + folder.len() + 1 {
+            edit.suggest(similar)
+        } else {
+            edit.now(word.as_str()).suggest(word.replace(name, similar))
+        });
+    }
+    if let Some((variable, value)) = service.env_vars.iter().find(|(_, value)| value.ends_with(name)) {
+        let edit = case
+            .context
+            .edit(&format!("container.environment.{variable}"), reason);
+        return Some(edit.now(value.as_str()).suggest(value.replace(name, similar)));
+    }
+    let present = format!("{}/{similar}", host.rsplit_once('/')?.0);
+    let hint = "correct the name of one of them, then `argus_retry`";
+    Some(Case::host_edit(present, reason, hint))
+}
+
+/// Missing file below a mount, without a similar name.
+pub(super) fn missing_file(case: &Case<'_>) -> Option<SpecEdit> {
+    let (path, facts) = missing(case)?;
+    let file = case.host_file(&path).filter(|_| facts.similar.is_none())?;
+    let reason = format!("the process needs `{path}`, and its mount does not contain it");
+    Some(Case::host_edit(
+        file,
+        reason,
+        "create it, or correct the path; then `argus_retry`",
+    ))
+}
+
+/// Missing file outside of all mounts, that the project or a mount of a sibling has.
+pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&MISSING)?;
+    let path = paths(line).filter(|path| is_file_name(path)).last()?;
+    if mount_of(&case.context, path).is_some() {
+        return None;
+    }
+    let name = path.rsplit('/').next()?;
+    let exists = case
+        .host_facts(path)
+        .is_some_and(|facts| facts.file_mode().is_some());
+    let of_project = exists.then(|| format!("./{name}:{path}:ro"));
+    let own = &case.context.service.name;
+    let services = case.context.accepted.desired.services.values();
+    let mut siblings = services.filter(|sibling| sibling.name != *own);
+    let of_sibling = || {
+        siblings.find_map(|sibling| {
+            let index = sibling
+                .mounts
+                .iter()
+                .position(|mount| is_below(path, mount.target()))?;
+            let accepted = case.context.accepted;
+            let key = format!("container.volumes[{index}]");
+            accepted
+                .lines
+                .edit_service("", sibling.name.as_str(), &key, "")
+                .now
+        })
+    };
+    let entry = of_project.or_else(of_sibling)?;
+    let reason = format!("the container has no `{path}`");
+    let edit = case.context.edit("container.volumes", reason);
+    Some(edit.hint(format!("add `{entry}`")))
+}
+
+/// Path below a bind mount that a line reports as missing, and that does not exist on the host.
+fn missing<'a>(case: &Case<'a>) -> Option<(String, &'a HostFile)> {
+    let service = case.context.service;
+    let line = case.line_with(&MISSING)?;
+    let relative = case
+        .words()
+        .filter(|word| is_file_name(word) && line.contains(word.as_str()))
+        .map(|word| absolute(word, service.working_dir.as_deref(), &service.mounts));
+    paths(line).map(str::to_owned).chain(relative).find_map(|path| {
+        let facts = case.host_facts(&path).filter(|facts| facts.mode.is_none())?;
+        let (_, mount) = mount_of(&case.context, &path)?;
+        matches!(mount, Mount::Bind { .. }).then_some((path, facts))
+    })
+}

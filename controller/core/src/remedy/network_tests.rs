@@ -1,0 +1,137 @@
+//! Addresses of siblings in the messages of programs.
+
+use crate::remedy::test_environment::TestEnvironment;
+
+const DB: &str =
+    "  db: { image: postgres:16, container: { name: shop-db, healthcheck: { type: tcp, port: 5432 } } }\n";
+
+fn web(environment: &str, more: &str) -> String {
+    format!(
+        "  web: {{ image: web:1, {more} container: {{ name: shop-web, environment: {{ {environment} }} }} }}\n"
+    )
+}
+
+fn shop(environment: &str, line: &str) -> TestEnvironment {
+    TestEnvironment::new(&format!("{DB}{}", web(environment, ""))).wrote(line)
+}
+
+#[test]
+fn refused_port_is_the_port_of_the_healthy_sibling() {
+    let url = "URL: \"postgres://db:9999/x\"";
+    let line = "dial tcp 10.0.0.2:9999: connect: connection refused";
+    shop(url, line)
+        .healthy("db", 2_000)
+        .assert_edit("web.container.environment.URL", "from `9999` to `5432`");
+    // It may have listened later.
+    assert_eq!(shop(url, line).text(), "none");
+    let right = "URL: \"postgres://db:5432/x\"";
+    let refused = "dial tcp 10.0.0.2:5432: connect: connection refused";
+    assert_eq!(shop(right, refused).healthy("db", 2_000).text(), "none");
+}
+
+#[test]
+fn sibling_that_was_healthy_later_is_a_dependency() {
+    for line in [
+        "dial tcp 10.0.0.2:5432: connect: connection refused",
+        "psycopg2.OperationalError: could not translate host name \"db\" to address: Name or service not known",
+        "Error: getaddrinfo ENOTFOUND db",
+    ] {
+        shop("URL: \"postgres://db:5432/x\"", line)
+            .healthy("db", 9_000)
+            .assert_edit("web.dependsOn", "set `dependsOn: [db]`");
+    }
+    let refused = "dial tcp 10.0.0.9:7777: connect: connection refused";
+    // Another address was refused, or the dependency is declared.
+    assert_eq!(
+        shop("URL: \"postgres://db:5432/x\"", refused)
+            .healthy("db", 9_000)
+            .text(),
+        "none"
+    );
+    let declared = format!("{DB}{}", web("URL: \"postgres://db:5432/x\"", "dependsOn: [db],"));
+    let line = "dial tcp 10.0.0.2:5432: connect: connection refused";
+    assert_eq!(
+        TestEnvironment::new(&declared)
+            .wrote(line)
+            .healthy("db", 9_000)
+            .text(),
+        "none"
+    );
+}
+
+#[test]
+fn sibling_that_listens_only_inside_its_container_is_changed() {
+    let api = "  api:\n    image: api:1\n    command: [serve, --bind, \"127.0.0.1:8000\"]\n    container: { name: shop-api, environment: { REDIS_HOST: 127.0.0.1 } }\n";
+    let services = format!("{api}{}", web("API: \"http://api:8000\"", ""));
+    let refused = "Error: connect ECONNREFUSED 10.0.0.3:8000";
+    TestEnvironment::new(&services)
+        .wrote(refused)
+        .assert_edit("api.command", "from `127.0.0.1` to `0.0.0.0`");
+    let open = services.replace("127.0.0.1:8000", "0.0.0.0:8000");
+    assert_eq!(TestEnvironment::new(&open).wrote(refused).text(), "none");
+}
+
+#[test]
+fn scheme_of_a_sibling_follows_its_answer() {
+    let environment = |url: &str| format!("API: \"{url}\"");
+    for line in [
+        "Get \"https://db:8000/\": http: server gave HTTP response to HTTPS client",
+        "Error: write EPROTO 40:error:1408F10B:SSL routines:ssl3_get_record:wrong version number",
+        "tls: first record does not look like a TLS handshake",
+        "javax.net.ssl.SSLException: Unsupported or unrecognized SSL message",
+    ] {
+        shop(&environment("https://db:8000"), line)
+            .assert_edit("web.container.environment.API", "from `https://` to `http://`");
+        // An address outside of the environment is not its cause.
+        assert_eq!(shop(&environment("https://example.com"), line).text(), "none");
+    }
+    let line = "400 The plain HTTP request was sent to HTTPS port";
+    shop(&environment("http://db:8000"), line)
+        .assert_edit("web.container.environment.API", "from `http://` to `https://`");
+}
+
+#[test]
+fn database_without_tls_turns_it_off() {
+    let line = "psql: error: server does not support SSL, but SSL was required";
+    shop("URL: \"postgres://db/x?sslmode=require\"", line)
+        .assert_edit("web.container.environment.URL", "to `sslmode=disable`");
+    shop("PGSSLMODE: require", line).assert_edit("web.container.environment.PGSSLMODE", "to `disable`");
+    assert_eq!(shop("URL: \"postgres://db/x\"", line).text(), "none");
+}
+
+#[test]
+fn two_listeners_on_one_port_are_named() {
+    for line in [
+        "listen tcp :8080: bind: address already in use",
+        "Error: listen EADDRINUSE: address already in use :::8080",
+        "[Errno 98] error while attempting to bind on address ('0.0.0.0', port 8080): address already in use",
+    ] {
+        shop(
+            "PORT: \"8080\", METRICS_PORT: \"8080\", ADMIN_PORT: \"8081\"",
+            line,
+        )
+        .assert_edit("web.container.environment.METRICS_PORT", "from `8080` to `8082`");
+        assert_eq!(
+            shop("PORT: \"8080\", METRICS_PORT: \"9090\"", line).text(),
+            "none"
+        );
+    }
+}
+
+#[test]
+fn noise_about_the_network_has_no_edit() {
+    let environment = "URL: \"postgres://db:5432/x\", API: \"https://db:8000\", PORT: \"8080\"";
+    for line in [
+        "retrying after connection refused, connected",
+        "GET https://db:8000/ 200",
+        "WARN tls handshake with 203.0.113.7 was reset by the client",
+        "listening on :8080",
+        "panic: runtime error: index out of range [3] with length 2",
+    ] {
+        assert_eq!(
+            shop(environment, line).healthy("db", 2_000).text(),
+            "none",
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,272 @@
+//! The table of all rules, and the order in which they are tried: first by place of the evidence, then by confidence.
+
+use argus_crds::error::SpecEdit;
+
+use super::case::Case;
+use super::{
+    EditContext, command, database, environment, files, host_files, limits, network, privileges, probe,
+    signals,
+};
+use crate::failed_run::FailedRun;
+
+/// Strength of the evidence behind a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Confidence {
+    /// The evidence excludes other causes.
+    Certain,
+    /// Another cause is possible, so a cause with its own observation is first.
+    Likely,
+}
+
+/// Place of the evidence, from the narrowest to the widest. A rule is tried in each place up to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scope {
+    /// No line: facts of the run and of the file.
+    Facts,
+    /// The line with the cause and its neighbours.
+    Cause,
+    /// The last lines of both streams.
+    Last,
+    /// All kept lines.
+    All,
+}
+
+/// Part of the examination of a failed run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Memory ran out.
+    Memory,
+    /// An invalid instruction or memory access ended the program, and its output names the cause.
+    Crash,
+    /// As before, without such a cause.
+    Crashed,
+    /// Another signal ended the program.
+    Signal,
+    /// The command could not run.
+    NotRunnable,
+    /// The program ended with an exit code.
+    Exit,
+    /// The health check cannot succeed.
+    Probe,
+    /// The program ended behind a wrapper that still runs.
+    Hidden,
+    /// The health check does not fit the program.
+    Check,
+}
+
+/// All phases in which the name of a host can be the cause.
+const NO_CRASH: &[Phase] = &[
+    Phase::Memory,
+    Phase::Signal,
+    Phase::NotRunnable,
+    Phase::Exit,
+    Phase::Probe,
+];
+const MEMORY: &[Phase] = &[Phase::Memory];
+const CRASH: &[Phase] = &[Phase::Crash];
+const CRASHED: &[Phase] = &[Phase::Crashed];
+const NOT_RUNNABLE: &[Phase] = &[Phase::NotRunnable];
+const ENDED: &[Phase] = &[Phase::Exit, Phase::Hidden];
+const EXIT: &[Phase] = &[Phase::Exit];
+const ANY_END: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::NotRunnable];
+const LIMIT: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::NotRunnable, Phase::Signal];
+const HEAP: &[Phase] = &[
+    Phase::Exit,
+    Phase::Hidden,
+    Phase::NotRunnable,
+    Phase::Signal,
+    Phase::Crash,
+];
+const PROBE: &[Phase] = &[Phase::Probe];
+const CHECK: &[Phase] = &[Phase::Check];
+
+/// A rule: a pure function from a failed run to a change.
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the page of the rules is generated from these texts")
+)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) family: &'static str,
+    pub(super) confidence: Confidence,
+    pub(super) scope: Scope,
+    pub(super) phases: &'static [Phase],
+    /// Observation that the rule requires, for the documentation.
+    pub(super) evidence: &'static str,
+    /// Change that the rule derives, for the documentation.
+    pub(super) edit: &'static str,
+    pub(super) of: fn(&Case<'_>) -> Option<SpecEdit>,
+}
+
+/// One rule per entry: name, family, confidence, scope, phases, function, evidence and edit.
+macro_rules! rules {
+    ($($name:literal $family:literal $confidence:ident $scope:ident $phases:ident $of:expr, $evidence:literal => $edit:literal;)*) => {
+        /// All rules, best first within a scope and a confidence.
+        pub(super) const RULES: &[Rule] = &[$(Rule {
+            name: $name,
+            family: $family,
+            confidence: Confidence::$confidence,
+            scope: Scope::$scope,
+            phases: $phases,
+            evidence: $evidence,
+            edit: $edit,
+            of: $of,
+        }),*];
+    };
+}
+
+rules! {
+    "misspelled-host" "network" Certain Facts NO_CRASH |case| case.context.misspelled_host(),
+        "a variable contains a name that is similar to the name of a sibling" => "the name of the sibling in the variable";
+    "memory" "limits" Certain Facts MEMORY |case| case.context.memory(case.run),
+        "the kernel ended a process because memory ran out" => "a larger `memory`, from the measured peak";
+    "one-element" "command" Certain Facts NOT_RUNNABLE command::one_element,
+        "exit code 126 or 127, and the command is one element with spaces" => "`[\"sh\", \"-c\", …]`";
+    "shell-words" "command" Certain Facts EXIT command::shell_words,
+        "an element of the command is `&&`, `|` or another operator of a shell, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
+    "script-mode" "command" Certain Cause NOT_RUNNABLE host_files::script_mode,
+        "exit code 126, and the mounted file is not executable on the host" => "`chmod +x` of the host file, then a retry";
+    "script-line-ends" "command" Certain Cause NOT_RUNNABLE host_files::script_line_ends,
+        "the mounted script ends its lines with CRLF" => "LF line ends in the host file, then a retry";
+    "script-interpreter" "command" Certain Cause NOT_RUNNABLE host_files::script_interpreter,
+        "exit code 127, and the mounted script names an interpreter that the image does not have" => "the interpreter in line 1 of the host file, then a retry";
+    "platform" "command" Certain Facts NOT_RUNNABLE command::platform,
+        "`exec format error`, and image and engine have different platforms" => "an image for this platform";
+    "mounted-script" "command" Certain All NOT_RUNNABLE command::mounted_script,
+        "exit code 126 or 127 of a mounted file, without facts of the host" => "mode, line ends or interpreter of the host file, then a retry";
+    "built-script" "command" Certain All NOT_RUNNABLE command::built_script,
+        "exit code 127 of a script in an image that Argus builds" => "line ends or interpreter in the build context";
+    "shell-variable" "command" Certain Cause ENDED command::shell_variable,
+        "the cause contains `$NAME` as the command writes it, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
+    "unknown-option" "command" Certain Cause ENDED command::unknown_option,
+        "the program does not know an option of the command or of a variable such as `NODE_OPTIONS`" => "the option, at its line";
+    "required-option" "command" Certain Cause ENDED command::required_option,
+        "the program requires an option or argument that the command does not have" => "`command` with this option";
+    "unknown-command" "command" Certain Cause ENDED command::unknown_command,
+        "the program does not know a subcommand of the command" => "the similar subcommand in the output";
+    "pids" "limits" Certain All LIMIT limits::pids,
+        "a process or thread cannot be created" => "a larger `argus.policy.pidsLimit`";
+    "read-only-mount" "files" Certain Last ANY_END files::read_only_mount,
+        "a write below a mount with `:ro` fails" => "the mount without `:ro`";
+    "read-only-folder" "files" Certain Last ANY_END files::read_only_folder,
+        "a write to a folder that is read-only and not mounted fails" => "`tmpfs` for this folder";
+    "folder-for-file" "files" Certain Last ANY_END host_files::folder_for_file,
+        "the program expects a file, and the source of its mount is a folder" => "the source of the mount";
+    "contents" "files" Certain Last ANY_END files::contents,
+        "an error in the contents of a mounted file, often with its line" => "the host file at this line, then a retry";
+    "stale-file" "files" Certain Cause ENDED host_files::stale_file,
+        "a mounted PID or lock file says that the program already runs" => "remove the host file, then a retry";
+    "host-mode" "files" Certain Last ENDED host_files::host_mode,
+        "permission denied, and only the owner may read the host file" => "`chmod a+r` of the host file, or the owner of a private key, then a retry";
+    "similar-name" "files" Certain Last ANY_END host_files::similar_name,
+        "a file below a mount is missing, and its host folder has a similar name" => "the path in the command or variable, or the name on the host";
+    "first-process" "privileges" Certain All ANY_END limits::first_process,
+        "the program must be the first process" => "`argus.policy.init: false`";
+    "privileges" "privileges" Certain All ANY_END limits::privileges,
+        "the program needs the privileges of its file, such as `sudo`" => "`argus.policy.noNewPrivileges: false`";
+    "root-required" "privileges" Certain Cause ENDED privileges::root_required,
+        "the program requires root, and `user` names another user" => "remove `user`";
+    "root-refused" "privileges" Certain Cause ENDED privileges::root_refused,
+        "the program refuses to run as root" => "a `user` without privileges";
+    "shared-memory" "files" Certain All CRASH files::shared_memory,
+        "a write to shared memory fails, often with a bus error" => "a `tmpfs` for `/dev/shm`, or a larger one";
+    "heap-option" "limits" Certain All HEAP limits::heap_option,
+        "a runtime ran out of its heap before the container reached its `memory`" => "a larger heap in the option of the runtime";
+    "heap" "limits" Certain All HEAP limits::heap,
+        "a runtime such as Java or Node ran out of its heap" => "a larger `memory`";
+    "crash" "signals" Certain Facts CRASHED |case| Some(signals::crash(case)),
+        "SIGSEGV, SIGILL, SIGBUS or SIGFPE ended the program" => "another image or platform; a retry does not help";
+    "no-space" "files" Certain All ANY_END files::no_space,
+        "a `tmpfs` or the shared memory is full" => "a larger `tmpfs`, or one for `/dev/shm`";
+    "low-port" "limits" Certain Last ANY_END limits::low_port,
+        "a user without privileges listens on a port below 1024" => "another port, or no `user`";
+    "unknown-database" "databases" Certain Last ANY_END database::unknown_database,
+        "the database does not exist, and a sibling creates another one" => "the name in the variable";
+    "unknown-role" "databases" Certain Last ANY_END database::unknown_role,
+        "the role does not exist, and a sibling creates another one" => "the name in the variable";
+    "first-password" "databases" Certain Cause ENDED database::first_password,
+        "a new database has no password for its administrator" => "the variable of the image";
+    "data-version" "databases" Certain Last ENDED database::data_version,
+        "the data is of another version than the program, and the output names both" => "a new volume, or the tag of the image";
+    "unknown-host" "network" Certain Last ANY_END network::unknown_host,
+        "a name cannot be resolved and is similar to the name of a sibling" => "the name in the variable or command";
+    "scheme" "network" Certain Last ANY_END network::scheme,
+        "a client of the program speaks TLS to a plain port, or the reverse" => "the scheme in the variable";
+    "database-tls" "databases" Certain Last ANY_END network::database_tls,
+        "a database does not support TLS, and the client requires it" => "the option of the address in the variable";
+    "address-in-use" "network" Certain Last ANY_END network::address_in_use,
+        "two programs in the container listen on one port" => "the port of one of them";
+    "misspelled-variable" "environment" Certain Cause ENDED environment::misspelled_variable,
+        "a variable is missing, and one with a similar name is set" => "the name of the variable";
+    "missing-variable" "environment" Certain Cause ENDED environment::missing_variable,
+        "the program reports a missing variable" => "the variable, with the value of the siblings or the mounted file that fits";
+    "invalid-variable" "environment" Certain Cause ENDED environment::invalid_variable,
+        "the program rejects the value of a variable, and names the variable or its value" => "the variable at its line";
+    "early-start" "start" Likely Cause EXIT |case| case.context.early_start(case.run),
+        "a dependency with the condition `started` was not healthy yet" => "`condition: healthy`";
+    "password" "databases" Likely Last ENDED database::password,
+        "a password is refused, and the variables of the sibling have another one" => "the variable that differs, with both places";
+    "no-password" "databases" Likely Last ENDED database::no_password,
+        "a sibling with `--requirepass` requires a password" => "the variable with its address";
+    "local-sibling" "network" Likely Last ENDED network::local_sibling,
+        "a connection is refused, and the sibling listens only inside its container" => "the listen address of the sibling";
+    "refused" "network" Likely Last ENDED network::refused,
+        "a connection is refused, and the sibling has another port" => "host or port in the variable";
+    "missing-dependency" "network" Likely Last ENDED network::missing_dependency,
+        "a connection to a sibling that starts later is refused" => "`dependsOn` with `condition: healthy`";
+    "permission" "files" Likely Last ENDED files::permission,
+        "permission denied for the `user` of the file" => "the owner of the host file, a `tmpfs` with `uid=`, or the user";
+    "mount-owner" "files" Likely Last ENDED host_files::mount_owner,
+        "permission denied below a mounted folder that others may not write on the host" => "the owner or mode of the host folder, then a retry";
+    "hidden-modules" "files" Likely Cause ENDED files::hidden_modules,
+        "a module is missing below a mount that replaces the folder of the image" => "a mount that contains only the sources";
+    "unmounted" "files" Likely Cause ANY_END host_files::unmounted,
+        "a missing file is not below a mount, but the project or a mount of a sibling has it" => "the mount to add";
+    "missing-host-file" "files" Likely Cause ANY_END host_files::missing_file,
+        "a missing file is below a mount, whose host folder does not have it" => "the host file, then a retry";
+    "late-variable" "environment" Likely Last ENDED environment::missing_variable,
+        "an earlier line reports a missing variable" => "the variable, with the value of the siblings";
+    "unfit-data" "databases" Likely Last ENDED database::unfit_volume,
+        "the program cannot read the data in a volume from before the edit" => "a new volume";
+    "missing-program" "command" Likely Last ANY_END |case| case.context.missing_program(case),
+        "a shell or the engine does not find a program of the command" => "the name in the command";
+    "probe-program" "probe" Certain Facts PROBE |case| probe::missing_program(&case.context, case.run),
+        "the image does not have the program of the health check" => "`type: http` or `tcp`";
+    "probe-tls" "probe" Certain Facts PROBE |case| probe::tls(&case.context, case.run),
+        "a port with TLS receives plain requests" => "the type of the health check";
+    "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
+        "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `type: tcp`";
+    "health-check" "probe" Likely Facts CHECK |case| case.context.healthcheck(case.run),
+        "port, path, address or delay of the health check do not fit the program" => "the key of the health check";
+}
+
+/// Change of the first rule that fits a run: the nearest evidence first, then certain rules before likely ones.
+pub(super) fn first_edit(context: &EditContext<'_>, run: &FailedRun, phase: Phase) -> Option<SpecEdit> {
+    let scopes = [Scope::Facts, Scope::Cause, Scope::Last, Scope::All];
+    scopes.into_iter().find_map(|scope| {
+        let case = Case::of(*context, run, scope);
+        [Confidence::Certain, Confidence::Likely]
+            .into_iter()
+            .find_map(|confidence| {
+                let mut rules = RULES.iter().filter(|rule| rule.confidence == confidence);
+                rules.find_map(|rule| rule.edit_in(&case, phase))
+            })
+    })
+}
+
+impl Rule {
+    /// Change for a case, if the rule reads its lines in this phase.
+    pub(super) fn edit_in(&self, case: &Case<'_>, phase: Phase) -> Option<SpecEdit> {
+        let is_read = match case.scope {
+            Scope::Facts => self.scope == Scope::Facts,
+            scope => self.scope >= scope,
+        };
+        (is_read && self.phases.contains(&phase))
+            .then(|| (self.of)(case))
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;
