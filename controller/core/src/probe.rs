@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,12 +29,17 @@ pub struct ProbedHealth {
     /// percent; `None` for other statuses and where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_pressure: Option<u8>,
+    /// Time of a successful answer to a probe that had ended with its timeout; `None` for other statuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_answer: Option<Duration>,
     /// Start time of the probed run; a result of an earlier run does not count.
     pub started_at: Option<Timestamp>,
     /// Output of the last probe, cut to 4 KiB.
     pub output: String,
     /// Outputs of the last probes before the status change, oldest first.
     pub recent: Vec<String>,
+    /// True if the last probe failed although the container counts as healthy.
+    pub failing: bool,
     /// True if the container did not respond at all.
     #[serde(rename = "dead")]
     pub unresponsive: bool,
@@ -102,9 +108,37 @@ pub(crate) fn probe_status(
     }
 }
 
+/// True if the last probe of a container failed, even if the container still counts as healthy.
+pub(crate) fn is_failing(probe: Option<&Probe>, container: &Container, health: &HealthStates) -> bool {
+    let info = container.inspect.as_ref();
+    match probe.map(|probe| &probe.kind) {
+        None | Some(ProbeHandler::Docker) => info
+            .and_then(|info| info.health.as_ref())
+            .is_some_and(|check| check.failing_streak > 0),
+        Some(ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. } | ProbeHandler::Exec { .. }) => {
+            let started_at = info.and_then(|info| info.started_at);
+            let seen = health.get(&container.id);
+            seen.is_some_and(|seen| seen.failing && seen.started_at == started_at)
+        }
+    }
+}
+
 /// True if the image must provide the health check and has none: the engine would report one from the start on.
 pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
     let by_image = probe.is_some_and(|probe| probe.kind == ProbeHandler::Docker);
     let has_none = |info: &InspectInfo| info.started_at.is_some() && info.health.is_none();
     by_image && container.inspect.as_ref().is_some_and(has_none)
+}
+
+/// Last outputs of Argus' probe, or of the engine's health check.
+pub(crate) fn recent_output(container: &Container, health: &HealthStates) -> Vec<String> {
+    let probed = health.get(&container.id);
+    let reported = container.inspect.as_ref().and_then(|info| info.health.as_ref());
+    match (probed, reported) {
+        (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
+        (Some(probed), _) => vec![probed.output.clone()],
+        (None, Some(reported)) if !reported.recent.is_empty() => reported.recent.clone(),
+        (None, Some(reported)) => vec![reported.output.clone()],
+        (None, None) => Vec::new(),
+    }
 }

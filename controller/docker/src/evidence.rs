@@ -18,6 +18,7 @@ use crate::Shared;
 use crate::logs;
 use crate::ownership;
 use crate::service_sockets;
+use crate::tls_hello;
 
 /// Deadline of a test connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,6 +36,8 @@ pub(crate) struct Run<'a> {
     pub(crate) lines_since: Option<Timestamp>,
     /// Its end; `None` while its container runs.
     pub(crate) ended_at: Option<Timestamp>,
+    /// True if its container still runs, because its health check failed.
+    pub(crate) is_running: bool,
     pub(crate) port: Option<u16>,
     /// True if the probe sends HTTP requests.
     pub(crate) http: bool,
@@ -60,6 +63,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     read?;
     shared.peaks.sample_one(run.id);
     evidence.memory_peak = shared.peaks.peak_of(run.id, run.since);
+    evidence.pids_peak = shared.peaks.pids_peak_of(run.id, run.since);
     if evidence.memory_peak.is_none() && run.since.is_some() {
         evidence.missing.push(NO_PEAK.to_owned());
     }
@@ -68,6 +72,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
             evidence.network_diagnostics = found.results;
             evidence.listening = found.listening;
             evidence.healthy_paths = found.healthy_paths;
+            evidence.speaks_tls = found.speaks_tls;
         }
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
@@ -94,12 +99,13 @@ struct NetworkDiagnosis {
     results: BTreeMap<String, String>,
     listening: Option<Vec<SocketAddr>>,
     healthy_paths: Vec<String>,
+    speaks_tls: bool,
 }
 
 /// Connects to the port of a container that still runs, lists its aliases by network, and the addresses on which it listens.
 async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagnosis, ActionError> {
     let Some(port) = run.port else {
-        return Ok(NetworkDiagnosis::default());
+        return Ok(diagnose_listeners(shared, run).await);
     };
     let (inspected, listening) = tokio::join!(
         ownership::inspect_container(shared, run.id.as_str()),
@@ -108,6 +114,7 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
     let inspected = inspected?.ok_or(ActionError::Gone)?;
     let mut found = BTreeMap::new();
     let mut healthy_paths = Vec::new();
+    let mut speaks_tls = false;
     for (network, attachment) in &inspected.container.networks {
         found.insert(format!("aliases on {network}"), attachment.aliases.join(", "));
         let address = attachment
@@ -121,7 +128,10 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
         let result = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(_)) => {
                 if run.http && healthy_paths.is_empty() {
-                    healthy_paths = service_sockets::find_healthy_paths(address).await;
+                    (speaks_tls, healthy_paths) = tokio::join!(
+                        tls_hello::is_answered(address),
+                        Box::pin(service_sockets::find_healthy_paths(address)),
+                    );
                 }
                 "connected".to_owned()
             }
@@ -134,13 +144,10 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
         found.insert("network".to_owned(), "not attached to any network".to_owned());
     }
     if let Some(listening) = &listening {
-        let addresses: Vec<String> = listening.iter().map(ToString::to_string).collect();
-        let addresses = if addresses.is_empty() {
-            "no TCP port".to_owned()
-        } else {
-            addresses.join(", ")
-        };
-        found.insert("listens on".to_owned(), addresses);
+        found.insert("listens on".to_owned(), format_listeners(listening));
+    }
+    if speaks_tls {
+        found.insert("protocol".to_owned(), "TLS".to_owned());
     }
     if !healthy_paths.is_empty() {
         found.insert("healthy paths".to_owned(), healthy_paths.join(", "));
@@ -149,5 +156,31 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
         results: found,
         listening,
         healthy_paths,
+        speaks_tls,
     })
+}
+
+/// Lists the addresses on which a container listens that still runs, such as one with a failed command as health check. The check sends
+/// nothing, because the protocol of its ports is unknown.
+async fn diagnose_listeners(shared: &Shared, run: Run<'_>) -> NetworkDiagnosis {
+    if !run.is_running {
+        return NetworkDiagnosis::default();
+    }
+    let listening = Box::pin(service_sockets::find(shared, run.id)).await;
+    let results = listening.iter();
+    NetworkDiagnosis {
+        results: results
+            .map(|listening| ("listens on".to_owned(), format_listeners(listening)))
+            .collect(),
+        listening,
+        ..NetworkDiagnosis::default()
+    }
+}
+
+fn format_listeners(listening: &[SocketAddr]) -> String {
+    if listening.is_empty() {
+        return "no TCP port".to_owned();
+    }
+    let addresses: Vec<String> = listening.iter().map(ToString::to_string).collect();
+    addresses.join(", ")
 }

@@ -2,6 +2,8 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use argus_backend::ExecResult;
 use argus_core::ident::ContainerId;
@@ -17,8 +19,27 @@ use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::{self, Op};
 
-/// Maximum stored output, in bytes; the rest is read and discarded.
-const MAX_OUTPUT_BYTES: usize = 4096;
+/// Maximum stored output, in bytes: its end, which contains the cause of a failure. A result of a probe is cut to 4 KiB together with its
+/// request.
+const MAX_OUTPUT_BYTES: usize = 3584;
+
+/// Maximum time in which the processes of a command are killed.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Variable that marks the processes of a command.
+const MARK: &str = "ARGUS_PROBE_ID";
+
+/// Kills all processes with the mark `$0` in their environment, and those that they started meanwhile. The values there are separated by
+/// NUL, which `grep` of `BusyBox` takes for the end of the text.
+const KILL: &str = r#"for round in 1 2 3; do
+  found=
+  for folder in /proc/[0-9]*; do
+    case "$(tr '\0' '\n' 2>/dev/null < "$folder/environ")" in
+      *"$0"*) kill -9 "${folder#/proc/}" && found=1 ;;
+    esac
+  done
+  [ -n "$found" ] || exit 0
+done"#;
 
 /// Command to run in a container.
 #[derive(Debug, Clone)]
@@ -84,6 +105,16 @@ pub(crate) async fn start(
     id: &ContainerId,
     command: &ExecCommand,
 ) -> Result<ExecSession, ActionError> {
+    start_with(shared, id, command, Vec::new()).await
+}
+
+/// Starts a command with further variables.
+async fn start_with(
+    shared: &Arc<Shared>,
+    id: &ContainerId,
+    command: &ExecCommand,
+    environment: Vec<String>,
+) -> Result<ExecSession, ActionError> {
     let client = shared.connection.client()?;
     let options = CreateExecOptions {
         attach_stdin: Some(command.stdin),
@@ -91,6 +122,7 @@ pub(crate) async fn start(
         attach_stderr: Some(true),
         tty: Some(command.tty),
         cmd: Some(command.words.clone()),
+        env: Some(environment).filter(|variables| !variables.is_empty()),
         ..Default::default()
     };
     let created = call::run(Op::Exec, READ_TIMEOUT, client.create_exec(id.as_str(), options)).await?;
@@ -120,12 +152,51 @@ fn convert_output(part: Result<LogOutput, bollard::errors::Error>) -> Result<Exe
     })
 }
 
-/// Runs a command and waits for its end. The caller sets the deadline.
+/// Runs a command and waits for its end, for this time at most. Then its processes are killed.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     id: &ContainerId,
     command: &[String],
+    timeout: Duration,
 ) -> Result<ExecResult, ActionError> {
+    let mark = create_mark(shared);
+    let mut stored = Vec::new();
+    let run = run_marked(shared, id, command, Some(mark.clone()), &mut stored);
+    let exit_code = if let Ok(exit_code) = tokio::time::timeout(timeout, Box::pin(run)).await {
+        Some(exit_code?)
+    } else {
+        let command = ["sh", "-c", KILL, &mark].map(str::to_owned);
+        let mut discarded = Vec::new();
+        let kill = Box::pin(run_marked(shared, id, &command, None, &mut discarded));
+        match tokio::time::timeout(KILL_TIMEOUT, kill).await {
+            Ok(Ok(0)) => {}
+            // Without a shell, the command ends on its own or with its container.
+            result => tracing::debug!(container = %id, ?result, "cannot kill a probe"),
+        }
+        None
+    };
+    Ok(ExecResult {
+        exit_code,
+        output: end_of(&stored),
+    })
+}
+
+/// Returns a mark that no other process has.
+fn create_mark(shared: &Shared) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // The dot at its end keeps it from being the start of another mark.
+    format!("{MARK}={}.{}.{count}.", std::process::id(), (shared.now)().0)
+}
+
+/// Runs a command to its end, and stores the end of its output. Returns its exit code.
+async fn run_marked(
+    shared: &Arc<Shared>,
+    id: &ContainerId,
+    command: &[String],
+    mark: Option<String>,
+    stored: &mut Vec<u8>,
+) -> Result<i64, ActionError> {
     let command = ExecCommand {
         words: command.to_vec(),
         stdin: false,
@@ -135,15 +206,42 @@ pub(crate) async fn run(
         exec,
         input: _input,
         mut output,
-    } = start(shared, id, &command).await?;
-    let mut stored = Vec::new();
+    } = start_with(shared, id, &command, mark.into_iter().collect()).await?;
     while let Some(part) = output.next().await {
-        let bytes = part?.bytes;
-        let free = MAX_OUTPUT_BYTES.saturating_sub(stored.len()).min(bytes.len());
-        stored.extend_from_slice(bytes.get(..free).unwrap_or_default());
+        stored.extend_from_slice(&part?.bytes);
+        // One more byte shows that the start is missing.
+        let excess = stored.len().saturating_sub(MAX_OUTPUT_BYTES + 1);
+        stored.drain(..excess);
     }
-    Ok(ExecResult {
-        exit_code: exec.exit_code().await?,
-        output: String::from_utf8_lossy(&stored).into_owned(),
-    })
+    exec.exit_code().await
+}
+
+/// Returns the end of an output as text. Without its start, it begins with `…`.
+fn end_of(output: &[u8]) -> String {
+    let start = output.len().saturating_sub(MAX_OUTPUT_BYTES);
+    if start == 0 {
+        return String::from_utf8_lossy(output).into_owned();
+    }
+    let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    let rest = &output[start..];
+    let first = rest.iter().position(is_start).unwrap_or(0);
+    format!("…{}", String::from_utf8_lossy(&rest[first..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_output_keeps_its_end() {
+        assert_eq!(end_of(b"refused\n"), "refused\n");
+        let long = format!("{}é refused", "x".repeat(MAX_OUTPUT_BYTES));
+        let kept = end_of(long.as_bytes());
+        assert!(kept.starts_with('…') && kept.ends_with("xé refused"), "{kept}");
+        let split = format!("é{}", "x".repeat(MAX_OUTPUT_BYTES - 1));
+        assert_eq!(
+            end_of(split.as_bytes()),
+            format!("…{}", "x".repeat(MAX_OUTPUT_BYTES - 1))
+        );
+    }
 }

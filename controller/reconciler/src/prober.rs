@@ -25,6 +25,7 @@ mod environments;
 mod exec;
 mod heap;
 mod http;
+mod late;
 mod pressure;
 pub mod probe_history;
 mod target;
@@ -34,11 +35,14 @@ pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
 use heap::DueProbes;
 use pressure::Pressure;
-use probe_history::{ProbeHistory, ProbeResult};
+use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
 use target::Target;
 
 /// Maximum number of parallel probes. Each holds a socket until its timeout at most.
 const MAX_PARALLEL: usize = 32;
+
+/// Maximum time in which the processes of a command end after its timeout.
+const EXEC_MARGIN: Duration = Duration::from_secs(2);
 
 /// Maximum age of the pressure before a probe. Reading it costs as much as a probe.
 const PRESSURE_AGE: Duration = Duration::from_secs(1);
@@ -54,8 +58,8 @@ pub struct ProberIo {
 
 /// Result of one task of the prober.
 enum ProbeReply {
-    /// A probe ended.
-    Probed(ProbeResult),
+    /// A probe ended. After its timeout, its answer may still come.
+    Probed(ProbeResult, Option<late::Request>),
     /// An inspect shows that the container still runs, so this result of its probe counts.
     Inspected(ProbeResult),
     /// An inspect shows that the probed run has ended.
@@ -80,6 +84,8 @@ struct Prober<B> {
     pressure: Option<Pressure>,
     heap: DueProbes,
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
+    /// Probes after their timeout, which need no slot.
+    late_tasks: TaskSet<(ContainerId, u64), Option<Duration>>,
     metrics: TaskMetrics,
     generations: u64,
     /// True if the engine runs on this host, whose pressure then affects the services.
@@ -123,6 +129,10 @@ pub async fn run<B: Backend>(
                 prober.on_reply(key, reply);
                 false
             }
+            (key, took) = prober.late_tasks.next_ended() => {
+                prober.on_late_answer(&key, took.ok().flatten());
+                false
+            }
             () = clock.sleep_until(wake) => false,
         };
     }
@@ -140,6 +150,7 @@ impl<B: Backend> Prober<B> {
             pressure: None,
             heap: DueProbes::default(),
             tasks: TaskSet::default(),
+            late_tasks: TaskSet::default(),
             metrics,
             generations: 0,
             is_local: addresses.engine_host.is_none(),
@@ -184,7 +195,7 @@ impl<B: Backend> Prober<B> {
             let (clock, before) = (self.clock, self.recent_pressure(now));
             self.tasks.start((id.clone(), generation), async move {
                 let stopwatch = Stopwatch::start();
-                let mut reply = probe_once(&*backend, &id, &target).await;
+                let (mut reply, request) = probe_once(&*backend, &id, &target).await;
                 if !reply.success {
                     reply.pressure = before.and_then(|before| Some((before, Pressure::read(clock.now())?)));
                 }
@@ -192,7 +203,7 @@ impl<B: Backend> Prober<B> {
                 let took = metrics.probe_seconds.with_label_values(&[kind]);
                 took.observe(stopwatch.seconds());
                 metrics.probes.with_label_values(&[kind, reply.label()]).inc();
-                ProbeReply::Probed(reply)
+                ProbeReply::Probed(reply, request)
             });
         }
     }
@@ -206,7 +217,7 @@ impl<B: Backend> Prober<B> {
         self.pressure
     }
 
-    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
+    fn on_reply(&mut self, (id, generation): (ContainerId, u64), mut reply: Result<ProbeReply, TaskFailure>) {
         let now = self.clock.now();
         let Some(container) = self
             .containers
@@ -218,6 +229,15 @@ impl<B: Backend> Prober<B> {
         if !self.reachable {
             return;
         }
+        if let Ok(ProbeReply::Probed(_, request)) = &mut reply
+            && let Some(request) = request.take()
+            && self.late_tasks.len() < MAX_PARALLEL
+            && container.history.awaits_late()
+        {
+            let limit = container.target.probe.timeout * LATE_FACTOR;
+            self.late_tasks
+                .start((id.clone(), generation), request.finish(limit));
+        }
         let reply = match reply {
             Ok(ProbeReply::Ended) => {
                 // The end is not observed yet, and the failed probe says nothing about the service.
@@ -226,7 +246,7 @@ impl<B: Backend> Prober<B> {
                 self.heap.push(next, id, generation);
                 return;
             }
-            Ok(ProbeReply::Probed(reply))
+            Ok(ProbeReply::Probed(reply, _))
                 if container
                     .history
                     .becomes_unhealthy(&container.target.probe, &reply, now) =>
@@ -234,7 +254,7 @@ impl<B: Backend> Prober<B> {
                 self.start_inspect(id, generation, reply);
                 return;
             }
-            Ok(ProbeReply::Probed(reply) | ProbeReply::Inspected(reply)) => reply,
+            Ok(ProbeReply::Probed(reply, _) | ProbeReply::Inspected(reply)) => reply,
             Err(failure) => ProbeResult::failure(format!("the probe itself failed: {failure:?}")),
         };
         if container.history.add(&container.target.probe, reply, now)
@@ -246,6 +266,15 @@ impl<B: Backend> Prober<B> {
         }
         let next: Timestamp = now + container.history.pause(&container.target.probe);
         self.heap.push(next, id, generation);
+    }
+
+    /// Adds the time of an answer that came after the timeout of its probe.
+    fn on_late_answer(&mut self, (id, generation): &(ContainerId, u64), took: Option<Duration>) {
+        let container = self.containers.get_mut(id);
+        let container = container.filter(|container| container.generation == *generation);
+        if let (Some(container), Some(took)) = (container, took) {
+            self.changed |= container.history.add_late_answer(&container.target.probe, took);
+        }
     }
 
     /// Inspects a container before a failed probe makes it unhealthy: the event of its end may be late.
@@ -312,8 +341,12 @@ fn describe_request(kind: &ProbeHandler) -> String {
 }
 
 /// Runs one probe within its timeout. Its output contains the request and the response.
-async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
-    let reply = send_once(backend, id, target).await;
+async fn probe_once<B: Backend>(
+    backend: &B,
+    id: &ContainerId,
+    target: &Target,
+) -> (ProbeResult, Option<late::Request>) {
+    let (reply, request) = send_once(backend, id, target).await;
     let is_silent = reply.sent && !reply.answered;
     let response = match target.own_address.filter(|_| is_silent) {
         // The engine's port proxy accepts connections to ports without a listener.
@@ -321,28 +354,40 @@ async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) 
         Some(_) | None => &reply.output,
     };
     let output = format!("{}: {response}", describe_request(&target.probe.kind));
-    ProbeResult { output, ..reply }
+    (ProbeResult { output, ..reply }, request)
 }
 
-async fn send_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
-    let attempt = async {
-        match (&target.probe.kind, target.address) {
-            (ProbeHandler::Http { path, .. }, Some(address)) => http::probe(address, path).await,
-            (ProbeHandler::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. }, None) => {
-                ProbeResult::no_reply(target.obstacle.clone())
-            }
-            (ProbeHandler::Exec { command }, _) => exec::probe(backend, id, command).await,
-            (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
+async fn send_once<B: Backend>(
+    backend: &B,
+    id: &ContainerId,
+    target: &Target,
+) -> (ProbeResult, Option<late::Request>) {
+    let timeout = target.probe.timeout;
+    let timed_out = || ProbeResult::no_reply(exec::describe_timeout(timeout, ""));
+    let reply = match (&target.probe.kind, target.address) {
+        (ProbeHandler::Http { path, .. }, Some(address)) => {
+            let mut request = late::Request::start(address, path);
+            return match request.within(timeout).await {
+                Some(reply) => (reply, None),
+                None => (timed_out(), Some(request)),
+            };
         }
+        (ProbeHandler::Tcp { .. }, Some(address)) => {
+            let reply = tokio::time::timeout(timeout, tcp::probe(address)).await;
+            reply.unwrap_or_else(|_| timed_out())
+        }
+        (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. }, None) => {
+            ProbeResult::no_reply(target.obstacle.clone())
+        }
+        (ProbeHandler::Exec { command }, _) => {
+            // The backend ends the command at its timeout, so that its output is kept.
+            let reply = exec::probe(backend, id, command, timeout);
+            let reply = tokio::time::timeout(timeout + EXEC_MARGIN, reply).await;
+            reply.unwrap_or_else(|_| timed_out())
+        }
+        (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
     };
-    match tokio::time::timeout(target.probe.timeout, attempt).await {
-        Ok(reply) => reply,
-        Err(_) => ProbeResult::no_reply(format!(
-            "no answer within {} s",
-            target.probe.timeout.as_secs_f32()
-        )),
-    }
+    (reply, None)
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ const MAX_OUTPUT: usize = 4 * 1024;
 /// Minimum number of consecutive unsent probes that count as a failure, even with fewer retries. A single one
 /// says nothing about the container.
 const MIN_UNSENT: u32 = 3;
+/// Maximum time of a late answer, as a multiple of the timeout.
+pub(super) const LATE_FACTOR: u32 = 5;
 /// Number of outputs that are stored for the evidence.
 const MAX_OUTPUTS: usize = 5;
 /// Number of results that decide whether a container is flapping.
@@ -113,6 +115,10 @@ pub struct ProbeHistory {
     failing_since: Option<Timestamp>,
     /// Pressure of the host before that failure.
     failing_from: Option<Pressure>,
+    /// True if a late answer was awaited since the last success.
+    awaited_late: bool,
+    /// Time of a late answer since the last success.
+    late_answer: Option<Duration>,
     pause: Duration,
     /// Outputs of the last probes, oldest first.
     outputs: VecDeque<String>,
@@ -136,6 +142,8 @@ impl ProbeHistory {
             counted_at,
             failing_since: None,
             failing_from: None,
+            awaited_late: false,
+            late_answer: None,
             pause: FIRST_PAUSE,
             outputs: VecDeque::new(),
             results: VecDeque::new(),
@@ -176,6 +184,7 @@ impl ProbeHistory {
             self.successes = self.successes.saturating_add(1);
             self.failures = 0;
             (self.failing_since, self.failing_from) = (None, None);
+            (self.awaited_late, self.late_answer) = (false, None);
         } else if reply.sent {
             self.successes = 0;
             self.failures = self.failures.saturating_add(u32::from(counts));
@@ -196,8 +205,15 @@ impl ProbeHistory {
             current
         };
         let flapping = self.is_flapping();
-        let was = self.health.as_ref().map(|health| health.flapping);
-        if before == Some(status) && was == Some(flapping) {
+        // An unsent probe changes nothing.
+        let was_failing = self.health.as_ref().is_some_and(|health| health.failing);
+        let has_failed = if reply.sent { !reply.success } else { was_failing };
+        let failing = status == ProbeStatus::Healthy && has_failed;
+        let was = self
+            .health
+            .as_ref()
+            .map(|health| (health.flapping, health.failing));
+        if before == Some(status) && was == Some((flapping, failing)) {
             return false;
         }
         let since = match &self.health {
@@ -211,19 +227,40 @@ impl ProbeHistory {
             since,
             host_pressure: windows.and_then(|(from, (_, to))| to.percent_since(&from)),
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
+            late_answer: self.late_answer.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,
             output: cut(reply.output),
             recent: self.outputs.iter().cloned().collect(),
             unresponsive: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
+            failing,
             flapping,
             probe: Some(Arc::new(probe.clone())),
         });
         true
     }
 
+    /// Returns true for the first probe since the last success whose answer may be awaited after its timeout.
+    pub fn awaits_late(&mut self) -> bool {
+        !std::mem::replace(&mut self.awaited_late, true)
+    }
+
+    /// Adds the time of a successful answer to a probe that had ended with its timeout. Returns true if the health changed.
+    pub fn add_late_answer(&mut self, probe: &Probe, took: Duration) -> bool {
+        // A success in the meantime shows that the timeout is long enough.
+        if !self.awaited_late || took <= probe.timeout {
+            return false;
+        }
+        let took = took.min(probe.timeout * LATE_FACTOR);
+        self.late_answer = Some(took);
+        let health = self.health.as_mut();
+        let unhealthy = health.filter(|health| health.status == ProbeStatus::Unhealthy);
+        unhealthy.is_some_and(|health| health.late_answer.replace(took) != Some(took))
+    }
+
     /// Resets failures after an outage of the engine: those during the outage are not meaningful.
     pub fn reset_failures(&mut self) {
         (self.failures, self.unsent_count, self.pause) = (0, 0, FIRST_PAUSE);
+        (self.awaited_late, self.late_answer) = (false, None);
         (self.failing_since, self.failing_from) = (None, None);
         self.health = self
             .health

@@ -15,7 +15,8 @@ fn probe() -> Probe {
     }
 }
 
-/// Replays replies such as `second:+` or `second:-`, and returns the changes of the status.
+/// Replays replies such as `second:+` or `second:-`, and returns the changes of the status. `!` marks a healthy container
+/// whose last probe failed.
 fn replay(probe: &Probe, replies: &str) -> String {
     let mut history = ProbeHistory::new(probe, Some(Timestamp(0)), Timestamp(0));
     let mut flips = Vec::new();
@@ -31,7 +32,9 @@ fn replay(probe: &Probe, replies: &str) -> String {
             },
             Timestamp(at * 1_000),
         ) {
-            flips.push(format!("{at}:{:?}", history.health().unwrap().status));
+            let health = history.health().unwrap();
+            let failing = if health.failing { "!" } else { "" };
+            flips.push(format!("{at}:{:?}{failing}", health.status));
         }
     }
     flips.join(" ")
@@ -56,12 +59,12 @@ fn replies_result_in_a_status() {
         (
             &one,
             "1:+ 11:- 21:- 31:+ 41:- 51:- 61:-",
-            "1:Healthy 61:Unhealthy",
+            "1:Healthy 11:Healthy! 31:Healthy 41:Healthy! 61:Unhealthy",
         ),
         (
             &one,
             "1:+ 11:- 21:- 31:- 41:- 51:+",
-            "1:Healthy 31:Unhealthy 51:Healthy",
+            "1:Healthy 11:Healthy! 31:Unhealthy 51:Healthy",
         ),
         (&two, "0:+ 1:- 2:+ 3:+", "0:Starting 3:Healthy"),
     ] {
@@ -261,4 +264,42 @@ fn probes_are_frequent_until_the_first_status() {
     assert_eq!(pauses, [50, 75, 112, 168, 253, 379, 569, 854, 1_000]);
     history.add(&probe, ProbeResult::success(""), Timestamp(1));
     assert_eq!(history.pause(&probe), probe.interval);
+}
+
+#[test]
+fn late_answer_belongs_to_one_streak_of_failures() {
+    let probe = Probe {
+        retries: 1,
+        start_period: Duration::ZERO,
+        ..probe()
+    };
+    let late = |history: &ProbeHistory| history.health().and_then(|health| health.late_answer);
+    let at = |second: i64| Timestamp(second * 1_000);
+    let took = Duration::from_secs(3);
+    let mut history = ProbeHistory::new(&probe, Some(at(0)), at(0));
+    assert!(history.awaits_late() && !history.awaits_late());
+    assert!(!history.add_late_answer(&probe, Duration::from_millis(900)));
+    assert!(!history.add_late_answer(&probe, took), "no status yet");
+    history.add(&probe, ProbeResult::no_reply("silent"), at(10));
+    assert_eq!(late(&history), Some(took), "known before the failure");
+
+    history.add(&probe, ProbeResult::success("200"), at(20));
+    assert_eq!(late(&history), None);
+    assert!(
+        !history.add_late_answer(&probe, took),
+        "the timeout is long enough"
+    );
+    assert!(history.awaits_late(), "a new streak");
+    history.add(&probe, ProbeResult::no_reply("silent"), at(30));
+    assert_eq!(late(&history), None);
+    assert!(history.add_late_answer(&probe, Duration::from_secs(60)));
+    assert_eq!(
+        late(&history),
+        Some(Duration::from_secs(5)),
+        "five times the timeout at most"
+    );
+    assert!(
+        !history.add_late_answer(&probe, Duration::from_secs(60)),
+        "known already"
+    );
 }

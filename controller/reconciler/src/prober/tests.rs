@@ -158,7 +158,7 @@ async fn silent_proxy_of_a_closed_port_is_a_refusal() {
             dependencies_started_at: None,
         };
         let id = ContainerId::new("c").unwrap();
-        let reply = probe_once(&FakeBackend::empty(), &id, &target).await;
+        let (reply, _) = probe_once(&FakeBackend::empty(), &id, &target).await;
         assert_eq!((reply.output.as_str(), reply.success), (expected, false));
     }
 }
@@ -405,16 +405,18 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
     );
     let script = async {
         let mut flips = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..5 {
             seen.changed().await.unwrap();
             let registry = seen.borrow_and_update().clone();
             let health = &registry[&ContainerId::new("c").unwrap()];
             assert_eq!(health.started_at, Some(Timestamp(1_000_000)));
+            assert_eq!(health.failing, flips.len() == 2, "{health:?}");
             flips.push((health.status, clock.now().since(Timestamp(1_000_000)).as_secs()));
         }
         let expected = [
             (ProbeStatus::Starting, 0),
             (ProbeStatus::Healthy, 0),
+            (ProbeStatus::Healthy, 20),
             (ProbeStatus::Unhealthy, 30),
             (ProbeStatus::Healthy, 40),
         ];
