@@ -9,6 +9,7 @@
 //! - [`HumanDuration`], [`ByteSize`] and [`CpuCount`] in [`quantity`] parse and print values with units.
 //! - [`StructuredError`] is the only error type of the public interfaces. [`Code::explanation`] returns the table entry of
 //!   a code, and [`Remedy`] is a suggested action.
+//! - [`keys::explain`] returns the meaning, the type and an example of a key of a spec file.
 //! - [`status`] and [`incident`] hold the documents that Argus writes to its state directory.
 //! - [`schema`] generates the JSON Schemas and the CRD from these types. Doc comments on serialized types become
 //!   descriptions in the schemas and in `docs/keys.md`.
@@ -25,7 +26,10 @@ pub mod environment;
 pub mod error;
 pub mod halt_after_same;
 pub mod incident;
+mod key_schema;
+pub mod keys;
 pub mod mock;
+pub mod number;
 pub mod probe;
 pub mod quantity;
 pub mod resilience;

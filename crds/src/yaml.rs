@@ -15,6 +15,7 @@
 mod check;
 mod deserialize;
 mod document;
+mod repeated;
 mod rules;
 mod source;
 mod tree;
@@ -27,10 +28,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostic, Location, lines_of};
 use crate::environment::E2eSpec;
+use crate::number::Keep;
 use check::Collector;
 use tree::{Broken, Builder, Node};
 
-pub use document::{Document, document};
+pub use document::{Document, document, exact_document};
 pub use source::{Scalar, SourceMap};
 
 /// Maximum size of a file, in bytes.
@@ -43,6 +45,9 @@ pub const MAX_NODES: usize = 50_000;
 pub const MAX_ALIASES: usize = 256;
 /// Maximum number of services in an environment.
 pub const MAX_SERVICES: usize = 500;
+
+/// Bodies of mocks keep the spelling of their numbers.
+const KEEP: Option<Keep> = Some(Keep::Spelling);
 
 /// Result of [`read`].
 #[derive(Clone, Debug)]
@@ -128,7 +133,7 @@ fn read_tree(file_name: &str, root: Tree, is_translated: bool) -> ParsedSpec {
     if !collector.has_error()
         && let Some(node) = source.root()
     {
-        match E2eSpec::deserialize(deserialize::Reader::new(node)) {
+        match E2eSpec::deserialize(deserialize::Reader::new(node).keep(KEEP)) {
             Ok(parsed) => spec = Some(parsed),
             Err(error) => collector.add(Diagnostic::error("", format!("cannot read the file: {error}"))),
         }
@@ -142,12 +147,12 @@ fn read_tree(file_name: &str, root: Tree, is_translated: bool) -> ParsedSpec {
         [] => None,
         errors => source
             .without(errors)
-            .and_then(|node| E2eSpec::deserialize(deserialize::Reader::new(&node)).ok()),
+            .and_then(|node| E2eSpec::deserialize(deserialize::Reader::new(&node).keep(KEEP)).ok()),
     };
     ParsedSpec {
         spec,
         rest,
-        diagnostics,
+        diagnostics: repeated::merge(diagnostics, &source),
         source,
     }
 }
@@ -155,7 +160,16 @@ fn read_tree(file_name: &str, root: Tree, is_translated: bool) -> ParsedSpec {
 impl ParsedSpec {
     /// Returns the diagnostics about [`ParsedSpec::rest`] that its omitted parts cannot have caused.
     pub fn further(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let rejected: Vec<Option<Location>> = self.diagnostics.iter().map(|d| self.scope(&d.path)).collect();
+        let related = |d: &Diagnostic| -> Vec<String> {
+            let places = d.correction.iter().flat_map(|it| &it.related);
+            places.map(|place| place.path.clone()).collect()
+        };
+        let of = |d: &Diagnostic| {
+            let own = std::iter::once(self.scope(&d.path));
+            own.chain(related(d).iter().map(|path| self.scope(path)))
+                .collect::<Vec<_>>()
+        };
+        let rejected: Vec<Option<Location>> = self.diagnostics.iter().flat_map(of).collect();
         diagnostics
             .into_iter()
             .filter(|diagnostic| !rejected.contains(&self.scope(&diagnostic.path)))
@@ -332,7 +346,13 @@ fn syntax_diagnostic(lines: &[&str], error: &ScanError) -> Diagnostic {
             length: 1,
         })
     };
-    if let Some(location) = tab(line).or_else(|| tab(line - 1)) {
+    // The parser reports the beginning of a value that the tab follows, possibly after several lines.
+    let after = || {
+        (line..=lines.len())
+            .find_map(tab)
+            .filter(|_| info.contains("tab"))
+    };
+    if let Some(location) = tab(line).or_else(|| tab(line - 1)).or_else(after) {
         return Diagnostic::error("", "the indentation contains a tab")
             .hint("use spaces for indentation")
             .at(location);
@@ -374,3 +394,7 @@ fn syntax_hint(line: &str) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "yaml/reports_tests.rs"]
+mod reports_tests;

@@ -1,12 +1,10 @@
-//! Check of a file's tree against the JSON Schema of [`E2eSpec`].
-
-use std::sync::OnceLock;
+//! Check of a file's tree against the JSON Schema of [`E2eSpec`](crate::E2eSpec).
 
 use serde_json::{Map, Value};
 
 use super::tree::{Entry, Kind, Node, shown};
 use crate::diagnostic::{Diagnostic, Location};
-use crate::environment::E2eSpec;
+use crate::key_schema;
 
 mod scalar;
 mod unknown;
@@ -62,20 +60,15 @@ pub(super) fn tags(tags: &[(String, Location)], collector: &mut Collector) {
     }
 }
 
-/// Adds a diagnostic for each difference between a file and the schema of [`E2eSpec`].
+/// Adds a diagnostic for each difference between a file and the schema of [`E2eSpec`](crate::E2eSpec).
 pub(super) fn against_schema(root: &Node, collector: &mut Collector) {
-    let schema = schema();
+    let schema = key_schema::root();
     let mut check = Check {
         root: schema,
         collector,
         parents: Vec::new(),
     };
     check.value(schema, root, "", root.location);
-}
-
-fn schema() -> &'static Value {
-    static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| schemars::schema_for!(E2eSpec).to_value())
 }
 
 /// Returns true if a map has a key of a spec file, or a similar one. Diagnostics quote no text of another file, because its
@@ -85,7 +78,7 @@ pub(super) fn is_spec(root: &Node) -> bool {
         // A diagnostic reports the kind of the node only.
         return true;
     };
-    let known = schema().get("properties").and_then(Value::as_object);
+    let known = key_schema::root().get("properties").and_then(Value::as_object);
     let is_known = |entry: &Entry| known.is_some_and(|known| unknown::is_similar(&entry.key, known));
     entries.is_empty() || entries.iter().any(is_known)
 }
@@ -287,7 +280,7 @@ impl<'a> Check<'a> {
 
     fn unknown(&mut self, known: &'a Map<String, Value>, entry: &Entry, path: &str) {
         let message = format!("`{}` is not a known key and is ignored", shown(&entry.key));
-        let diagnostic = unknown::key(Diagnostic::warning(path, message), self, known, &entry.key);
+        let diagnostic = unknown::key(Diagnostic::warning(path, message), self, known, entry);
         self.collector.add(diagnostic.at(entry.key_location));
     }
 }

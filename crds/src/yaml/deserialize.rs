@@ -2,8 +2,10 @@
 
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
+use serde_json::Value;
 
 use super::tree::{Entry, Kind, Node};
+use crate::number::{Keep, from_text};
 use crate::text::AS_WRITTEN;
 
 /// Error for a value that does not match its type. The check against the schema reports it earlier, with a location.
@@ -13,11 +15,26 @@ pub(super) type Error = de::value::Error;
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     node: &'a Node,
+    /// The part of a number that is kept in a field of any type; `None` for the nearest double.
+    keep: Option<Keep>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(node: &'a Node) -> Self {
-        Self { node }
+        Self { node, keep: None }
+    }
+
+    pub(super) fn keep(self, keep: Option<Keep>) -> Self {
+        Self { keep, ..self }
+    }
+
+    fn entries(self, entries: &'a [Entry], skip_null: bool) -> Entries<'a> {
+        Entries {
+            rest: entries.iter(),
+            skip_null,
+            value: None,
+            keep: self.keep,
+        }
     }
 }
 
@@ -27,9 +44,12 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.kind {
             Kind::Scalar { text, plain: false } => visitor.visit_str(text),
-            Kind::Scalar { text, plain: true } => visit_plain(text, visitor),
-            Kind::List(items) => visitor.visit_seq(Items { rest: items.iter() }),
-            Kind::Map(entries) => visitor.visit_map(Entries::all(entries)),
+            Kind::Scalar { text, plain: true } => visit_plain(text, self.keep, visitor),
+            Kind::List(items) => visitor.visit_seq(Items {
+                rest: items.iter(),
+                keep: self.keep,
+            }),
+            Kind::Map(entries) => visitor.visit_map(self.entries(entries, false)),
         }
     }
 
@@ -38,6 +58,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Kind::Scalar { text, .. } => visitor.visit_str(text),
             Kind::List(_) | Kind::Map(_) => self.deserialize_any(visitor),
         }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.keep(None).deserialize_any(visitor)
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -66,7 +90,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         } else if self.node.is_null() {
             visitor.visit_str("")
         } else if let Kind::Map(entries) = &self.node.kind {
-            visitor.visit_map(Entries::non_null(entries))
+            visitor.visit_map(self.entries(entries, true))
         } else {
             self.deserialize_str(visitor)
         }
@@ -79,7 +103,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match &self.node.kind {
-            Kind::Map(entries) => visitor.visit_map(Entries::non_null(entries)),
+            Kind::Map(entries) => visitor.visit_map(self.entries(entries, true)),
             Kind::Scalar { .. } | Kind::List(_) => self.deserialize_any(visitor),
         }
     }
@@ -101,13 +125,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq tuple
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 char bytes byte_buf unit unit_struct seq tuple
         tuple_struct map
     }
 }
 
 /// Resolves a plain scalar by the core schema of YAML 1.2.
-fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Error> {
+fn visit_plain<'de, V: Visitor<'de>>(text: &str, keep: Option<Keep>, visitor: V) -> Result<V::Value, Error> {
     if super::tree::is_null(text) {
         return visitor.visit_unit();
     }
@@ -129,6 +153,11 @@ fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value,
     if let Some(number) = based("0x", 16).or_else(|| based("0o", 8)) {
         return visitor.visit_u64(number);
     }
+    if let Some(keep) = keep
+        && let Some(Value::String(kept)) = from_text(text, keep)
+    {
+        return visitor.visit_string(kept);
+    }
     let numeric = text.contains(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
     match text.parse::<f64>() {
@@ -139,6 +168,7 @@ fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value,
 
 struct Items<'de> {
     rest: std::slice::Iter<'de, std::sync::Arc<Node>>,
+    keep: Option<Keep>,
 }
 
 impl<'de> SeqAccess<'de> for Items<'de> {
@@ -147,7 +177,12 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         self.rest
             .next()
-            .map(|node| seed.deserialize(Reader { node }))
+            .map(|node| {
+                seed.deserialize(Reader {
+                    node,
+                    keep: self.keep,
+                })
+            })
             .transpose()
     }
 
@@ -161,24 +196,7 @@ struct Entries<'de> {
     /// True if entries with a null value are skipped.
     skip_null: bool,
     value: Option<&'de Node>,
-}
-
-impl<'de> Entries<'de> {
-    fn all(entries: &'de [Entry]) -> Self {
-        Self {
-            rest: entries.iter(),
-            skip_null: false,
-            value: None,
-        }
-    }
-
-    fn non_null(entries: &'de [Entry]) -> Self {
-        Self {
-            rest: entries.iter(),
-            skip_null: true,
-            value: None,
-        }
-    }
+    keep: Option<Keep>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
@@ -198,6 +216,9 @@ impl<'de> MapAccess<'de> for Entries<'de> {
             .value
             .take()
             .ok_or_else(|| <Error as de::Error>::custom("a value without a key"))?;
-        seed.deserialize(Reader { node })
+        seed.deserialize(Reader {
+            node,
+            keep: self.keep,
+        })
     }
 }

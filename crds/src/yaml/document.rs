@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::deserialize::Reader;
 use super::{SourceMap, text_of, tree_of};
 use crate::diagnostic::Diagnostic;
+use crate::number::Keep;
 
 /// Result of [`document`].
 #[derive(Clone, Debug)]
@@ -28,6 +29,15 @@ pub struct Document {
 /// assert_eq!(document.source.locate("paths").unwrap().line, 1);
 /// ```
 pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnostic>> {
+    read(file_name, bytes, None)
+}
+
+/// Reads a document as [`document`] does, and keeps the digits of numbers that a double cannot hold, as [`crate::number`] describes.
+pub fn exact_document(file_name: &str, bytes: &[u8], keep: Keep) -> Result<Document, Box<Diagnostic>> {
+    read(file_name, bytes, Some(keep))
+}
+
+fn read(file_name: &str, bytes: &[u8], keep: Option<Keep>) -> Result<Document, Box<Diagnostic>> {
     let without_spec_hint = |mut diagnostic: Box<Diagnostic>| {
         // Hints about environments do not apply to other documents.
         diagnostic.hint.take_if(|hint| hint.contains("environment"));
@@ -40,7 +50,9 @@ pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnosti
     }
     let tree = tree_of(&text).map_err(without_spec_hint)?;
     let source = SourceMap::new(file_name, Some(tree.node));
-    let value = source.root().map(|root| Value::deserialize(Reader::new(root)));
+    let value = source
+        .root()
+        .map(|root| Value::deserialize(Reader::new(root).keep(keep)));
     match value {
         Some(Ok(value)) => Ok(Document {
             value,
