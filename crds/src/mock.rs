@@ -34,7 +34,7 @@ pub struct Mock {
     /// Mounts for the image: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// Path of an `OpenAPI` document, version 3.0 or 3.1.
+    /// Path of an `OpenAPI` document, version 3.0, 3.1 or 3.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openapi: Option<String>,
     /// Source of responses: the document (`auto`), the target (`record`), the recordings (`replay`), or the document with values
@@ -44,6 +44,10 @@ pub struct Mock {
     /// True to respond with 422 to requests that violate the document.
     #[serde(default)]
     pub validate: bool,
+    /// False to add no headers for browsers that request from another origin, and to answer none of their preflight requests.
+    /// Default: `true`.
+    #[serde(default = "on", skip_serializing_if = "is_on")]
+    pub cors: bool,
     /// URL of the real service to record; must begin with `http://`. Required in mode `record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -132,6 +136,15 @@ pub struct MockWhen {
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
     #[schemars(with = "text::TextMap")]
     pub query: BTreeMap<String, String>,
+}
+
+fn on() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_on(value: &bool) -> bool {
+    *value
 }
 
 fn default_recordings_dir() -> String {

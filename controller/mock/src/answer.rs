@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_crds::MockResponse;
 use argus_crds::error::Code;
+use argus_crds::number;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -127,8 +128,10 @@ impl Prepared {
 fn encode(body: Option<&Value>) -> (Bytes, Option<&'static str>) {
     match body {
         None => (Bytes::new(), None),
-        Some(Value::String(text)) => (Bytes::from(text.clone()), Some(TEXT)),
-        Some(value) => (Bytes::from(value.to_string()), Some(JSON)),
+        Some(value @ Value::String(text)) if !number::is_number(value) => {
+            (Bytes::from(text.clone()), Some(TEXT))
+        }
+        Some(value) => (Bytes::from(number::to_json(value)), Some(JSON)),
     }
 }
 

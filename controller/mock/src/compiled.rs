@@ -5,6 +5,7 @@ use argus_crds::{Diagnostic, MockMode, OtherFile};
 use serde_json::json;
 
 use crate::answer::MockReply;
+use crate::cors;
 use crate::fill::Moment;
 use crate::forward::Target;
 use crate::openapi::{Document, Violation};
@@ -22,6 +23,7 @@ pub struct CompiledMock {
     document: Option<Document>,
     mode: MockMode,
     validate: bool,
+    cors: bool,
     target: Option<Target>,
     recordings: Recordings,
 }
@@ -89,6 +91,7 @@ impl CompiledMock {
             document,
             mode: mock.mode,
             validate: mock.validate,
+            cors: mock.cors,
             target,
             recordings: Recordings::new(recordings),
         };
@@ -97,6 +100,20 @@ impl CompiledMock {
 
     /// Decides the reaction to a request. The order is overrides, routes, target or recordings, document.
     pub fn decide(&self, request: &Request, moment: Moment) -> Decision<'_> {
+        let decision = self.decide_without_cors(request, moment);
+        match decision {
+            Decision::Reply(reply) if self.cors => {
+                // Only a route or an operation for OPTIONS wins. Others would end a request of a browser before it is sent.
+                let of_options = |by: &String| by.split(' ').nth(1) == Some("OPTIONS");
+                let is_own = reply.by.as_ref().is_some_and(of_options) || cors::has_own(&reply);
+                let preflight = (!is_own).then(|| cors::preflight(request)).flatten();
+                Decision::Reply(preflight.unwrap_or_else(|| cors::expose(request, reply)))
+            }
+            decision => decision,
+        }
+    }
+
+    fn decide_without_cors(&self, request: &Request, moment: Moment) -> Decision<'_> {
         let segments = path::segments(&request.path);
         let mut nearest: Vec<Nearest> = Vec::new();
         for table in [&self.overrides, &self.routes] {

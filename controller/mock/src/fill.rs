@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use argus_core::budget::Budget;
 use argus_core::desired::template::{Segment, has_placeholders, segments};
 use argus_core::time::Timestamp;
+use argus_crds::number;
 use serde_json::{Map, Value};
 
 use crate::path::Params;
@@ -67,8 +68,9 @@ impl TemplateContext<'_> {
             Segment::Text(text) => text.to_owned(),
             Segment::Template(slot, raw) => match self.value(slot) {
                 None => raw.to_owned(),
+                Some(value) if number::is_number(&value) => number::to_json(&value),
                 Some(Value::String(text)) => text,
-                Some(other) => other.to_string(),
+                Some(other) => number::to_json(&other),
             },
         };
         segments(text).into_iter().map(piece).collect()
@@ -81,7 +83,7 @@ impl TemplateContext<'_> {
         let found = self.find(slot)?;
         let bytes = match &found {
             Value::String(text) => text.len(),
-            other => other.to_string().len(),
+            other => number::to_json(other).len(),
         };
         budget.bytes(bytes as u64).ok()?;
         Some(found)

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
+use argus_crds::number;
 use serde::Serialize;
 
 use crate::answer::MockReply;
@@ -105,7 +106,7 @@ fn body(request: &Request) -> Option<String> {
     match request.content() {
         Content::Empty | Content::Bytes => None,
         Content::Json(value) if secret::contains_secrets(value) => {
-            Some(cut(&secret::redact_value(value).to_string(), MAX_BODY))
+            Some(cut(&number::to_json(&secret::redact_value(value)), MAX_BODY))
         }
         Content::Form(fields) => {
             let fields = secret::redact_pairs(fields);

@@ -14,6 +14,7 @@
 
 mod answer;
 mod compiled;
+mod cors;
 mod fill;
 mod forward;
 pub mod journal;

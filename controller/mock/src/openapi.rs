@@ -1,6 +1,7 @@
 //! `OpenAPI` documents: responses from them, and validation of requests against them.
 
 use argus_core::budget::Budget;
+use argus_crds::number::Keep;
 use argus_crds::yaml::SourceMap;
 use argus_crds::{Diagnostic, yaml};
 use serde_json::Value;
@@ -18,12 +19,14 @@ mod json_pointer;
 mod make;
 mod parameter;
 mod recursion_check;
+mod references;
 mod reflect_request;
 mod request_validation;
 mod respond;
 mod schema_conversion;
 mod schemas;
 mod steps;
+mod unsupported;
 
 pub(crate) use request_validation::Violation;
 
@@ -31,6 +34,24 @@ pub(crate) use request_validation::Violation;
 const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
+
+/// Returns the operations of a path item, with their methods in upper case.
+fn methods<'a>(root: &Value, item: &Cursor<'a>) -> Vec<(String, Cursor<'a>)> {
+    let is_32 = check::version(root).is_some_and(|version| version.starts_with("3.2"));
+    let newer = is_32.then_some("query");
+    let fixed = METHODS.into_iter().chain(newer);
+    let mut found: Vec<_> = fixed
+        .filter_map(|method| Some((method.to_uppercase(), item.get(method)?)))
+        .collect();
+    if is_32 && let Some(additional) = item.get("additionalOperations") {
+        found.extend(
+            additional
+                .entries()
+                .map(|(method, operation)| (method.to_uppercase(), operation)),
+        );
+    }
+    found
+}
 
 /// Maximum number of steps of the check of a document.
 const CHECK_STEPS: u64 = 1_000_000;
@@ -88,7 +109,7 @@ impl Document {
     }
 
     fn read_within(text: &str, max_depth: u32, budget: &mut Budget) -> (Option<Self>, Vec<Diagnostic>) {
-        let read = match yaml::document("openapi", text.as_bytes()) {
+        let read = match yaml::exact_document("openapi", text.as_bytes(), Keep::Spelling) {
             Ok(read) => read,
             Err(diagnostic) => return (None, vec![*diagnostic]),
         };
@@ -123,10 +144,7 @@ impl Document {
         if broken {
             return None;
         }
-        let is_30 = root
-            .get("openapi")
-            .and_then(Value::as_str)
-            .is_some_and(|version| version.starts_with("3.0"));
+        let is_30 = check::version(root).is_some_and(|version| version.starts_with("3.0"));
         let schemas = |direction| Schemas::new(root, is_30, direction);
         let (requests, responses) = match (schemas(Direction::Request), schemas(Direction::Response)) {
             (Ok(requests), Ok(responses)) => (requests, responses),
@@ -224,11 +242,7 @@ fn operations(root: &Value) -> Vec<Operation> {
     };
     let mut found = Vec::new();
     for (path, item) in paths.entries() {
-        for method in METHODS {
-            let Some(operation) = item.get(method) else {
-                continue;
-            };
-            let method = method.to_uppercase();
+        for (method, operation) in methods(root, &item) {
             found.push(Operation {
                 name: format!("{method} {path}"),
                 method,
@@ -262,6 +276,8 @@ fn prefixes(root: &Value) -> Vec<Vec<String>> {
 
 #[cfg(test)]
 mod budget_tests;
+#[cfg(test)]
+mod newer_tests;
 
 #[cfg(test)]
 #[path = "openapi_tests.rs"]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use argus_core::time::Timestamp;
+use argus_crds::number;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -219,7 +220,7 @@ fn stored_body(request: &Request) -> Option<Stored> {
         Content::Empty => None,
         Content::Bytes => Some(Stored::Base64(STANDARD.encode(&request.body))),
         Content::Json(value) if secret::contains_secrets(value) => {
-            Some(Stored::Text(secret::redact_value(value).to_string()))
+            Some(Stored::Text(number::to_json(&secret::redact_value(value))))
         }
         Content::Form(fields) => {
             let fields: Vec<String> = secret::redact_pairs(fields)

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use argus_crds::number::{self, Keep};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -89,14 +90,13 @@ impl Request {
                 return Content::Bytes;
             };
             match self.media_type().as_deref() {
-                Some("application/x-www-form-urlencoded") => match serde_json::from_str(text) {
+                Some("application/x-www-form-urlencoded") => match number::parse(text, Keep::Spelling) {
                     Ok(value @ (Value::Object(_) | Value::Array(_))) => Content::Json(value),
                     Ok(_) | Err(_) => Content::Form(pairs(text)),
                 },
                 Some("text/plain") => Content::Text(text.to_owned()),
-                _ => {
-                    serde_json::from_str(text).map_or_else(|_| Content::Text(text.to_owned()), Content::Json)
-                }
+                _ => number::parse(text, Keep::Spelling)
+                    .map_or_else(|_| Content::Text(text.to_owned()), Content::Json),
             }
         })
     }

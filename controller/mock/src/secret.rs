@@ -1,6 +1,7 @@
 //! Redaction of requests and responses: values of headers, parameters and fields with secret names.
 
 use argus_core::secrets::{REDACTED, is_secret};
+use argus_crds::number::{self, Keep};
 use serde_json::Value;
 
 /// Redacts the values of pairs with secret names.
@@ -33,8 +34,8 @@ pub(crate) fn redact_value(value: &Value) -> Value {
 
 /// Redacts secret fields in a text that is valid JSON despite another media type.
 pub(crate) fn redact_text(text: &str) -> String {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value) if contains_secrets(&value) => redact_value(&value).to_string(),
+    match number::parse(text, Keep::Spelling) {
+        Ok(value) if contains_secrets(&value) => number::to_json(&redact_value(&value)),
         Ok(_) | Err(_) => text.to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 //! Conditions of a route (`when`): headers, query parameters and fields of the body.
 
-use argus_crds::MockWhen;
+use std::cmp::Ordering;
+
+use argus_crds::{MockWhen, number};
 use serde_json::Value;
 
 use crate::request::{Content, Request};
@@ -84,18 +86,18 @@ fn check_contains(wanted: &Value, found: &Value, texts: bool, at: &str) -> Resul
 fn same(wanted: &Value, found: &Value, texts: bool) -> bool {
     match (wanted, found) {
         // A form contains only strings.
-        (Value::Number(_) | Value::Bool(_), Value::String(found)) if texts => {
-            let written = wanted.to_string();
+        (_, Value::String(found)) if texts && (number::is_number(wanted) || wanted.is_boolean()) => {
+            let written = number::to_json(wanted);
             written == *found
         }
-        (Value::Number(wanted), Value::Number(found)) => wanted == found || wanted.as_f64() == found.as_f64(),
+        _ if number::is_number(wanted) => number::compare(wanted, found) == Some(Ordering::Equal),
         _ => wanted == found,
     }
 }
 
 /// Shortens a value for a message.
 pub(crate) fn brief(value: &Value) -> String {
-    let text = value.to_string();
+    let text = number::to_json(value);
     if text.chars().count() <= 60 {
         return format!("`{text}`");
     }

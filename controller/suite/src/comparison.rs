@@ -41,7 +41,7 @@ pub(crate) fn check_lines(lines: u64, expected: &Value, at: &str) -> Vec<Check> 
                 let (holds, wanted) = match operator.as_str() {
                     "eq" | "n" => (is_equal(limit), format!("to be {limit_shown}")),
                     "gt" | "gte" | "lt" | "lte" => (
-                        compares(operator, count, limit),
+                        compares(operator, &Value::from(lines), limit),
                         format!("to be {} {limit_shown}", words_of(operator)),
                     ),
                     _ => return None,

@@ -5,11 +5,12 @@
 
 use std::cmp::Ordering;
 
+use argus_crds::number;
 use serde_json::Value;
 
 use crate::check::{Check, Checked};
 use crate::pattern;
-use crate::value::{double, entries, equal, field, is_number, length, shown, to_number, to_text, type_name};
+use crate::value::{entries, equal, field, is_number, length, numeric_order, shown, to_text, type_name};
 
 /// Names of all operators.
 pub(crate) const OPERATORS: [&str; 16] = [
@@ -88,7 +89,7 @@ fn check_equal(actual: Option<&Value>, expected: &Value, at: &str) -> Check {
 
 fn check_operator(operator: &str, actual: Option<&Value>, expected: &Value, at: &str) -> Checked {
     let text = match actual {
-        Some(Value::String(text)) => Some(text.as_str()),
+        Some(value @ Value::String(text)) if !number::is_number(value) => Some(text.as_str()),
         _ => None,
     };
     let one = |holds: bool, wanted: String| Ok(vec![Check::new(at, holds, wanted, shown(actual))]);
@@ -121,7 +122,7 @@ fn check_operator(operator: &str, actual: Option<&Value>, expected: &Value, at: 
             one(holds, format!("to be one of {value}"))
         }
         "gt" | "gte" | "lt" | "lte" => one(
-            matches!(actual, Some(Value::Number(number)) if compares(operator, double(number), expected)),
+            actual.is_some_and(|actual| number::is_number(actual) && compares(operator, actual, expected)),
             format!("to be {} {value}", words_of(operator)),
         ),
         "contains" => one(contains(actual, expected), format!("to contain {value}")),
@@ -154,8 +155,8 @@ fn check_operator(operator: &str, actual: Option<&Value>, expected: &Value, at: 
 }
 
 /// Returns true if a number compares with a value, which is converted to a number.
-pub(crate) fn compares(operator: &str, actual: f64, expected: &Value) -> bool {
-    let ordering = actual.partial_cmp(&to_number(expected));
+pub(crate) fn compares(operator: &str, actual: &Value, expected: &Value) -> bool {
+    let ordering = numeric_order(actual, expected);
     match operator {
         "gt" => ordering == Some(Ordering::Greater),
         "gte" => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
@@ -177,7 +178,11 @@ pub(crate) fn words_of(operator: &str) -> &'static str {
 
 fn contains(actual: Option<&Value>, expected: &Value) -> bool {
     match (actual, expected) {
-        (Some(Value::String(text)), Value::String(part)) => text.contains(part.as_str()),
+        (Some(actual @ Value::String(text)), Value::String(part))
+            if !number::is_number(actual) && !number::is_number(expected) =>
+        {
+            text.contains(part.as_str())
+        }
         (Some(Value::Array(items)), expected) => items.iter().any(|item| equal(item, expected)),
         _ => false,
     }
@@ -193,7 +198,7 @@ fn check_length(actual: Option<&Value>, expected: &Value, at: &str) -> Vec<Check
     let found = found as f64;
     let shown = format!("the length `{found}`");
     match expected {
-        Value::Number(_) => {
+        expected if number::is_number(expected) => {
             let wanted = format!("to have the length {value}");
             vec![Check::new(at, is_number(expected, found), wanted, shown)]
         }
@@ -207,7 +212,12 @@ fn check_length(actual: Option<&Value>, expected: &Value, at: &str) -> Vec<Check
                     words_of(operator),
                     crate::value::shown(Some(limit))
                 );
-                Check::new(at, compares(operator, found, limit), wanted, shown.clone())
+                Check::new(
+                    at,
+                    compares(operator, &Value::from(found), limit),
+                    wanted,
+                    shown.clone(),
+                )
             })
             .collect(),
         _ => vec![Check::new(

@@ -4,10 +4,11 @@
 
 use std::cmp::Ordering;
 
+use argus_crds::number::{self, Keep};
 use serde_json::{Map, Value};
 
 use crate::check::Check;
-use crate::value::{at_path, equal, length, shortened, shown, to_number};
+use crate::value::{at_path, equal, length, numeric_order, shortened, shown, to_number};
 
 /// Values that an expression can use.
 pub(crate) struct Context<'a> {
@@ -91,10 +92,12 @@ fn is_same(left: Option<&Value>, right: Option<&Value>) -> bool {
 
 fn order(left: Option<&Value>, right: Option<&Value>) -> Option<Ordering> {
     match (left, right) {
-        (Some(Value::String(left)), Some(Value::String(right))) => {
+        (Some(one @ Value::String(left)), Some(other @ Value::String(right)))
+            if !number::is_number(one) && !number::is_number(other) =>
+        {
             Some(left.encode_utf16().cmp(right.encode_utf16()))
         }
-        (left, right) => to_number(left?).partial_cmp(&to_number(right?)),
+        (left, right) => numeric_order(left?, right?),
     }
 }
 
@@ -110,6 +113,9 @@ fn literal(text: &str) -> Option<Value> {
         if let Some(inner) = inner {
             return Some(Value::String(inner.to_owned()));
         }
+    }
+    if let Some(number) = number::from_text(text, Keep::Value) {
+        return Some(number);
     }
     let number = to_number(&Value::String(text.to_owned()));
     serde_json::Number::from_f64(number).map(Value::Number)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
+use argus_crds::number::{self, Keep};
 use argus_crds::yaml;
 use serde_json::{Map, Value};
 
@@ -92,7 +93,7 @@ impl SuiteFile {
 /// assert_eq!(warning.location.unwrap().line, 4);
 /// ```
 pub fn parse(file_name: &str, bytes: &[u8]) -> ParsedSuite {
-    let document = match yaml::document(file_name, bytes) {
+    let document = match yaml::exact_document(file_name, bytes, Keep::Value) {
         Ok(document) => document,
         Err(diagnostic) => {
             return ParsedSuite {
@@ -151,7 +152,7 @@ impl Reader {
         }
         lint::file(file, &mut self.notes);
         let name = match file.get("name") {
-            Some(Value::String(name)) if !name.is_empty() => Some(name.clone()),
+            Some(value @ Value::String(name)) if !name.is_empty() => Some(to_text(value)),
             Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(to_text(value)),
             _ => {
                 self.error("name", "`name` is missing", "add `name: …`");
@@ -210,8 +211,10 @@ impl Reader {
         for (name, value) in map {
             let path = format!("variables.{name}");
             match value {
-                Value::String(text) => variables.push((name.clone(), text.clone())),
-                Value::Number(_) | Value::Bool(_) => {
+                Value::String(text) if !number::is_number(value) => {
+                    variables.push((name.clone(), text.clone()));
+                }
+                Value::Number(_) | Value::Bool(_) | Value::String(_) => {
                     // The text of the file keeps the spelling, such as `1.10`.
                     let text = self
                         .notes

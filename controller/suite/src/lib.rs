@@ -40,6 +40,8 @@ mod evaluate_tests;
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]
+mod number_tests;
+#[cfg(test)]
 mod reach_tests;
 #[cfg(test)]
 mod run_tests;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use argus_crds::number;
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
@@ -105,7 +106,7 @@ impl Request {
             method,
             url,
             headers,
-            body: body.map(|body| whole_numbers(body).to_string().into_bytes()),
+            body: body.map(|body| number::to_json(&whole_numbers(body)).into_bytes()),
             timeout: time_field(request, "request", "timeout")?,
             expect,
             save,

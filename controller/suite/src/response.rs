@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use argus_crds::number::{self, Keep};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::check::{Check, Checked, Failure, failures};
-use crate::evaluate::{check_fields, check_value, compares, words_of};
+use crate::evaluate::{check_fields, check_value, compares, is_operator, words_of};
 use crate::expression::{Context, check_expression};
 use crate::request::Request;
 use crate::value::{at_path, double, entries, is_number, is_truthy, list_of, shortened, shown, to_text};
@@ -69,7 +70,7 @@ impl Response {
         if !kind.contains("application/json") {
             return Ok(Value::String(text));
         }
-        serde_json::from_str(&text).map_err(|error| {
+        number::parse(&text, Keep::Value).map_err(|error| {
             let message = format!(
                 "the body is not valid JSON, but its type is `{}`: {error}",
                 shortened(&kind)
@@ -145,7 +146,7 @@ impl Request {
             }
         }
         if let Some(wanted) = expect.get("body").filter(|wanted| is_truthy(wanted)) {
-            checks.extend(check_fields(Some(body), wanted, "body")?);
+            checks.extend(check_body(body, wanted)?);
         }
         if let Some(wanted) = expect.get("expr").filter(|wanted| is_truthy(wanted)) {
             let context = Context {
@@ -159,7 +160,7 @@ impl Request {
         }
         if let Some(wanted) = expect.get("all").filter(|wanted| is_truthy(wanted)) {
             for part in list(wanted, "all")? {
-                checks.extend(check_fields(Some(body), part, "body")?);
+                checks.extend(check_body(body, part)?);
             }
         }
         if let Some(wanted) = expect.get("any").filter(|wanted| is_truthy(wanted)) {
@@ -176,10 +177,23 @@ fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value], String> {
         .ok_or_else(|| format!("`{key}` needs a list, not {}", shown(Some(value))))
 }
 
+/// Checks the fields of a body. A body that is a text is checked as a whole: by equality, or by operators such as `contains`.
+fn check_body(body: &Value, wanted: &Value) -> Checked {
+    let is_whole = match wanted {
+        Value::String(text) => !text.is_empty() && !number::is_number(wanted),
+        Value::Object(map) => map.keys().any(|key| is_operator(key)),
+        _ => false,
+    };
+    if is_whole && body.is_string() && !number::is_number(body) {
+        return check_value(Some(body), wanted, "body");
+    }
+    check_fields(Some(body), wanted, "body")
+}
+
 fn check_any(body: &Value, parts: &[Value]) -> Result<Check, String> {
     let mut found = Vec::new();
     for part in parts {
-        let failed = failures(check_fields(Some(body), part, "body")?);
+        let failed = failures(check_body(body, part)?);
         match failed.into_iter().next() {
             None => {
                 return Ok(Check::new(
@@ -231,7 +245,12 @@ fn check_time(elapsed: Duration, limit: &Value) -> Vec<Check> {
                 } else {
                     format!("to satisfy the unknown comparison `{operator}`")
                 };
-                Check::new(at, compares(operator, milliseconds, limit), wanted, found.clone())
+                Check::new(
+                    at,
+                    compares(operator, &Value::from(milliseconds), limit),
+                    wanted,
+                    found.clone(),
+                )
             };
             map.iter().map(check).collect()
         }

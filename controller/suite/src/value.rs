@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use argus_crds::number::{self, Keep};
 use serde_json::{Number, Value};
 
 /// Maximum length of a value in a message, in characters.
@@ -34,6 +35,7 @@ pub(crate) fn entries(expected: &Value) -> Result<Vec<Entry<'_>>, String> {
     Ok(match expected {
         Value::Null => return Err("an expectation is null".to_owned()),
         Value::Bool(_) | Value::Number(_) => Vec::new(),
+        number if number::is_number(number) => Vec::new(),
         Value::String(text) => {
             let letters = text.chars().enumerate();
             letters
@@ -58,7 +60,9 @@ pub(crate) fn entries(expected: &Value) -> Result<Vec<Entry<'_>>, String> {
 /// Compares deeply and without coercion. A list and a map are equal if their keys and values are.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (left, Value::Number(right)) if left.is_number() => is_number(left, double(right)),
+        (left, right) if number::is_number(left) && number::is_number(right) => {
+            number::compare(left, right) == Some(Ordering::Equal)
+        }
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
         }
@@ -81,11 +85,23 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
 
 /// Returns true for exactly this number.
 pub(crate) fn is_number(value: &Value, number: f64) -> bool {
-    let found = value.as_number().map_or(f64::NAN, double);
+    let found = number::nearest(value).unwrap_or(f64::NAN);
     found.partial_cmp(&number) == Some(Ordering::Equal)
 }
 
-/// Returns a number as a double, the only kind of number of the format.
+/// Compares two values as numbers, to which texts are converted. Digits that a double cannot hold count.
+pub(crate) fn numeric_order(left: &Value, right: &Value) -> Option<Ordering> {
+    let exact = |value: &Value| match value {
+        Value::String(text) if !number::is_number(value) => number::from_text(text.trim(), Keep::Value),
+        value => number::is_number(value).then(|| value.clone()),
+    };
+    if let (Some(left), Some(right)) = (exact(left), exact(right)) {
+        return number::compare(&left, &right);
+    }
+    to_number(left).partial_cmp(&to_number(right))
+}
+
+/// Returns a number as a double.
 pub(crate) fn double(number: &Number) -> f64 {
     number.as_f64().unwrap_or(f64::NAN)
 }
@@ -96,6 +112,7 @@ pub(crate) fn type_name(value: Option<&Value>) -> &'static str {
         None => "undefined",
         Some(Value::Null) => "null",
         Some(Value::Bool(_)) => "boolean",
+        Some(value) if number::is_number(value) => "number",
         Some(Value::Number(_)) => "number",
         Some(Value::String(_)) => "string",
         Some(Value::Array(_)) => "array",
@@ -109,6 +126,7 @@ pub(crate) fn is_truthy(value: &Value) -> bool {
         Value::Null => false,
         Value::Bool(value) => *value,
         Value::Number(number) => double(number) != 0.0,
+        // A number that only its digits describe is not zero.
         Value::String(text) => !text.is_empty(),
         Value::Array(_) | Value::Object(_) => true,
     }
@@ -120,7 +138,7 @@ pub(crate) fn to_number(value: &Value) -> f64 {
         Value::Null => 0.0,
         Value::Bool(value) => f64::from(*value),
         Value::Number(number) => double(number),
-        Value::String(text) => text_to_number(text),
+        Value::String(text) => number::nearest(value).unwrap_or_else(|| text_to_number(text)),
         Value::Array(_) => text_to_number(&to_text(value)),
         Value::Object(_) => f64::NAN,
     }
@@ -155,7 +173,7 @@ pub(crate) fn to_text(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => number_to_text(number),
-        Value::String(text) => text.clone(),
+        Value::String(text) => number::spelled(value).unwrap_or(text).to_owned(),
         Value::Array(items) => {
             let shown = |item: &Value| match item {
                 Value::Null => String::new(),
@@ -179,6 +197,7 @@ fn number_to_text(number: &Number) -> String {
 /// Returns the number of UTF-16 units of a text, items of a list, or keys of a map.
 pub(crate) fn length(value: &Value) -> Option<usize> {
     match value {
+        number if number::is_number(number) => None,
         Value::String(text) => Some(text.encode_utf16().count()),
         Value::Array(items) => Some(items.len()),
         Value::Object(map) => Some(map.len()),
@@ -210,7 +229,7 @@ pub(crate) fn list_of(value: &Value) -> &[Value] {
 pub(crate) fn shown(value: Option<&Value>) -> String {
     match value {
         None => "nothing".to_owned(),
-        Some(value) => format!("`{}`", shortened(&value.to_string())),
+        Some(value) => format!("`{}`", shortened(&number::to_json(value))),
     }
 }
 

@@ -3,35 +3,41 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::budget::{Budget, Exceeded};
-use argus_crds::Diagnostic;
+use argus_crds::{Diagnostic, number};
 use serde_json::Value;
 
-use super::json_pointer::{Cursor, target, unescape};
+use super::json_pointer::{Cursor, unescape};
 use super::recursion_check::{MAX_CHAIN, Search};
 use super::schemas::Schemas;
 use super::steps::{self, NULL, Visits};
-use super::{METHODS, examples, schema_conversion};
+use super::{examples, methods, references, schema_conversion, unsupported};
 use crate::path::Pattern;
 use argus_crds::mock::config::RESERVED_PATH;
 
 /// JSON pointer to a part of the document, and the diagnostic about it.
 pub(super) type Problems = (String, Diagnostic);
 
+/// Returns the version that a document declares.
+pub(super) fn version(root: &Value) -> Option<String> {
+    let version = root.get("openapi")?;
+    let text = number::spelled(version).or_else(|| version.as_str());
+    Some(text.map_or_else(|| version.to_string(), str::to_owned))
+}
+
 /// Checks version, structure and references, which all responses need.
 pub(super) fn structure(root: &Value) -> Vec<Problems> {
     let mut found = Vec::new();
-    let version = root.get("openapi").map(|version| {
-        version
-            .as_str()
-            .map_or_else(|| version.to_string(), str::to_owned)
-    });
+    let version = version(root);
     match version {
-        Some(version) if version.starts_with("3.0") || version.starts_with("3.1") => {}
+        Some(version)
+            if ["3.0", "3.1", "3.2"]
+                .iter()
+                .any(|known| version.starts_with(known)) => {}
         Some(version) => {
             let message = format!("OpenAPI version `{version}` is not supported");
             found.push((
                 "/openapi".to_owned(),
-                Diagnostic::error("", message).hint("use OpenAPI 3.0 or 3.1"),
+                Diagnostic::error("", message).hint("use OpenAPI 3.0, 3.1 or 3.2"),
             ));
         }
         None if root.get("swagger").is_some() => {
@@ -55,7 +61,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
         None if root
             .get("openapi")
             .and_then(Value::as_str)
-            .is_some_and(|version| version.starts_with("3.1")) =>
+            .is_some_and(|version| !version.starts_with("3.0")) =>
         {
             let diagnostic = Diagnostic::warning("", "the document has no `paths`, so no request matches");
             found.push((String::new(), diagnostic.hint("add `paths`")));
@@ -65,75 +71,20 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
             Diagnostic::error("", "`paths` must be a map").hint("add `paths:` with its paths"),
         )),
     }
-    references(root, "", root, &mut found);
+    references::check(root, "", root, &mut found);
+    found.extend(unsupported::parts(root));
     // After a broken reference, further checks would only report its consequences.
     if found.iter().all(|(_, diagnostic)| !diagnostic.is_error())
         && let Some(paths) = Cursor::root(root).get("paths")
     {
         for (path, item) in paths.entries().filter(|(path, _)| !path.starts_with("x-")) {
-            self::path(&path, &item, &mut found);
+            self::path(root, &path, &item, &mut found);
         }
     }
     found
 }
 
-/// Checks that all references resolve within the document.
-fn references(value: &Value, pointer: &str, root: &Value, problems: &mut Vec<Problems>) {
-    match value {
-        Value::Object(map) => {
-            if let Some(Value::String(reference)) = map.get("$ref")
-                && !pointer.ends_with("/properties")
-            {
-                let here = format!("{pointer}/$ref");
-                match target(reference) {
-                    Some(target) if root.pointer(&target).is_some() => {}
-                    Some(_) => {
-                        let message = format!("`{reference}` does not exist in this document");
-                        problems.push((
-                            here,
-                            Diagnostic::error("", message).hint("refer to an existing part of the document"),
-                        ));
-                    }
-                    None => {
-                        let message =
-                            format!("`{reference}` refers to another document, only `#/…` is supported");
-                        problems.push((
-                            here,
-                            Diagnostic::error("", message).hint("bundle the documents into one file"),
-                        ));
-                    }
-                }
-            }
-            for key in ["$dynamicRef", "$recursiveRef"] {
-                if map.get(key).is_some_and(Value::is_string) {
-                    let diagnostic = Diagnostic::error("", format!("`{key}` is not supported"));
-                    let here = format!("{pointer}/{key}");
-                    problems.push((here, diagnostic.hint("use `$ref` with `#/…`")));
-                }
-            }
-            for (key, inner) in map {
-                let is_data = ["example", "examples", "default", "enum", "const"].contains(&key.as_str());
-                // `examples` of a media type is a map with references; `examples` of a schema is a list of data.
-                if !is_data || (key == "examples" && inner.is_object()) {
-                    references(
-                        inner,
-                        &format!("{pointer}/{}", super::json_pointer::escape(key)),
-                        root,
-                        problems,
-                    );
-                }
-            }
-        }
-        Value::Array(items) => {
-            for (index, inner) in items.iter().enumerate() {
-                references(inner, &format!("{pointer}/{index}"), root, problems);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
+fn path(root: &Value, path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
     if !path.starts_with('/') {
         let message = format!("the path `{path}` does not start with `/`");
         problems.push((
@@ -159,11 +110,8 @@ fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
         return;
     }
     let pattern = Pattern::new(path);
-    for method in METHODS {
-        let Some(operation) = item.get(method) else {
-            continue;
-        };
-        let name = format!("{} {path}", method.to_uppercase());
+    for (method, operation) in methods(root, item) {
+        let name = format!("{method} {path}");
         let mut declared = BTreeSet::new();
         for owner in [item, &operation] {
             let Some(list) = owner.get("parameters") else {
@@ -173,7 +121,7 @@ fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
                 let (name_of_parameter, place) = (parameter.text("name"), parameter.text("in"));
                 match (name_of_parameter, place) {
                     (Some(declared_name), Some("path")) => drop(declared.insert(declared_name)),
-                    (Some(_), Some("query" | "header" | "cookie")) => {}
+                    (Some(_), Some("query" | "header" | "cookie" | "querystring")) => {}
                     _ => {
                         let message = format!(
                             "a parameter of `{name}` needs a `name`, and `in` with one of `path`, `query`, `header`, `cookie`"

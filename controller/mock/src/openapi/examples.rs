@@ -86,7 +86,8 @@ pub(super) fn of_media<'a>(media: &Cursor<'a>) -> Vec<(String, &'a Value)> {
         .get("examples")
         .map(|examples| examples.entries().collect::<Vec<_>>());
     let many = named.into_iter().flatten().filter_map(|(_, example)| {
-        let value = example.raw("value")?;
+        let keys = ["value", "dataValue", "serializedValue"];
+        let value = keys.iter().find_map(|key| example.raw(key))?;
         Some((value.pointer, value.value))
     });
     one.into_iter().chain(many).collect()

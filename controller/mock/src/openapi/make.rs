@@ -65,6 +65,7 @@ pub(super) fn value(
         composed_depth: 0,
         copied: 0,
         budget,
+        endless: None,
     };
     let start = json!({ "$ref": format!("#{}", request.pointer) });
     let mut cause = "no generated value matches the schema".to_owned();
@@ -79,6 +80,9 @@ pub(super) fn value(
         maker.attempt = attempt;
         maker.made = 0;
         let Some(value) = maker.any(&start, 0) else {
+            if let Some(pointer) = maker.endless.take() {
+                cause = endless(&pointer);
+            }
             maker.retry_at("");
             continue;
         };
@@ -119,6 +123,8 @@ struct Maker<'a> {
     /// Bytes of the copies for the composed schema in progress.
     copied: u64,
     budget: &'a mut Budget,
+    /// JSON pointer to the first value that nests deeper than all bounds permit.
+    endless: Option<String>,
 }
 
 impl<'a> Maker<'a> {
@@ -157,11 +163,16 @@ impl<'a> Maker<'a> {
             }
         };
         if depth > self.max_depth + REQUIRED_DEPTH {
+            self.endless.get_or_insert_with(|| self.at.clone());
             return None;
         }
         let example = example(map).filter(|_| self.can_use_example());
         if let Some(given) = example.or_else(|| map.get("const")) {
             return self.copy_of(given);
+        }
+        // An even number of failures here: null is not known to be invalid.
+        if depth >= self.max_depth && self.retries().is_multiple_of(2) && self.ends_with_null(schema) {
+            return Some(Value::Null);
         }
         if compose::is_composed(map) {
             return self.composed(map, depth);
@@ -266,6 +277,21 @@ impl<'a> Maker<'a> {
         let found = self.root.pointer(&pointer)?;
         Some((pointer, found))
     }
+}
+
+/// Describes a value that never ends, by the shortest part of its pointer that repeats.
+fn endless(pointer: &str) -> String {
+    let keys: Vec<&str> = pointer.split('/').skip(1).collect();
+    let is_period = |length: &usize| {
+        keys.iter()
+            .zip(keys.iter().skip(*length))
+            .all(|(one, other)| one == other)
+    };
+    let length = (1..keys.len()).find(is_period).unwrap_or(keys.len());
+    let path = keys[..length].join("/");
+    format!(
+        "the required member `/{path}` contains itself without end; make it optional or nullable, or add an example"
+    )
 }
 
 /// Returns the example of a schema: `example`, the first of `examples`, or `default`.

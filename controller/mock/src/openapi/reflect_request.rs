@@ -1,6 +1,7 @@
 //! Mode `smart`: copies values from the request into the response, from the query, the body and the path.
 
 use argus_core::budget::Budget;
+use argus_crds::number::{self, Keep};
 use serde_json::Value;
 
 use super::schemas::BoundedValidator;
@@ -27,6 +28,7 @@ pub(super) fn into(
     let mut sources = texts(&request.query);
     if let Some(Value::Object(body)) = request.value() {
         sources.extend(body.into_iter().map(|(name, value)| match value {
+            value if number::is_number(&value) => (name, vec![value]),
             Value::String(text) => (name, interpretations(&text)),
             other => (name, vec![other]),
         }));
@@ -58,7 +60,9 @@ pub(super) fn into(
 /// Returns the possible values of a string: the string itself, then its number or boolean.
 fn interpretations(text: &str) -> Vec<Value> {
     let mut found = vec![Value::from(text)];
-    if let Ok(value @ (Value::Number(_) | Value::Bool(_))) = serde_json::from_str(text) {
+    if let Ok(value) = number::parse(text, Keep::Spelling)
+        && (number::is_number(&value) || value.is_boolean())
+    {
         found.push(value);
     }
     found

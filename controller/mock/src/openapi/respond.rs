@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_core::budget::Budget;
 use argus_crds::error::Code;
+use argus_crds::number;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -116,6 +117,9 @@ impl Document {
         } else {
             value
         };
+        if number::is_number(&value) {
+            return Ok(Bytes::from(number::to_json(&value)));
+        }
         Ok(match value {
             Value::String(text) if !is_json(kind) => {
                 let binary = media
@@ -124,7 +128,7 @@ impl Document {
                 let bytes = binary.then(|| STANDARD.decode(&text).ok()).flatten();
                 bytes.map_or_else(|| Bytes::from(text), Bytes::from)
             }
-            value => Bytes::from(value.to_string()),
+            value => Bytes::from(number::to_json(&value)),
         })
     }
 
@@ -159,8 +163,10 @@ impl Document {
                 make::value(&value_request, &validator, budget).ok()
             };
             match example.or_else(of_schema) {
-                Some(Value::String(text)) => found.push((name.to_lowercase(), one_line(&text))),
-                Some(value) => found.push((name.to_lowercase(), value.to_string())),
+                Some(Value::String(text)) if number::spelled(&Value::from(text.as_str())).is_none() => {
+                    found.push((name.to_lowercase(), one_line(&text)));
+                }
+                Some(value) => found.push((name.to_lowercase(), number::to_json(&value))),
                 None => {}
             }
         }

@@ -127,8 +127,13 @@ fn walk(schema: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
 /// Replaces keywords of `OpenAPI` 3.0 with those of JSON Schema.
 fn modern(schema: &mut Map<String, Value>) {
     if let Some(reference) = schema.get("$ref").cloned() {
-        // OpenAPI 3.0 ignores all siblings of a reference.
+        // OpenAPI 3.0 ignores all siblings of a reference. Of `nullable`, the intention is clear.
+        let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
         *schema = Map::from_iter([("$ref".to_owned(), reference)]);
+        if is_nullable {
+            let inner = Value::Object(std::mem::take(schema));
+            schema.insert("anyOf".to_owned(), json!([inner, { "type": "null" }]));
+        }
         return;
     }
     for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
@@ -257,6 +262,11 @@ mod tests {
             &json!({ "$ref": "#/x", "description": "d" }),
             direction,
             &json!({ "$ref": "#/x" }),
+        );
+        check(
+            &json!({ "$ref": "#/x", "nullable": true }),
+            direction,
+            &json!({ "anyOf": [{ "$ref": "#/x" }, { "type": "null" }] }),
         );
         check(
             &json!({ "items": { "properties": { "a": { "type": "number", "nullable": true } } } }),

@@ -5,12 +5,13 @@ use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::budget::{Budget, Exceeded};
+use argus_crds::number;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value, json};
 
-use super::schema_conversion::{Direction, plain};
+use super::schema_conversion::{Direction, outermost, plain};
 use super::steps::{MAX_BACKTRACKS, MAX_DESCRIBED, Visits};
 
 /// Maximum number of cached validators.
@@ -41,6 +42,7 @@ pub(super) struct BoundedValidator<'a> {
 impl BoundedValidator<'_> {
     /// Returns true if a value is valid, and its validation within the budget.
     pub(super) fn is_valid(&self, budget: &mut Budget, value: &Value) -> bool {
+        let value = &number::rounded(value);
         self.visits(budget, value).is_ok() && self.validator.is_valid(value)
     }
 
@@ -51,6 +53,7 @@ impl BoundedValidator<'_> {
         value: &Value,
         most: usize,
     ) -> Result<Vec<(String, String)>, Exceeded> {
+        let value = &*number::rounded(value);
         if self.visits(budget, value)? > MAX_DESCRIBED {
             let error = || (String::new(), "it does not match its schema".to_owned());
             let error = (!self.validator.is_valid(value)).then(error);
@@ -82,10 +85,16 @@ impl fmt::Debug for Schemas {
 
 impl Schemas {
     pub(super) fn new(document: &Value, is_30: bool, direction: Direction) -> Result<Self, String> {
-        let root = plain(document, is_30, direction);
+        let mut root = plain(document, is_30, direction);
+        // Examples outside of schemas keep the spelling of their numbers. A validator knows only doubles.
+        for pointer in outermost(document) {
+            if let Some(schema) = root.pointer_mut(&pointer) {
+                *schema = number::rounded(schema).into_owned();
+            }
+        }
         let registry = Registry::new()
             .draft(Draft::Draft202012)
-            .add(BASE, root.clone())
+            .add(BASE, number::rounded(&root).into_owned())
             .and_then(jsonschema::RegistryBuilder::prepare)
             .map_err(|error| error.to_string())?;
         Ok(Self {

@@ -1,5 +1,6 @@
 //! Assertions on the outputs of commands in a container.
 
+use argus_crds::number::{self, Keep};
 use serde_json::{Map, Value};
 
 use super::CommandOutput;
@@ -86,7 +87,7 @@ fn check_content(text: &str, wanted: &Map<String, Value>, at: &str) -> Checked {
         checks.push(Check::new(at, holds, wanted, found.clone()));
     }
     if let Some(fields) = wanted.get("json").filter(|fields| is_truthy(fields)) {
-        match serde_json::from_str::<Value>(text) {
+        match number::parse(text, Keep::Value) {
             Ok(value) => checks.extend(check_fields(Some(&value), fields, &format!("{at}.json"))?),
             Err(_) => checks.push(Check::new(at, false, "to be JSON".to_owned(), found)),
         }

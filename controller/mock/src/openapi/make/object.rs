@@ -1,6 +1,7 @@
 //! Generator of objects.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
@@ -10,6 +11,8 @@ use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, pattern, steps};
 const MAX_EXTRA: usize = 64;
 /// Steps of the compilation of a regular expression, besides those of its size.
 const COMPILE_STEPS: u64 = 1_000;
+/// Maximum number of choices and references of a schema that are searched for null.
+const MAX_CHOICES: usize = 64;
 
 impl Maker<'_> {
     pub(super) fn object(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
@@ -89,21 +92,28 @@ impl Maker<'_> {
         {
             return false;
         }
-        let nests = ["object", "array"].iter().any(|kind| match schema.get("type") {
-            Some(Value::String(name)) => name == kind,
-            Some(Value::Array(names)) => names.iter().any(|name| name == kind),
-            _ => [
-                "properties",
-                "items",
-                "allOf",
-                "anyOf",
-                "oneOf",
-                "additionalProperties",
-            ]
-            .iter()
-            .any(|key| schema.get(*key).is_some()),
-        });
-        !nests || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
+        !nests(schema) || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
+    }
+
+    /// Returns true if null is a value of a schema whose other values nest.
+    pub(super) fn ends_with_null(&self, schema: &Value) -> bool {
+        let mut pending = VecDeque::from([schema]);
+        let (mut is_nullable, mut has_nested) = (false, false);
+        for _ in 0..MAX_CHOICES {
+            let Some(schema) = pending.pop_front() else { break };
+            has_nested |= nests(schema);
+            is_nullable |= match schema.get("type") {
+                Some(Value::String(name)) => name == "null",
+                Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+                _ => false,
+            };
+            let branches = ["anyOf", "oneOf"]
+                .iter()
+                .filter_map(|key| schema.get(*key)?.as_array());
+            pending.extend(branches.flatten());
+            pending.extend(self.resolve(schema).map(|(_, target)| target));
+        }
+        is_nullable && has_nested
     }
 
     /// Returns a name for an entry without a named property.
@@ -140,4 +150,22 @@ impl Maker<'_> {
             _ => Some(Cow::Owned(json!({ "type": "string" }))),
         }
     }
+}
+
+/// Returns true if the values of a schema can be lists or maps.
+fn nests(schema: &Value) -> bool {
+    ["object", "array"].iter().any(|kind| match schema.get("type") {
+        Some(Value::String(name)) => name == kind,
+        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+        _ => [
+            "properties",
+            "items",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "additionalProperties",
+        ]
+        .iter()
+        .any(|key| schema.get(*key).is_some()),
+    })
 }

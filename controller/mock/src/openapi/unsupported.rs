@@ -1,0 +1,66 @@
+//! Warnings about valid parts of a document that have no effect, or another one than their author expects.
+
+use argus_crds::Diagnostic;
+use serde_json::{Map, Value};
+
+use super::check::{Problems, version};
+use super::json_pointer::escape;
+use super::references::is_data;
+
+/// Returns the warnings about all parts of a document.
+pub(super) fn parts(root: &Value) -> Vec<Problems> {
+    let mut found = Vec::new();
+    let is_30 = version(root).is_some_and(|version| version.starts_with("3.0"));
+    walk(root, "", is_30, &mut found);
+    found
+}
+
+fn walk(value: &Value, pointer: &str, is_30: bool, problems: &mut Vec<Problems>) {
+    match value {
+        Value::Object(map) => {
+            problems.extend(of_map(map, pointer, is_30));
+            for (key, inner) in map.iter().filter(|(key, inner)| !is_data(pointer, key, inner)) {
+                walk(inner, &format!("{pointer}/{}", escape(key)), is_30, problems);
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                walk(inner, &format!("{pointer}/{index}"), is_30, problems);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn of_map(map: &Map<String, Value>, pointer: &str, is_30: bool) -> Option<Problems> {
+    let warning = |key: &str, message: &str, hint: String| {
+        let diagnostic = Diagnostic::warning("", message).hint(hint);
+        Some((format!("{pointer}/{key}"), diagnostic))
+    };
+    if let Some(reference) = map.get("$ref").and_then(Value::as_str)
+        && is_30
+        && map.get("nullable") == Some(&Value::Bool(true))
+        && !pointer.ends_with("/properties")
+    {
+        let message = "`nullable` next to `$ref` has no effect in OpenAPI 3.0; the mock applies it";
+        let hint = format!("write `nullable: true` and `allOf: [{{ $ref: \"{reference}\" }}]`");
+        return warning("nullable", message, hint);
+    }
+    if is_30 {
+        return None;
+    }
+    let is_media = pointer.rsplit('/').nth(1) == Some("content");
+    if is_media && map.contains_key("itemSchema") && !map.contains_key("schema") {
+        let message = "`itemSchema` is not supported, so only examples are sent";
+        return warning(
+            "itemSchema",
+            message,
+            "add an example with `serializedValue`".to_owned(),
+        );
+    }
+    if map.get("in").and_then(Value::as_str) == Some("querystring") && map.contains_key("name") {
+        let message = "parameters in `querystring` are not supported, so requests are not checked for them";
+        return warning("in", message, "declare parameters in `query`".to_owned());
+    }
+    None
+}
