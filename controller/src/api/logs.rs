@@ -1,8 +1,10 @@
 //! Logs of the containers of an environment.
 
 pub(crate) mod sources;
+pub(crate) mod time_range;
 
 use argus_backend::LogQuery;
+use argus_reconciler::clock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -15,6 +17,7 @@ use crate::evidence_store;
 use crate::exit::Failure;
 use crate::foreign_text::mark_lines;
 use sources::{LogEntry, LogsResponse};
+use time_range::TimeRange;
 
 /// Default and maximum number of lines per container.
 const DEFAULT_LINES: u32 = 50;
@@ -34,6 +37,10 @@ pub(crate) struct Logs {
     #[serde(default = "default_tail")]
     #[schemars(range(max = 10_000))]
     tail: u32,
+    /// Only lines since this time: a duration before now such as `10m`, or RFC 3339
+    since: Option<String>,
+    /// Only lines until this time
+    until: Option<String>,
 }
 
 fn default_tail() -> u32 {
@@ -58,6 +65,8 @@ impl Operation for Logs {
 
     async fn run(&self, context: &Context) -> Result<LogsResponse, Failure> {
         let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
+        let range = TimeRange::parse(self.since.as_deref(), self.until.as_deref(), clock::now())
+            .map_err(Failure::usage)?;
         let client = &context.client;
         if let Ok(status) = client.find_environment(&env).await
             && let Some(name) = &service
@@ -74,6 +83,7 @@ impl Operation for Logs {
             &env,
             service.as_deref(),
             query,
+            range,
         ))
         .await
     }

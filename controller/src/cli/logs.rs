@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use argus_backend::{Backend as _, LogLine, LogQuery};
+use argus_backend::{LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use argus_crds::status::ServiceState;
 use argus_docker::Docker;
+use argus_reconciler::clock;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
@@ -17,7 +18,8 @@ use crate::api::logs::sources::{
     ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_last_run, read_lines,
     read_stored_lines,
 };
-use crate::api::target::parse_target;
+use crate::api::logs::time_range::TimeRange;
+use crate::api::target::resolve_target;
 use crate::engine;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
@@ -28,16 +30,17 @@ use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
+mod end;
 mod follow;
+mod progress;
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Environment, or ENVIRONMENT/SERVICE [default with `--follow`: all environments]
-    #[arg(required_unless_present = "follow")]
+    /// Environment, or ENVIRONMENT/SERVICE [default: the only one; with `--follow` all]
     target: Option<String>,
     /// Service name [default: all services]
     service: Option<String>,
-    /// Wait for further lines
+    /// Wait for further lines, also of later runs and containers
     #[arg(short, long, conflicts_with_all = ["run", "previous"])]
     follow: bool,
     /// Logs of failed run N of a service, if stored
@@ -49,6 +52,12 @@ pub(crate) struct Logs {
     /// Maximum number of lines per container [default: all]
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
+    /// Only lines since TIME: a duration such as `10m`, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only lines until TIME
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
     /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
@@ -60,12 +69,16 @@ pub(crate) struct Logs {
 impl Logs {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let Some(target) = &self.target else {
+        let range = TimeRange::parse(self.since.as_deref(), self.until.as_deref(), clock::now())
+            .map_err(Failure::usage)?;
+        if self.follow {
+            let scope = self.find_scope(&settings)?;
             let format = self.output.filter(is_for_programs);
-            runtime::block_on(follow::follow_all(&settings, &self.query(), format))?;
+            runtime::block_on(follow::follow(&settings, &scope, &self, range, format))?;
             return Ok(Exit::Done);
-        };
-        let (env, service) = parse_target(target, self.service.as_deref())?;
+        }
+        let (env, service) =
+            resolve_target(&settings.state, self.target.as_deref(), self.service.as_deref())?;
         if self.previous || self.run.is_some() {
             let Some(service) = service else {
                 let failure = Failure::usage("failed runs are numbered per service, but no service is given");
@@ -73,9 +86,9 @@ impl Logs {
                     failure.with_hint(format!("list the stored runs with `argus evidence {env} --list`"))
                 );
             };
-            self.replay(&settings.state, &env, &service)?;
+            self.replay(&settings.state, &env, &service, range)?;
         } else {
-            let result = runtime::block_on(self.show(&settings, &env, service.as_deref()));
+            let result = runtime::block_on(self.show(&settings, &env, service.as_deref(), range));
             if let (Err(Failure::Error { .. }), Some(service)) = (&result, &service) {
                 mention_stored_run(&settings.state, &env, service, None);
             }
@@ -84,13 +97,28 @@ impl Logs {
         Ok(Exit::Done)
     }
 
+    /// Returns the services to follow. Without a target, these are all.
+    fn find_scope(&self, settings: &Settings) -> Result<end::Scope, Failure> {
+        let Some(target) = self.target.as_deref() else {
+            return Ok(end::Scope {
+                environment: None,
+                service: None,
+            });
+        };
+        let (env, service) = resolve_target(&settings.state, Some(target), self.service.as_deref())?;
+        Ok(end::Scope {
+            environment: Some(env),
+            service,
+        })
+    }
+
     /// Prints the stored logs of a failed run. It needs neither the engine nor the container.
-    fn replay(&self, state: &StateDir, env: &str, service: &str) -> Result<(), Failure> {
+    fn replay(&self, state: &StateDir, env: &str, service: &str, range: TimeRange) -> Result<(), Failure> {
         let run = evidence_store::select_run(state, env, service, self.run)?;
         for missing in &run.facts.missing {
             output::print_note(&format!("note: not stored: {missing}"));
         }
-        self.print_stored(&read_stored_lines(&run, &self.query())?)
+        self.print_stored(&read_stored_lines(&run, &self.query(), range)?)
     }
 
     /// Prints the stored lines of a failed run like those of a container.
@@ -114,11 +142,17 @@ impl Logs {
         }
     }
 
-    async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
+    async fn show(
+        &self,
+        settings: &Settings,
+        env: &str,
+        service: Option<&str>,
+        range: TimeRange,
+    ) -> Result<(), Failure> {
         let format = self.output.filter(is_for_programs);
         let query = self.query();
-        if let (Some(format), false) = (format, self.follow) {
-            let logs = Box::pin(read_lines(settings, env, service, query)).await?;
+        if let Some(format) = format {
+            let logs = Box::pin(read_lines(settings, env, service, query, range)).await?;
             return print_document(&logs, format);
         }
         let state = settings.state.clone();
@@ -129,18 +163,26 @@ impl Logs {
                 mention_stored_run(&state, env, service, Some(id));
             }
             if !sources.all.is_empty()
-                && print_sources(&docker, &sources, &query, format).await? == Printed::All
+                && print_sources(&docker, &sources, &query, range).await? == Printed::All
             {
                 return Ok(());
             }
         }
-        let stored = read_last_run(&state, env, service, query).await?;
-        if let (Some(service), Some(run)) = (service, stored.run) {
+        let stored = read_last_run(&state, env, service, query, range).await?;
+        match service {
+            Some(service) => self.print_stored_run(env, service, &stored),
+            None => self.print_stored(&stored),
+        }
+    }
+
+    /// Prints the stored lines of a service without a container, after a note.
+    fn print_stored_run(&self, env: &str, service: &str, stored: &LogsResponse) -> Result<(), Failure> {
+        if let Some(run) = stored.run {
             output::print_note(&format!(
                 "note: `{env}/{service}` has no container, these are the stored logs of failed run {run}"
             ));
         }
-        self.print_stored(&stored)
+        self.print_stored(stored)
     }
 }
 
@@ -157,13 +199,13 @@ async fn print_sources(
     docker: &Docker,
     sources: &Sources,
     query: &LogQuery,
-    format: Option<Format>,
+    range: TimeRange,
 ) -> Result<Printed, Failure> {
     let width = sources.all.iter().map(|(name, _)| name.len()).max();
     let width = width.filter(|_| sources.all.len() > 1);
     let stream = |(name, id): &LogSource| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
         let name = name.clone();
-        let lines = docker.logs(id, query.clone());
+        let lines = range.read(docker, id, query);
         lines.map(move |line| (name.clone(), line)).boxed()
     };
     let mut lines = select_all(sources.all.iter().map(stream));
@@ -177,7 +219,7 @@ async fn print_sources(
             Err(ActionError::Gone) if streams.is_empty() => return Ok(Printed::ContainerReplaced),
             Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
         };
-        print_line(&name, width, line, format)?;
+        print_line(&name, width, line, None)?;
     }
     Ok(Printed::All)
 }

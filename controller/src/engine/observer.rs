@@ -61,6 +61,15 @@ pub(crate) async fn read_leases(
     Ok(leases)
 }
 
+/// Change of the connection to the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EngineLink {
+    Unchanged,
+    /// Holds the reason.
+    Lost(String),
+    Restored,
+}
+
 /// Watches the engine and keeps a store of its objects.
 pub(crate) struct EngineObserver {
     events: BoxStream<'static, WatchEvent>,
@@ -122,6 +131,22 @@ impl EngineObserver {
             self.store.apply(event);
         }
         Ok(())
+    }
+
+    /// Applies the next watch event. A lost engine is no error: the watch reconnects. Cancel safe.
+    pub(crate) async fn next_change(&mut self) -> Result<EngineLink, Failure> {
+        let Some(event) = self.events.next().await else {
+            return Err(self.engine_failure("its event stream ended"));
+        };
+        let link = match &event {
+            WatchEvent::Disconnected(_, reason) => EngineLink::Lost(reason.clone()),
+            WatchEvent::Connected(_) => EngineLink::Restored,
+            _ => EngineLink::Unchanged,
+        };
+        if self.is_relevant(&event) {
+            self.store.apply(event);
+        }
+        Ok(link)
     }
 
     fn is_relevant(&self, event: &WatchEvent) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use argus_backend::{Backend as _, LogLine, LogQuery};
+use argus_backend::{LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
 use argus_core::outcome::ActionError;
@@ -19,6 +19,7 @@ use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::time_range::{TimeRange, split_stamp};
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
@@ -72,6 +73,14 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
+    /// Reads the secrets of an environment or of all, for lines of containers that are found later.
+    pub(crate) fn only_secrets(state: &StateDir, env: Option<&str>) -> Self {
+        Self {
+            all: Vec::new(),
+            secrets: read_secrets(state, env),
+        }
+    }
+
     /// Redacts a line. The engine can return only the end of the first line.
     pub(crate) fn redact(&self, mut line: LogLine, is_first: bool) -> LogLine {
         if !is_first && line.text.len() < MIN_CUT_BYTES {
@@ -108,6 +117,7 @@ pub(crate) async fn read_lines(
     env: &str,
     service: Option<&str>,
     query: LogQuery,
+    range: TimeRange,
 ) -> Result<LogsResponse, Failure> {
     let state = settings.state.clone();
     let docker = engine::connect_docker(settings).await?;
@@ -116,10 +126,10 @@ pub(crate) async fn read_lines(
         let mut items = Vec::new();
         let sources = find_sources(&docker, &state, env, service, lookup).await?;
         if sources.all.is_empty() {
-            return read_last_run(&state, env, service, query).await;
+            return read_last_run(&state, env, service, query, range).await;
         }
         for (name, id) in &sources.all {
-            let mut lines = docker.logs(id, query.clone());
+            let mut lines = range.read(&docker, id, &query);
             let mut streams = BTreeSet::new();
             while let Some(line) = lines.next().await {
                 match line {
@@ -133,7 +143,7 @@ pub(crate) async fn read_lines(
                     }
                     // The container was removed, and the next one does not exist yet.
                     Err(ActionError::Gone) => {
-                        return read_last_run(&state, env, service, query).await;
+                        return read_last_run(&state, env, service, query, range).await;
                     }
                     Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
                 }
@@ -149,12 +159,13 @@ pub(crate) async fn read_last_run(
     env: &str,
     service: Option<&str>,
     query: LogQuery,
+    range: TimeRange,
 ) -> Result<LogsResponse, Failure> {
     let (state, env, service) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let read = move || {
         let newest = |service: &String| evidence_store::select_run(&state, &env, service, None).ok();
         match service.as_ref().and_then(newest) {
-            Some(run) => read_stored_lines(&run, &query),
+            Some(run) => read_stored_lines(&run, &query, range),
             None => Err(no_container_failure(&state, &env, service.as_deref())?),
         }
     };
@@ -162,8 +173,13 @@ pub(crate) async fn read_last_run(
 }
 
 /// Stored lines of a failed run. They are redacted.
-pub(crate) fn read_stored_lines(run: &StoredRun, query: &LogQuery) -> Result<LogsResponse, Failure> {
-    let lines = run.read_lines()?;
+pub(crate) fn read_stored_lines(
+    run: &StoredRun,
+    query: &LogQuery,
+    range: TimeRange,
+) -> Result<LogsResponse, Failure> {
+    let mut lines = run.read_lines()?;
+    lines.retain(|line| range.contains(split_stamp(&line.format(true)).0));
     let tail = query.tail.and_then(|tail| usize::try_from(tail).ok());
     let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
     let format = |line: &Line| LogLine {
@@ -186,15 +202,21 @@ pub(crate) fn no_container_failure(
     service: Option<&str>,
 ) -> Result<Failure, Failure> {
     let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-    let hint = match status::read_environment(state, env)? {
+    let known = status::read_environment(state, env)?;
+    let mut message = format!("`{of}` has no container");
+    if let Some(known) = known.as_ref().filter(|_| !status::is_alive(state)) {
+        message = format!(
+            "{message}; its status of {} is stale, because the controller is not running",
+            known.as_of
+        );
+    }
+    let hint = match known {
         Some(_) => format!("list its services with `argus get {env}`"),
         None => status::hint_for_unknown(state, env),
     };
-    Ok(
-        Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
-            .with_exit(Exit::Unexpected)
-            .with_hint(hint),
-    )
+    Ok(Failure::with_reason(Reason::NotFound, message)
+        .with_exit(Exit::Unexpected)
+        .with_hint(hint))
 }
 
 /// Place where the ids of containers are looked up.
@@ -229,17 +251,6 @@ pub(crate) async fn find_sources(
         sources.all = sources_from_labels(&EngineObserver::open(docker, None).await?.store, env, service);
     }
     Ok(sources)
-}
-
-/// Containers of all environments in the status files, each named `ENVIRONMENT/SERVICE`.
-pub(crate) fn find_all_sources(state: &StateDir) -> Result<Sources, Failure> {
-    let mut all = Vec::new();
-    for env in status::list_names(state)? {
-        let sources = sources_from_status(state, &env, None)?.into_iter();
-        all.extend(sources.map(|(name, id)| (format!("{env}/{name}"), id)));
-    }
-    let secrets = read_secrets(state, None);
-    Ok(Sources { all, secrets })
 }
 
 /// Secrets of an environment or of all, as far as the user may read the saved specs.
