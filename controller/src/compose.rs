@@ -16,13 +16,14 @@ mod numbers;
 mod outside;
 mod parts;
 mod readiness;
+mod secret_values;
 mod translation;
 mod variables;
 mod volumes;
 
 pub(crate) use document::Document;
 pub(crate) use translation::translate;
-use variables::Variables;
+use variables::{Variables, replace_in_paths, replace_variables};
 
 /// Keys that need no translation: Argus does the same by default, or only Compose uses them.
 const IGNORED: &[&str] = &["container_name", "expose", "init"];
@@ -37,19 +38,41 @@ const OVERRIDES: [&str; 4] = [
 
 /// Translates all services of a document.
 pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
+    create_draft_with_dotenv(document, project, &BTreeMap::new())
+}
+
+/// Translates all services of a document for a spec file next to a `.env` with these variables.
+pub(crate) fn create_draft_with_dotenv(
+    document: &Document,
+    project: &ProjectInfo<'_>,
+    known: &BTreeMap<String, String>,
+) -> Draft {
     let mut variables = Variables {
         is_inlined: project.is_inlined,
         project: project.variables.clone(),
         ..Variables::default()
     };
-    let value = replace_variables(&document.value, &mut variables);
+    let value = replace_in_paths(&document.value, &mut variables);
+    let value = replace_variables(&value, &mut variables);
     let mut notes = document.notes.clone();
+    notes.extend(variables.errors(document));
     let nothing = Map::new();
     let services = value["services"].as_object().unwrap_or(&nothing);
-    let has_profile = |service: &Value| service["profiles"].as_array().is_some_and(|all| !all.is_empty());
+    let active = project
+        .variables
+        .get("COMPOSE_PROFILES")
+        .map_or("", String::as_str);
+    let active: Vec<&str> = active.split(',').map(str::trim).collect();
+    let is_omitted = |service: &Value| {
+        let profiles = service["profiles"].as_array().filter(|all| !all.is_empty());
+        profiles.is_some_and(|profiles| {
+            let mut names = profiles.iter().filter_map(Value::as_str);
+            !active.contains(&"*") && !names.any(|name| active.contains(&name))
+        })
+    };
     let omitted: BTreeSet<&str> = services
         .iter()
-        .filter(|(_, service)| has_profile(service))
+        .filter(|(_, service)| is_omitted(service))
         .map(|(name, _)| name.as_str())
         .collect();
     let one_shots = find_one_shots(services);
@@ -79,6 +102,14 @@ pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
     }
     let internal = networks::are_internal(&value, &omitted);
     notes.extend(outside::notes(&value, document, internal));
+    let secrets = variables.secrets();
+    let mut secrets: BTreeMap<String, String> = secrets
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    if project.is_inlined {
+        secret_values::move_to_dotenv(&mut found, &mut secrets, known);
+        variables.read.extend(secrets.keys().cloned());
+    }
     let names = |all: &BTreeSet<String>| {
         let names: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
         names.join(", ")
@@ -101,32 +132,13 @@ pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
             document.place_of("services"),
         ));
     }
-    let secrets = variables.secrets();
     Draft {
         volumes: volumes::find_external(&value, &found),
         services: found,
         internal,
         from: None,
         notes,
-        secrets: secrets
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
-    }
-}
-
-/// Replaces the variables in all texts of a document.
-fn replace_variables(value: &Value, variables: &mut Variables) -> Value {
-    match value {
-        Value::String(text) => Value::String(variables.replace(text)),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| replace_variables(item, variables))
-            .collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(key, value)| (key.clone(), replace_variables(value, variables)))
-            .collect(),
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.clone(),
+        secrets,
     }
 }
 

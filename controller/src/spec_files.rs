@@ -155,20 +155,20 @@ pub(crate) fn read_dotenv(
 /// Reads a suite file that a spec file names; `None` if it is longer than a spec file may be.
 ///
 /// # Errors
-/// The file leads out of the project of the spec file, or out of its folder if `is_confined`. Or it cannot be read.
+/// The file leads out of the project of the spec file, or out of its folder if `own_folder_only`. Or it cannot be read.
 pub(crate) fn read_suite_file(
     settings: &Settings,
     spec: &Path,
     file: &str,
-    is_confined: bool,
+    own_folder_only: bool,
 ) -> io::Result<Option<Vec<u8>>> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut location = create_admitter(settings).locate(&host_path::real(&absolute(spec)));
-    if is_confined {
+    if own_folder_only {
         location = location.confined_to_folder();
     }
     let path = find_suite_file(spec.parent().unwrap_or(Path::new(".")), file);
-    let scope = if is_confined { "folder" } else { "project" };
+    let scope = if own_folder_only { "folder" } else { "project" };
     let explain = |error: io::Error| {
         let why = error.get_ref().and_then(|why| why.downcast_ref::<PathError>());
         if matches!(why, Some(PathError::Outside { .. })) {
@@ -263,6 +263,74 @@ pub(crate) fn check_link_of_folder(settings: &Settings, folder: &Path) -> Result
 mod tests {
     use super::*;
     use crate::settings::{Options, SpecOptions};
+
+    #[test]
+    fn shell_counts_in_a_compose_file_only_after_an_allow() {
+        // Cargo sets this variable for each test.
+        let (name, value) = ("CARGO_PKG_NAME", std::env::var("CARGO_PKG_NAME").unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let allowed = Settings {
+            allowed: Some(real.clone()),
+            ..settings.clone()
+        };
+        let never = CancellationToken::new();
+        let translate = |settings: &Settings, service: &str| {
+            let text = format!("services: {{ a: {{ {service} }} }}\n");
+            let found = parse_text(settings, &real.join("compose.yaml"), text.as_bytes(), &never);
+            let errors = found.diagnostics.into_iter().filter(Diagnostic::is_error);
+            let errors: Vec<String> = errors.map(|error| error.message).collect();
+            match found.desired {
+                Some(desired) => Ok(format!("{:?}", desired.services["a"])),
+                None => Err(errors.join("; ")),
+            }
+        };
+        std::fs::create_dir_all(real.join(&value)).unwrap();
+        for (service, expected) in [
+            (
+                format!("image: x, environment: {{ A: '${{{name}}}' }}"),
+                format!("{{\"A\": \"{value}\"}}"),
+            ),
+            (
+                format!("image: x, environment: [ {name} ]"),
+                format!("{{\"{name}\": \"{value}\"}}"),
+            ),
+            (format!("image: 'x:${{{name}:-d}}'"), format!("x:{value}")),
+            (
+                format!("image: x, volumes: [ './${{{name}}}:/x' ]"),
+                format!("{}/{value}\"", real.display()),
+            ),
+            (
+                format!("image: x, volumes: [ {{ type: bind, source: '${{PWD}}/${name}', target: /x }} ]"),
+                format!("{}/{value}\"", real.display()),
+            ),
+        ] {
+            let found = translate(&allowed, &service).unwrap();
+            assert!(found.contains(&expected), "{service}: {found}");
+            match translate(&settings, &service) {
+                Ok(found) => assert!(!found.contains(&expected), "{service}: {found}"),
+                Err(error) => assert!(error.contains(name), "{service}: {error}"),
+            }
+        }
+        for service in [
+            format!("image: x, volumes: [ '${{{name}}}/x:/x' ]"),
+            format!("build: '${{{name}}}'"),
+            format!("build: {{ context: ., dockerfile: '${{{name}}}' }}"),
+        ] {
+            let error = translate(&settings, &service).unwrap_err();
+            assert!(
+                error.contains(&format!("a path needs the variable `{name}`")),
+                "{error}"
+            );
+        }
+        let given = std::fs::read_dir(&real).unwrap().count();
+        assert_eq!(given, 1, "no folder has the name of a variable");
+    }
 
     #[test]
     fn edit_of_an_included_compose_file_is_an_edit() {

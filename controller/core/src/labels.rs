@@ -28,6 +28,8 @@ pub const SPEC_HASH: &str = "argusai.spec-hash";
 pub const REVISION: &str = "argusai.revision";
 /// Identity of the controller (a ULID, kept in its state directory).
 pub const CONTROLLER: &str = "argusai.controller";
+/// Folder of the project whose spec file declared the object.
+pub const FOLDER: &str = "argusai.folder";
 /// `true` on a network without access to other networks.
 pub const INTERNAL: &str = "argusai.internal";
 /// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas.
@@ -42,6 +44,15 @@ pub const LEASE: &str = "argusai.lease";
 
 /// `Delete` on volumes that Argus removes together with their environment.
 pub const DELETION: &str = "argusai.deletion";
+
+/// Controller that created an object, and the folder of its project. Objects of older versions have no folder.
+pub type Maker<'a> = (&'a str, Option<&'a str>);
+
+/// Returns the maker of an object.
+pub fn maker(labels: &BTreeMap<String, String>) -> Maker<'_> {
+    let controller = labels.get(CONTROLLER).map_or("", String::as_str);
+    (controller, labels.get(FOLDER).map(String::as_str))
+}
 
 /// Returns the environment of an object of the Node tool, which has project, run and creation labels but no controller.
 fn node_tool_environment(labels: &BTreeMap<String, String>) -> Option<EnvName> {
@@ -80,6 +91,8 @@ pub struct ObjectLabels {
     pub run: String,
     /// Value of `argusai.revision`.
     pub revision: String,
+    /// Value of `argusai.folder`.
+    pub folder: Option<String>,
     /// Value of `argusai.spec-hash`.
     pub spec_hash: Option<ContainerSpecHash>,
 }
@@ -105,10 +118,57 @@ impl ObjectLabels {
             controller: text(CONTROLLER),
             run: text(RUN_ID),
             revision: text(REVISION),
+            folder: labels.get(FOLDER).cloned(),
             spec_hash: labels
                 .get(SPEC_HASH)
                 .and_then(|h| ContainerSpecHash::new(h.clone()).ok()),
         })
+    }
+
+    /// Describes the owner as the holder of a container or network name that the project in another folder needs.
+    pub fn describe_holder(&self, own_folder: Option<&str>) -> String {
+        let owner = self.describe_owner(own_folder);
+        if !self.is_elsewhere(own_folder) {
+            return owner;
+        }
+        let of_project = self.project_option();
+        format!("{owner}; after the end of that controller, `argus orphans --clean{of_project}` removes it")
+    }
+
+    /// Describes the owner as the holder of a volume name that the project in another folder needs.
+    pub fn describe_volume_holder(&self, own_folder: Option<&str>) -> String {
+        let owner = self.describe_owner(own_folder);
+        if !self.is_elsewhere(own_folder) {
+            return owner;
+        }
+        let of_project = self.project_option();
+        format!(
+            "{owner}; after the end of that controller and the removal of this spec file, \
+`argus orphans --clean{of_project} --volumes` removes it, and `argus allow` takes it over"
+        )
+    }
+
+    fn is_elsewhere(&self, own_folder: Option<&str>) -> bool {
+        self.folder.is_some() && self.folder.as_deref() != own_folder
+    }
+
+    fn describe_owner(&self, own_folder: Option<&str>) -> String {
+        let (environment, controller) = (&self.environment, &self.controller);
+        match self.folder.as_deref().filter(|_| self.is_elsewhere(own_folder)) {
+            Some(folder) => {
+                format!("environment `{environment}` of the project in `{folder}`, controller `{controller}`")
+            }
+            None => format!("environment `{environment}`, controller `{controller}`"),
+        }
+    }
+
+    /// Option of a command for the project. Its name is a text of another file, and the command is for a shell.
+    fn project_option(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if self.project.is_empty() || !self.project.chars().all(is_plain) {
+            return String::new();
+        }
+        format!(" --project {}", self.project)
     }
 }
 
@@ -121,6 +181,37 @@ mod tests {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         ObjectLabels::read(&labels.collect())
+    }
+
+    #[test]
+    fn holder_of_another_project_is_described_with_a_command() {
+        let of = |project| {
+            owner(&[
+                (MANAGED, "true"),
+                (ENVIRONMENT, "shop"),
+                (PROJECT, project),
+                (FOLDER, "/b"),
+            ])
+        };
+        let text = of("Shop").unwrap().describe_holder(Some("/a"));
+        assert!(
+            text.starts_with("environment `shop` of the project in `/b`"),
+            "{text}"
+        );
+        assert!(
+            text.contains("`argus orphans --clean --project Shop` removes it"),
+            "{text}"
+        );
+        assert!(!text.contains("argus allow"), "{text}");
+        let text = of("Shop").unwrap().describe_volume_holder(Some("/a"));
+        assert!(
+            text.contains("`argus orphans --clean --project Shop --volumes` removes it, and `argus allow`"),
+            "{text}"
+        );
+        let text = of("a; rm").unwrap().describe_holder(Some("/a"));
+        assert!(text.contains("`argus orphans --clean` removes it"), "{text}");
+        let text = of("Shop").unwrap().describe_holder(Some("/b"));
+        assert_eq!(text, "environment `shop`, controller ``");
     }
 
     #[test]

@@ -155,6 +155,15 @@ impl PlanInput<'_> {
         self.state.history(self.env)
     }
 
+    /// Returns whether a volume belongs to the project in another folder. Its data is not for this environment.
+    fn is_foreign(&self, maker: labels::Maker<'_>) -> bool {
+        let own = &self.identity.controller;
+        match self.accepted {
+            Some(accepted) => accepted.is_foreign(maker, own),
+            None => maker.0 != own && self.projects.is_foreign(maker.1),
+        }
+    }
+
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
     fn blocked_by(&self, subject: &Subject) -> Option<WaitReason> {
         self.pending(subject).or_else(|| self.backoff_of(subject))

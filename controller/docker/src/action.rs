@@ -9,6 +9,7 @@ mod volume;
 use argus_backend::Progress;
 use argus_core::action::Action;
 use argus_core::desired::PullPolicy;
+use argus_core::failed_run::FailureCause;
 use argus_core::outcome::{ActionError, Done};
 
 use crate::Shared;
@@ -58,6 +59,7 @@ pub(crate) async fn execute(
                 since: run.started_at,
                 lines_since: *lines_since,
                 ended_at: run.ended_at(),
+                is_running: run.cause == FailureCause::Unhealthy,
                 port: *port,
                 http: *http,
             };

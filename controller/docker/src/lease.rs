@@ -26,6 +26,7 @@ use crate::inspect::convert_time;
 pub(crate) const NAME_PREFIX: &str = "argus-lease-";
 
 const STATE_DIR: &str = "argusai.lease-state-dir";
+const SPECS: &str = "argusai.lease-specs";
 const HOST: &str = "argusai.lease-host";
 const PID: &str = "argusai.lease-pid";
 const PID_NAMESPACE: &str = "argusai.lease-processes";
@@ -205,6 +206,7 @@ fn labels_of(spec: &LeaseSpec, now: Timestamp) -> HashMap<String, String> {
     ]
     .into_iter()
     .chain(since)
+    .chain(spec.specs.clone().map(|specs| (SPECS, specs)))
     .map(|(key, value)| (key.to_owned(), value))
     .collect()
 }
@@ -230,6 +232,7 @@ fn parse(volume: Volume) -> Option<ControllerLease> {
             controller: label(CONTROLLER)?,
             run: label(LEASE).filter(|run| !run.is_empty())?,
             state_dir: label(STATE_DIR)?,
+            specs: label(SPECS),
             host: label(HOST).unwrap_or_default(),
             pid: label(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
             pid_namespace: label(PID_NAMESPACE).unwrap_or_default(),
@@ -254,6 +257,7 @@ mod tests {
             controller: "c".into(),
             run: "r".into(),
             state_dir: "p".into(),
+            specs: Some("/srv/shop".into()),
             host: "h".into(),
             pid: 7,
             pid_namespace: "b/4".into(),
@@ -274,10 +278,9 @@ mod tests {
         let lease = parse(volume(labels_of(&spec, Timestamp(0)))).unwrap();
         assert_eq!(lease.spec, spec);
         assert_eq!(lease.created_at.to_string(), "2026-11-21T15:04:14.000Z");
-        for key in labels_of(&spec, Timestamp(0))
-            .keys()
-            .filter(|key| ![HOST, PID, PID_NAMESPACE, SINCE, RUN_ID, CREATED_AT].contains(&key.as_str()))
-        {
+        for key in labels_of(&spec, Timestamp(0)).keys().filter(|key| {
+            ![HOST, PID, PID_NAMESPACE, SINCE, RUN_ID, CREATED_AT, SPECS].contains(&key.as_str())
+        }) {
             let mut labels = labels_of(&spec, Timestamp(0));
             labels.remove(key);
             assert_eq!(parse(volume(labels)), None, "without {key}");

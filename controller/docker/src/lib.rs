@@ -40,6 +40,7 @@ mod prune;
 mod raw_http;
 mod service_sockets;
 mod sizes;
+mod tls_hello;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +67,7 @@ pub use connect::{BadEndpoint, Endpoint};
 pub use exec::{Exec, ExecCommand, ExecOutput, ExecSession};
 pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
-pub use listeners::port_holder;
+pub use listeners::{outgoing_ports, port_holder};
 pub use service_sockets::listening_addresses;
 
 use bridges::Bridges;
@@ -226,9 +227,8 @@ impl Docker {
     /// The holders of these host ports, as far as they are visible from this host.
     pub async fn port_holders(&self, ports: &BTreeSet<ProtocolPort>) -> PortHolders {
         let snapshot = listeners::take_snapshot(&self.shared, None).await;
-        let busy = snapshot.busy();
         let holders = ports
-            .intersection(&busy)
+            .iter()
             .filter_map(|port| Some((*port, snapshot.owner(*port)?)));
         PortHolders {
             holders: holders.collect(),
@@ -273,8 +273,13 @@ impl Backend for Docker {
         logs::lines(&self.shared, id, &query)
     }
 
-    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActionError> {
-        exec::run(&self.shared, id, command).await
+    async fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<ExecResult, ActionError> {
+        exec::run(&self.shared, id, command, timeout).await
     }
 
     async fn is_run_intact(

@@ -16,7 +16,7 @@ use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
 use crate::inspect;
-use sockets::{Socket, SocketOwner};
+use sockets::{Socket, SocketOwner, Sockets};
 
 /// Programs that hold ports on behalf of containers.
 const PROXIES: [&str; 10] = [
@@ -39,6 +39,8 @@ pub(crate) struct ListenerSnapshot {
     published: BTreeMap<ProtocolPort, PortOwner>,
     /// Sockets of the engine's network namespace; `None` when they are not visible from here.
     sockets: Option<BTreeMap<ProtocolPort, SocketOwner>>,
+    /// Connected sockets of the same namespace, such as those of outgoing connections. Not every one prevents a listener.
+    connected: BTreeMap<ProtocolPort, SocketOwner>,
 }
 
 impl ListenerSnapshot {
@@ -48,10 +50,11 @@ impl ListenerSnapshot {
         self.published.keys().chain(sockets).copied().collect()
     }
 
-    /// Owner of every port in use.
+    /// Owner of every port in use or connected: of a port that the engine refused.
     pub(crate) fn owners(&self) -> BTreeMap<ProtocolPort, PortOwner> {
         let owned = |port| Some((port, self.owner(port)?));
-        self.busy().into_iter().filter_map(owned).collect()
+        let ports = self.connected.keys().copied().chain(self.busy());
+        ports.filter_map(owned).collect()
     }
 
     /// True when every port that is not in [`Self::busy`] is free.
@@ -64,7 +67,9 @@ impl ListenerSnapshot {
         if let Some(owner) = self.published.get(&port) {
             return Some(owner.clone());
         }
-        Some(owner_of_socket(self.sockets.as_ref()?.get(&port)?))
+        let listening = self.sockets.as_ref()?.get(&port);
+        let socket = listening.or_else(|| self.connected.get(&port))?;
+        Some(owner_of_socket(socket))
     }
 }
 
@@ -94,9 +99,18 @@ pub fn port_holder(wanted: SocketAddr) -> PortOwner {
         let overlaps = address == wanted.ip() || address.is_unspecified() || wanted.ip().is_unspecified();
         socket.port.protocol == Protocol::Tcp && socket.port.number == wanted.port() && overlaps
     };
-    let sockets = sockets::find_own_listeners().unwrap_or_default();
-    let found = sockets.iter().find(|socket| is_same(socket));
+    let sockets = sockets::find_own().unwrap_or_default();
+    let mut sockets = sockets.listening.iter().chain(&sockets.connected);
+    let found = sockets.find(|socket| is_same(socket));
     found.map_or(PortOwner::Unknown, |socket| process_of_socket(&socket.owner))
+}
+
+/// First and last port that this host gives to outgoing connections.
+#[must_use]
+pub fn outgoing_ports() -> Option<(u16, u16)> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
 }
 
 /// Sockets in the engine's network namespace, without a call of the engine.
@@ -105,7 +119,7 @@ pub(crate) async fn read_sockets(shared: &Shared) -> Fact<ListenersFact> {
         return Fact::NotApplicable("the engine is on another host".to_owned());
     }
     match find_sockets(shared).await {
-        Some(sockets) => Fact::Known(listeners_of(&sockets)),
+        Some(sockets) => Fact::Known(listeners_of(&sockets.listening)),
         None => Fact::unknown("the sockets of the engine's host are not visible from here"),
     }
 }
@@ -133,19 +147,28 @@ fn listeners_of(sockets: &[Socket]) -> ListenersFact {
 /// Lists published ports and sockets. `excluded` is a container that is known to hold no port.
 pub(crate) async fn take_snapshot(shared: &Shared, excluded: Option<&ContainerId>) -> ListenerSnapshot {
     let published = list_published(shared, excluded).await;
-    let sockets = find_sockets(shared).await.map(|sockets| {
+    let found = find_sockets(shared).await;
+    let owners = |sockets: Vec<Socket>| {
         sockets
             .into_iter()
             .map(|socket| (socket.port, socket.owner))
             .collect()
-    });
-    ListenerSnapshot { published, sockets }
+    };
+    let (sockets, connected) = match found {
+        Some(found) => (Some(owners(found.listening)), owners(found.connected)),
+        None => (None, BTreeMap::new()),
+    };
+    ListenerSnapshot {
+        published,
+        sockets,
+        connected,
+    }
 }
 
-async fn find_sockets(shared: &Shared) -> Option<Vec<Socket>> {
+async fn find_sockets(shared: &Shared) -> Option<Sockets> {
     let path = shared.connection.endpoint().socket()?.to_owned();
     // Reading /proc of every process takes milliseconds, which must not block an async worker.
-    tokio::task::spawn_blocking(move || sockets::find_listeners(&path))
+    tokio::task::spawn_blocking(move || sockets::find(&path))
         .await
         .ok()
         .flatten()
@@ -239,6 +262,7 @@ mod tests {
                 (tcp(3), process("python3 -m http.server")),
                 (tcp(4), SocketOwner::Hidden),
             ])),
+            connected: BTreeMap::from([(tcp(6), process("curl"))]),
         };
         assert_eq!(snapshot.owner(tcp(1)), Some(container));
         assert_eq!(snapshot.owner(tcp(2)), Some(PortOwner::StaleAllocation));
@@ -249,6 +273,15 @@ mod tests {
         assert_eq!(snapshot.owner(tcp(3)), Some(python));
         assert_eq!(snapshot.owner(tcp(4)), Some(PortOwner::Unknown));
         assert_eq!(snapshot.owner(tcp(5)), None);
+        let curl = PortOwner::Process {
+            pid: 7,
+            command: "curl".into(),
+        };
+        assert_eq!(
+            snapshot.owners().get(&tcp(6)),
+            Some(&curl),
+            "it can explain a refusal"
+        );
         assert_eq!(snapshot.busy(), (1..=4).map(tcp).collect());
     }
 

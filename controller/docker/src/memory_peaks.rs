@@ -58,6 +58,8 @@ struct Run {
     /// Memory limit in bytes; `None` without a limit.
     limit: Option<u64>,
     peak: Option<u64>,
+    /// Highest number of processes and threads; `None` with cgroup version 1, which has it elsewhere.
+    pids_peak: Option<u64>,
     is_high: bool,
     /// Number of rounds since the start of the sampling.
     rounds: u32,
@@ -90,6 +92,7 @@ impl MemoryPeaks {
                 files,
                 limit,
                 peak: None,
+                pids_peak: None,
                 is_high: false,
                 rounds: 0,
             };
@@ -140,6 +143,13 @@ impl MemoryPeaks {
         run.peak
     }
 
+    /// Highest sampled number of processes and threads of this run.
+    pub(crate) fn pids_peak_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
+        let runs = self.lock();
+        let run = runs.get(id).filter(|run| run.started_at == started_at)?;
+        run.pids_peak
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Run>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,6 +162,9 @@ impl Run {
             .read(self.files.peak)
             .or_else(|| self.read(self.files.current));
         self.peak = self.peak.max(now);
+        // Kernels before 6.1 do not have the peak.
+        let pids = self.read("pids.peak").or_else(|| self.read("pids.current"));
+        self.pids_peak = self.pids_peak.max(pids);
     }
 
     /// Use and limit if the use became high, or normal again.
@@ -246,6 +259,7 @@ mod tests {
             files: &VERSION_2,
             limit,
             peak: None,
+            pids_peak: None,
             is_high: false,
             rounds: 0,
         };
@@ -280,6 +294,12 @@ mod tests {
         peaks.sample_one(&id);
         assert_eq!(peaks.peak_of(&id, started_at), Some(300));
         assert_eq!(peaks.peak_of(&id, Some(Timestamp(2))), None);
+        assert_eq!(peaks.pids_peak_of(&id, started_at), None);
+        for (text, known) in [("512\n", 512), ("7\n", 512)] {
+            std::fs::write(dir.path().join("pids.current"), text).unwrap();
+            peaks.sample_one(&id);
+            assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known));
+        }
         peaks.forget(&id);
         assert!(peaks.is_empty());
     }

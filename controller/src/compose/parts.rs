@@ -61,13 +61,24 @@ pub(super) fn translate_duration(value: &Value) -> Option<Value> {
 /// Translates a size such as `512m`, `1gb` or a number of bytes.
 pub(super) fn translate_size(value: &Value) -> Option<Value> {
     let text = scalar_to_text(value)?;
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..at].parse().ok()?;
-    let unit = match text[at..].to_ascii_lowercase().as_str() {
-        "" | "b" => return Some(json!(number)),
-        "k" | "kb" => "KB",
-        "m" | "mb" => "MB",
-        "g" | "gb" => "GB",
+    let at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = (&text[..at], text[at..].trim().to_ascii_lowercase());
+    number.parse::<f64>().ok()?;
+    // All units of Compose are powers of 1,024.
+    let unit = match unit.as_str() {
+        "" | "b" => {
+            return Some(
+                number
+                    .parse::<u64>()
+                    .map_or_else(|_| json!(text), |bytes| json!(bytes)),
+            );
+        }
+        "k" | "kb" | "kib" => "KiB",
+        "m" | "mb" | "mib" => "MiB",
+        "g" | "gb" | "gib" => "GiB",
+        "t" | "tb" | "tib" => "TiB",
         _ => return None,
     };
     Some(json!(format!("{number}{unit}")))
@@ -182,7 +193,17 @@ mod tests {
             translate_duration(&json!("1.5s")).or(translate_duration(&json!("1500ms"))),
             Some(json!("1500ms"))
         );
-        assert_eq!(translate_size(&json!("512m")), Some(json!("512MB")));
+        for (written, expected) in [
+            ("512m", json!("512MiB")),
+            ("100M", json!("100MiB")),
+            ("1gb", json!("1GiB")),
+            ("1.5g", json!("1.5GiB")),
+            ("64kb", json!("64KiB")),
+            ("1024", json!(1024)),
+        ] {
+            assert_eq!(translate_size(&json!(written)), Some(expected), "{written}");
+        }
+        assert_eq!(translate_size(&json!("lots")), None);
         assert_eq!(translate_size(&json!(1024)), Some(json!(1024)));
         for (written, expected) in [
             (json!("127.0.0.1:80:80"), "127.0.0.1:80:80"),

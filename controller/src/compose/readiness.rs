@@ -16,12 +16,12 @@ const HEALTHCHECK_KEYS: [&str; 6] = [
 impl Service<'_> {
     pub(super) fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
         let command = match &value["test"] {
-            _ if value["disable"] == true => return None,
+            _ if value["disable"] == true => return self.disabled("healthcheck.disable"),
             Value::String(shell) => json!(["sh", "-c", shell]),
             Value::Array(words) => match words.first().and_then(Value::as_str) {
                 Some("CMD") => json!(words[1..]),
                 Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
-                Some("NONE") => return None,
+                Some("NONE") => return self.disabled("healthcheck.test"),
                 Some(_) | None => {
                     self.add_note("healthcheck.test", "`healthcheck.test`");
                     return None;
@@ -59,8 +59,29 @@ impl Service<'_> {
         Some(check)
     }
 
+    /// Notes a health check that is switched off, if a published port is checked in its place.
+    fn disabled(&mut self, key: &str) -> Option<Value> {
+        let has_ports = self.top["services"][self.name]["ports"]
+            .as_array()
+            .is_some_and(|ports| !ports.is_empty());
+        if has_ports {
+            self.add_note(
+                key,
+                &format!("`{key}`: the service is ready when its published port accepts connections"),
+            );
+        }
+        None
+    }
+
     pub(super) fn translate_dependencies(&mut self, value: &Value) -> Value {
-        let Value::Object(all) = value else {
+        // A list means the same as a map of `service_started`.
+        let list = value.as_array().map(|names| {
+            let names = names.iter().filter_map(Value::as_str);
+            names
+                .map(|name| (name.to_owned(), json!({})))
+                .collect::<Map<_, _>>()
+        });
+        let Some(all) = value.as_object().or(list.as_ref()) else {
             return value.clone();
         };
         let (gone, kept): (Vec<_>, Vec<_>) = all
@@ -74,11 +95,11 @@ impl Service<'_> {
             let condition = match on["condition"].as_str() {
                 Some("service_healthy") => "healthy",
                 Some("service_completed_successfully") => "completed",
-                Some("service_started") | None => return json!(name),
+                Some("service_started") | None => "started",
                 Some(other) => {
                     let key = format!("depends_on.{name}.condition");
                     self.add_note(&key, &format!("`{key}: {other}`"));
-                    return json!(name);
+                    "started"
                 }
             };
             json!({ "service": name, "condition": condition })

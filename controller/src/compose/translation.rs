@@ -261,11 +261,49 @@ mod tests {
     }
 
     #[test]
+    fn dependencies_wait_for_what_compose_waits_for() {
+        let text = "services: { a: { image: x }, b: { image: x, depends_on: [a] }, c: { image: x, depends_on: { a: { condition: service_started }, b: { condition: service_healthy } } } }";
+        let services = translated(text, &[]).contents.spec.unwrap().services;
+        let conditions: Vec<_> = services
+            .iter()
+            .flat_map(|service| &service.depends_on)
+            .map(|on| format!("{} {:?}", on.service, on.condition))
+            .collect();
+        assert_eq!(
+            conditions,
+            ["a Some(Started)", "a Some(Started)", "b Some(Healthy)"]
+        );
+    }
+
+    #[test]
+    fn profiles_of_the_project_select_services() {
+        let text = "services: { a: { image: x }, b: { image: x, profiles: [dev] }, c: { image: x, profiles: [test, ci] } }";
+        let names = |profiles: Option<&str>| {
+            let read = |_: &Path| Err("no such file".to_owned());
+            let variables = profiles.map(|value| ("COMPOSE_PROFILES".to_owned(), value.to_owned()));
+            let source = ComposeSource {
+                name: "compose.yaml",
+                file: Path::new("/shop/compose.yaml"),
+                bytes: text.as_bytes(),
+                read: &read,
+                variables: &variables.into_iter().collect(),
+            };
+            let spec = translate(&source).unwrap().contents.spec.unwrap();
+            let names = spec.services.iter().filter_map(|service| service.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(None), ["a"]);
+        assert_eq!(names(Some("dev")), ["a", "b"]);
+        assert_eq!(names(Some("ci, other")), ["a", "c"]);
+        assert_eq!(names(Some("*")), ["a", "b", "c"]);
+    }
+
+    #[test]
     fn numbers_have_the_values_of_variables() {
         let variables = "services: { a: { image: x, mem_limit: \"${TAG}m\", healthcheck: { test: y, retries: \"${TAG:-3}\" } } }";
         let text = translated(variables, &[]).text;
         assert!(
-            text.contains("memory: 7MB") && text.contains("retries: 7"),
+            text.contains("memory: 7MiB") && text.contains("retries: 7"),
             "{text}"
         );
     }

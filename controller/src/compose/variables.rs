@@ -3,9 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::secrets::is_secret;
+use serde_json::{Map, Value};
+
+use super::Document;
+use crate::spec_draft::note::Note;
 
 /// Maximum length of a variable with its default, in characters.
 const MAX_LENGTH: usize = 4_096;
+/// Maximum length of all inserted values of a translation, in bytes.
+const MAX_INSERTED: usize = 1 << 20;
 /// Maximum nesting depth of defaults.
 const MAX_DEPTH: usize = 16;
 
@@ -20,12 +26,32 @@ pub(super) struct Variables {
     pub(super) read: BTreeSet<String>,
     /// Names whose values were written to the spec file.
     pub(super) written: BTreeSet<String>,
+    /// Names in paths that have no value.
+    pub(super) unset: BTreeSet<String>,
+    /// Length of the inserted values, in bytes.
+    pub(super) inserted: usize,
+    /// First variable whose value was left out, because the values are longer than [`MAX_INSERTED`].
+    pub(super) left_out: Option<String>,
+    /// True while a path is replaced.
+    pub(super) is_path: bool,
 }
+
+/// Variable that Compose sets itself: the folder of the Compose file, from which relative paths start.
+const WORKING_FOLDER: &str = "PWD";
 
 impl Variables {
     /// Replaces the variables in a text.
     pub(super) fn replace(&mut self, text: &str) -> String {
         self.replace_at(text, 0)
+    }
+
+    /// Replaces the variables in a path with their values, because no later step resolves one in a path. The result is the text of a
+    /// Compose file.
+    pub(super) fn replace_in_path(&mut self, text: &str) -> String {
+        self.is_path = true;
+        let replaced = self.replace_at(text, 0).replace('$', "$$");
+        self.is_path = false;
+        replaced
     }
 
     fn replace_at(&mut self, text: &str, depth: usize) -> String {
@@ -64,6 +90,9 @@ impl Variables {
     fn resolve(&mut self, inner: &str, depth: usize) -> String {
         let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
         let (name, rest) = inner.split_at(end);
+        if self.is_path && name == WORKING_FOLDER {
+            return ".".to_owned();
+        }
         let (rest, empty_counts) = match rest.strip_prefix(':') {
             Some(rest) => (rest, false),
             None => (rest, true),
@@ -79,17 +108,53 @@ impl Variables {
         match value {
             Some(value) if self.is_inlined && !is_secret(name) => {
                 self.written.insert(name.to_owned());
-                return value;
+                return self.insert(name, value);
             }
+            Some(value) if self.is_path => return self.insert(name, value),
             Some(_) => {}
             None => {
                 if let Some(default) = rest.strip_prefix('-') {
                     return self.replace_at(default, depth + 1);
                 }
+                if self.is_path {
+                    self.unset.insert(name.to_owned());
+                    return String::new();
+                }
             }
         }
         self.read.insert(name.to_owned());
         format!("{{{{env.{name}}}}}")
+    }
+
+    /// Returns the value, or nothing if the inserted values become too long.
+    fn insert(&mut self, name: &str, value: String) -> String {
+        let inserted = self.inserted.saturating_add(value.len());
+        if inserted > MAX_INSERTED {
+            self.left_out.get_or_insert_with(|| name.to_owned());
+            return String::new();
+        }
+        self.inserted = inserted;
+        value
+    }
+
+    /// Errors for variables without a value in a path, and for values that are too long.
+    pub(super) fn errors(&self, document: &Document) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for name in &self.unset {
+            let what = format!(
+                "a path needs the variable `{name}`, which is not set: add it to the `.env` file next to this file, or run `argus allow`, \
+after which variables of the shell count"
+            );
+            notes.push(Note::error(what, document.place_of("services")));
+        }
+        if let Some(name) = &self.left_out {
+            let what = format!(
+                "the values of variables are longer than {MAX_INSERTED} bytes in total, and the first left out is that of `{name}`: shorten \
+it, or use it in fewer places"
+            );
+            notes.push(Note::error(what, document.place_of("services")));
+        }
+        notes
     }
 
     /// Values of the project's `.env` that the spec file reads from the `.env` next to it.
@@ -99,6 +164,66 @@ impl Variables {
             .iter()
             .filter_map(|name| self.project.get_key_value(name));
         found.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// Replaces the variables in the paths of a document.
+pub(super) fn replace_in_paths(value: &Value, variables: &mut Variables) -> Value {
+    const PATHS: [&str; 5] = [
+        "/volumes",
+        "/env_file",
+        "/build",
+        "/build/context",
+        "/build/dockerfile",
+    ];
+    let mut value = value.clone();
+    let mut replace = |part: &mut Value, path: &str| {
+        if let Some(found) = part
+            .pointer_mut(path)
+            .filter(|found| path != "/build" || found.is_string())
+        {
+            replace_texts(found, &mut |text| variables.replace_in_path(text));
+        }
+    };
+    for (key, paths) in [
+        ("services", &PATHS[..]),
+        ("secrets", &["/file"]),
+        ("configs", &["/file"]),
+    ] {
+        let parts = value.get_mut(key).and_then(Value::as_object_mut);
+        for part in parts.into_iter().flat_map(Map::values_mut) {
+            for path in paths {
+                replace(part, path);
+            }
+        }
+    }
+    value
+}
+
+fn replace_texts(value: &mut Value, replace: &mut dyn FnMut(&str) -> String) {
+    match value {
+        Value::String(text) => *text = replace(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_texts(item, replace)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| replace_texts(field, replace)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Replaces the variables in all texts of a document.
+pub(super) fn replace_variables(value: &Value, variables: &mut Variables) -> Value {
+    match value {
+        Value::String(text) => Value::String(variables.replace(text)),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| replace_variables(item, variables))
+            .collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.clone(), replace_variables(value, variables)))
+            .collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.clone(),
     }
 }
 
@@ -140,8 +265,24 @@ mod tests {
             assert_eq!(Variables::default().replace(text), expected, "{text}");
         }
         let mut variables = Variables::default();
+        assert_eq!(variables.replace_in_path("$PWD/a$$b/${C:-1}:/x"), "./a$$b/1:/x");
+        assert_eq!((variables.unset.len(), variables.read.len()), (0, 0));
+        assert_eq!(variables.replace_in_path("${HOME}/x"), "/x");
+        assert_eq!(variables.unset, BTreeSet::from(["HOME".to_owned()]));
         variables.replace("${B} $A ${C:-1}");
         assert_eq!(variables.read, BTreeSet::from(["A".to_owned(), "B".to_owned()]));
+    }
+
+    #[test]
+    fn values_are_limited() {
+        let mut variables = Variables {
+            project: [("LONG".to_owned(), "x".repeat(MAX_INSERTED / 2))].into(),
+            ..Variables::default()
+        };
+        for expected in [MAX_INSERTED / 2, MAX_INSERTED / 2, 0] {
+            assert_eq!(variables.replace_in_path("$LONG").len(), expected);
+        }
+        assert_eq!(variables.left_out.as_deref(), Some("LONG"));
     }
 
     #[test]

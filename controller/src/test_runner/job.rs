@@ -164,8 +164,9 @@ pub(super) mod tests {
                     spec: spec.spec.unwrap(),
                     file: PathBuf::from("e2e.yaml"),
                     secrets: Secrets::default(),
-                    is_confined: false,
+                    reads_own_folder_only: false,
                     allowed_hosts: None,
+                    allowed_containers: None,
                 }),
             })),
             ..command(name)

@@ -69,8 +69,9 @@ pub(super) async fn read_jobs(
             spec: read_spec(&file)?,
             file,
             secrets: sources::read_secrets(&there, Some(&status.environment)),
-            is_confined: selection.refuses_commands(),
+            reads_own_folder_only: selection.refuses_commands(),
             allowed_hosts: selection.allowed_hosts(),
+            allowed_containers: selection.allowed_containers(),
         };
         read_suites(&status, &selection, &Arc::new(owner), &settings, &output)
     })
@@ -203,7 +204,7 @@ fn read_suite(
     output: &OutputSettings,
 ) -> Entry {
     let rejected = |reason: String| Box::new(Outcome::rejected(suite_id(suite), reason));
-    let bytes = match read_suite_file(settings, &owner.file, path, owner.is_confined) {
+    let bytes = match read_suite_file(settings, &owner.file, path, owner.reads_own_folder_only) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
             return Err(rejected(format!(

@@ -68,11 +68,12 @@ pub(super) struct SuiteOwner {
     pub(super) file: PathBuf,
     /// Secrets that no output contains.
     pub(super) secrets: Secrets,
-    /// True if the suites run for a client of the controller. They reach only what their environment may reach: allowed variables,
-    /// own containers, and files in the folder of the spec file.
-    pub(super) is_confined: bool,
+    /// True if the suites run for a client of the controller: their files are in the folder of the spec file.
+    pub(super) reads_own_folder_only: bool,
     /// Hosts that the person who runs the suites allows. `None` for a client of the controller, which can allow none.
     pub(super) allowed_hosts: Option<Vec<AllowedHost>>,
+    /// Containers of other environments that this person allows, by name. `None` for a client of the controller.
+    pub(super) allowed_containers: Option<Vec<String>>,
 }
 
 /// Everything that the attempts of a suite need.
@@ -99,7 +100,7 @@ impl SuiteEnvironment<'_> {
                 engine: connect::find_engine(self.client.settings()).await,
                 allowed: suite.owner.allowed_hosts.clone(),
             },
-            is_confined: suite.owner.is_confined,
+            allowed_containers: suite.owner.allowed_containers.as_deref(),
         };
         let mut run = Run::new(
             suite.suite.clone(),
@@ -145,17 +146,15 @@ impl SuiteEnvironment<'_> {
         let spec_file = suite.owner.file.clone();
         let settings = self.client.settings().clone();
         let process = crate::spec_files::read_process_env();
+        // Only the suites of an allowed project receive other variables of a shell.
+        let is_allowed = settings.allows(&spec_file) && suite.owner.allowed_containers.is_some();
         let permitted = env_vars::permitted(&process, &settings.env_allow);
         let known = permitted.clone();
         let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file, &known));
         // Without a readable `.env`, its variables stay unresolved.
         let mut env = crate::blocking_io::read(read).await.unwrap_or_default();
         // The process overrides the `.env`, as for a spec file.
-        env.extend(if suite.owner.is_confined {
-            permitted
-        } else {
-            process
-        });
+        env.extend(if is_allowed { process } else { permitted });
         let secrets = suite.secrets(&env);
         // The variables of Argus are no secrets.
         env.extend(crate::status::list_variables(&self.status));
@@ -224,7 +223,7 @@ struct Driver<'a> {
     context: Context,
     /// Addresses that the suite may reach at its start.
     reach: Reach,
-    is_confined: bool,
+    allowed_containers: Option<&'a [String]>,
 }
 
 impl Driver<'_> {
@@ -277,12 +276,15 @@ impl Driver<'_> {
             let connected = self.can_connect(connect, connect.limit).await;
             return Ok(connected.map_or_else(Reply::Failed, Reply::Port));
         };
+        if let Some(failure) = self.context.refuse_container(name, self.allowed_containers) {
+            return Ok(Reply::Failed(failure));
+        }
         let docker = self.docker.as_ref().map_err(Clone::clone)?;
         let mut outputs = Vec::new();
         for command in &check.commands {
             let find = || async {
                 let status = self.read_status().await;
-                self.context.container_id(name, &status, self.is_confined)
+                self.context.container_id(name, &status)
             };
             outputs.push(match command::run(docker, find, name, command).await {
                 Err(reason) if check.is_exec() => CommandOutput::failed(reason),

@@ -117,14 +117,11 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
     let desired = |accepted: &crate::desired::Accepted| {
         service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()))
     };
+    // This check runs for every container in every pass, so it reads only two labels.
+    let maker = labels::maker(&container.labels);
     if input.accepted.is_some_and(desired) {
         return None;
     }
-    // This check runs for every container in every pass, so it reads only one label.
-    let maker = container
-        .labels
-        .get(labels::CONTROLLER)
-        .map_or("", String::as_str);
     match orphan::owner_status(input, maker) {
         OwnerStatus::OtherController => None,
         OwnerStatus::DeadController if is_adopted(input, container) => {
@@ -175,7 +172,7 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesire
             Some(_) | None => Cause::SpecChanged,
         },
     };
-    match orphan::owner_status(input, &owner.controller) {
+    match orphan::owner_status(input, labels::maker(&network.labels)) {
         OwnerStatus::OtherController => None,
         OwnerStatus::Own => Some(Undesired::Own(cause)),
         OwnerStatus::DeadController => {
@@ -207,8 +204,7 @@ fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
 /// Stop grace period; `None` if it is not known yet. It comes from the container's configuration on the engine, because
 /// no file declares it any more.
 fn stop_grace_of(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
-    let maker = container.labels.get(labels::CONTROLLER);
-    match orphan::owner_status(input, maker.map_or("", String::as_str)) {
+    match orphan::owner_status(input, labels::maker(&container.labels)) {
         OwnerStatus::DeadController if !is_adopted(input, container) => Some(ORPHAN_STOP_GRACE),
         OwnerStatus::DeadController | OwnerStatus::Own | OwnerStatus::OtherController => {
             let info = container.inspect.as_ref()?;
@@ -324,7 +320,13 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         .history()
         .and_then(|history| history.delete_volumes)
         .unwrap_or(by_label);
-    match orphan::owner_status(input, &owner.controller) {
+    let maker = labels::maker(&volume.labels);
+    let status = match orphan::owner_status(input, maker) {
+        // A file with the same name in another folder does not decide about this data.
+        OwnerStatus::Own if input.is_foreign(maker) => OwnerStatus::DeadController,
+        status => status,
+    };
+    match status {
         OwnerStatus::OtherController => None,
         OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
         OwnerStatus::DeadController => {

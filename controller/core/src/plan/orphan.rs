@@ -1,13 +1,13 @@
 //! Orphans of dead controllers: ownership, and the decision to remove or to keep each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::PlanInput;
 use crate::action::ActionFailure;
-use crate::labels::ObjectLabels;
+use crate::labels::{Maker, ObjectLabels};
 use crate::lease::{ControllerLease, Liveness};
 use crate::observed::Observed;
 use crate::time::Timestamp;
@@ -17,8 +17,21 @@ use crate::wait::WaitReason;
 /// Time after the list interval within which the leases are listed again.
 const LEASE_LIST_MARGIN: Duration = Duration::from_secs(2);
 
-/// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
-pub type Projects = BTreeMap<String, bool>;
+/// Projects of the specs of this controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Projects {
+    /// By name; the value is true if all specs of the project allow the removal of orphans.
+    pub(crate) by_name: BTreeMap<String, bool>,
+    /// Folders of the projects since the start.
+    pub(crate) folders: BTreeSet<String>,
+}
+
+impl Projects {
+    /// Returns whether a folder, as on the label of an object, is that of another project.
+    pub(crate) fn is_foreign(&self, folder: Option<&str>) -> bool {
+        folder.is_some_and(|folder| !self.folders.contains(folder))
+    }
+}
 
 /// An undesired object with Argus labels whose controller is dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +145,8 @@ pub(super) enum OwnerStatus {
     OtherController,
 }
 
-pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStatus {
+pub(super) fn owner_status(input: &PlanInput<'_>, maker: Maker<'_>) -> OwnerStatus {
+    let (controller, _) = maker;
     if !controller.is_empty() && controller == input.identity.controller {
         return OwnerStatus::Own;
     }
@@ -159,7 +173,7 @@ pub(crate) fn check_project(
     project: &str,
     now: Timestamp,
 ) -> Result<(), OrphanDecision> {
-    match projects.get(project) {
+    match projects.by_name.get(project) {
         _ if requests.is_orphan_removal_requested(project, now) => Ok(()),
         Some(true) => Ok(()),
         Some(false) => Err(OrphanDecision::ReportOnly),

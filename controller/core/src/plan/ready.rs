@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{PlanInput, drift};
+use super::{PlanInput, drift, volume};
 use crate::action::Subject;
 use crate::desired::{Accepted, Condition, Service};
+use crate::failed_run::failed_dependency;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, ProbeStatus};
@@ -19,6 +20,10 @@ pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName
         .of(service)
         .filter(|container| container.carries(hash))
         .filter(|container| !input.state.not_owned.contains(&container.id))
+        // The data of another project is not used, even by a container that already mounts it.
+        .filter(|container| {
+            container.is_made_by(&input.identity.controller) || !volume::is_foreign_mounted(input, service)
+        })
         .filter(|container| match container.state {
             ContainerState::Removing | ContainerState::Dead => false,
             ContainerState::Created
@@ -43,12 +48,38 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
         let Some(other) = accepted.desired.services.get(&dependency.service) else {
             continue;
         };
-        if !is_dependency_met(input, other, dependency.condition) {
+        if !is_dependency_met(input, other, dependency.condition) || is_failing_again(input, service, other) {
             let (service, condition) = (dependency.service.clone(), dependency.condition);
             return Err(WaitReason::Dependency { service, condition });
         }
     }
     input.obstacles.check_sources(service, accepted.allowed)
+}
+
+/// True if this dependency explains the last failure of the service, and still fails or starts. It does not wait for a dependency
+/// that was never healthy in its run.
+fn is_failing_again(input: &PlanInput<'_>, service: &Service, dependency: &Service) -> bool {
+    let history_of = |name: &ServiceName| input.history().and_then(|history| history.services.get(name));
+    let last = history_of(&service.name).and_then(|history| history.failures.last());
+    let is_explained = last
+        .filter(|last| !last.followed_by_run)
+        .and_then(failed_dependency::of_run)
+        .is_some_and(|failed| *failed == dependency.name);
+    if !is_explained {
+        return false;
+    }
+    let Some(container) = current_container(input, &dependency.name) else {
+        return false;
+    };
+    let probe = dependency.probe.as_ref();
+    match probe::probe_status(probe, container, input.health, input.outages) {
+        None => false,
+        Some(ProbeStatus::Healthy) => probe::is_failing(probe, container, input.health),
+        Some(ProbeStatus::Starting) => !probe::is_never_probed(probe, container),
+        Some(ProbeStatus::Unhealthy) => {
+            history_of(&dependency.name).is_some_and(|history| history.was_healthy(container))
+        }
+    }
 }
 
 /// Checks that the old container of a service may stop: its replacement can start, or waits only for dependencies that are
@@ -74,7 +105,9 @@ fn is_replaced_with_dependencies(input: &PlanInput<'_>, accepted: &Accepted, ser
             let Some(other) = accepted.desired.services.get(&dependency.service) else {
                 continue;
             };
-            if is_dependency_met(input, other, dependency.condition) || !seen.insert(&other.name) {
+            let is_met = is_dependency_met(input, other, dependency.condition)
+                && !is_failing_again(input, service, other);
+            if is_met || !seen.insert(&other.name) {
                 continue;
             }
             let has_old = || {

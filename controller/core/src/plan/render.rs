@@ -39,6 +39,7 @@ pub fn stamped(
 ) -> ContainerSpec {
     let mut spec = spec.clone();
     spec.labels.extend(volatile_labels(desired, identity, now));
+    spec.labels.extend(folder_label(desired));
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
     let service = spec.labels.get(labels::SERVICE).map(String::as_str);
     let dependencies = stop_order::dependencies_label(desired, service.unwrap_or_default());
@@ -56,6 +57,7 @@ pub fn labels_of(
 ) -> BTreeMap<String, String> {
     let mut all = stable_labels(desired, role);
     all.extend(volatile_labels(desired, identity, now));
+    all.extend(folder_label(desired));
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
     }
@@ -72,6 +74,10 @@ fn stable_labels(desired: &Desired, role: &str) -> BTreeMap<String, String> {
         (labels::ENVIRONMENT.into(), desired.env.to_string()),
         (labels::ROLE.into(), role.into()),
     ])
+}
+
+fn folder_label(desired: &Desired) -> Option<(String, String)> {
+    Some((labels::FOLDER.into(), desired.folder.clone()?))
 }
 
 fn volatile_labels(

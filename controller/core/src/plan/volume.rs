@@ -1,15 +1,63 @@
 //! Named volumes: created when missing, kept unless the spec or a person requests their removal. External ones only have to exist.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
-use crate::desired::Desired;
-use crate::ident::ResourceName;
+use crate::desired::{Accepted, Desired, Mount};
+use crate::ident::{ResourceName, ServiceName};
+use crate::labels;
+use crate::observed::Volume;
+use crate::wait::WaitReason;
+
+/// Interval of the checks of a volume that belongs to another project.
+const FOREIGN_RETRY: Duration = Duration::from_secs(10);
 
 pub(super) fn exists(input: &PlanInput<'_>, name: &ResourceName) -> bool {
-    input.observed.volumes.contains_key(name.as_str())
-        || input.state.volumes.contains(&(input.env.clone(), name.clone()))
+    match input.observed.volumes.get(name.as_str()) {
+        Some(volume) => !is_foreign(input, name, volume),
+        None => input.state.volumes.contains(&(input.env.clone(), name.clone())),
+    }
+}
+
+/// Returns whether a volume belongs to another project. An external volume can.
+fn is_foreign(input: &PlanInput<'_>, name: &ResourceName, volume: &Volume) -> bool {
+    let is_external = |accepted: &Accepted| accepted.desired.external_volumes.contains(name);
+    input.is_foreign(labels::maker(&volume.labels)) && !input.accepted.is_some_and(is_external)
+}
+
+/// Returns whether a service mounts a volume that belongs to another project.
+pub(super) fn is_foreign_mounted(input: &PlanInput<'_>, service: &ServiceName) -> bool {
+    let services = input.accepted.map(|accepted| &accepted.desired.services);
+    let Some(service) = services.and_then(|services| services.get(service)) else {
+        return false;
+    };
+    service.mounts.iter().any(|mount| match mount {
+        Mount::Volume { name, .. } => {
+            let found = input.observed.volumes.get(name.as_str());
+            found.is_some_and(|volume| is_foreign(input, name, volume))
+        }
+        Mount::Bind { .. } => false,
+    })
+}
+
+/// Wait for the removal of a volume with this name that belongs to another project. Only the services that mount it wait with it.
+fn check_foreign(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) -> Result<(), WaitReason> {
+    let found = input.observed.volumes.get(name.as_str());
+    let owner = found.filter(|volume| is_foreign(input, name, volume));
+    let Some(owner) = owner.and_then(|volume| volume.owner()) else {
+        return Ok(());
+    };
+    Err(WaitReason::NameTaken {
+        name: name.to_string(),
+        conflicting_object: format!(
+            "`{name}`: {}",
+            owner.describe_volume_holder(desired.folder.as_deref())
+        ),
+        until: input.now + FOREIGN_RETRY,
+        attempts: Vec::new(),
+    })
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
@@ -20,6 +68,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         };
         let decision = match input
             .blocked_by(&subject)
+            .or_else(|| check_foreign(input, desired, name).err())
             .or_else(|| input.check_preflight(desired, false).err())
         {
             Some(wait) => Decision::Wait(wait),

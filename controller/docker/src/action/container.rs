@@ -8,7 +8,7 @@ use std::time::Duration;
 use argus_core::action::ContainerSpec;
 use argus_core::desired::{InjectedFile, substitute_tag};
 use argus_core::ident::{ContainerId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, FOLDER, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
 use argus_core::outcome::{ActionError, Done};
 use bollard::query_parameters::{
@@ -45,14 +45,14 @@ pub(super) async fn create(
     let options = CreateContainerOptionsBuilder::default()
         .name(name.as_str())
         .build();
-    let sources = mounts::before_create(shared, spec).await?;
+    let binds = mounts::before_create(shared, spec).await?;
     let host_gateway = !shared.lacks_host_gateway.load(Ordering::Relaxed);
     let call = client.create_container(Some(options), create::container_body(spec, host_gateway));
     match call::run(Op::CreateContainer, WRITE_TIMEOUT, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
                 shared.owned_ids.insert(&id);
-                shared.bind_mounts.insert(&id, sources);
+                shared.bind_mounts.insert(&id, binds);
                 shared
                     .in_flight
                     .on_created(Object::Container(Arc::new(new_container(
@@ -124,20 +124,17 @@ async fn adopt(
         )),
         (true, _) => Ok(Done::Container(existing.container.id)),
         (false, _) => Err(ActionError::NameTaken {
-            holder: describe_holder(&existing, owner.is_some()),
+            holder: describe_holder(&existing, owner.is_some(), spec.labels.get(FOLDER)),
         }),
     }
 }
 
 /// The holder of a name, for people.
-fn describe_holder(holder: &Inspected, is_owned: bool) -> String {
+fn describe_holder(holder: &Inspected, is_owned: bool, own_folder: Option<&String>) -> String {
     let container = &holder.container;
     let short: String = container.id.as_str().chars().take(12).collect();
     let owner = match container.owner().filter(|_| is_owned) {
-        Some(owner) => format!(
-            "environment `{}`, controller `{}`",
-            owner.environment, owner.controller
-        ),
+        Some(owner) => owner.describe_holder(own_folder.map(String::as_str)),
         None => "a container that Argus did not create".to_owned(),
     };
     format!("`{}` ({short}): {owner}", container.name)
@@ -282,7 +279,11 @@ pub(super) async fn rename(
                 Some(other) => {
                     let owner = ownership::find_owner(shared, &other).await?;
                     ActionError::NameTaken {
-                        holder: describe_holder(&other, owner.is_some()),
+                        holder: describe_holder(
+                            &other,
+                            owner.is_some(),
+                            inspected.container.labels.get(FOLDER),
+                        ),
                     }
                 }
                 None => ActionError::Busy(format!("the name is still in use by {holder}")),

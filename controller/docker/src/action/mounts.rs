@@ -4,7 +4,7 @@
 //! that the sources have no link and are not an engine's socket. Admission ensures that no container can exchange them
 //! after this check ([`argus_core::desired::nested_mounts`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,7 @@ use argus_core::desired::{Mount, closest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use bollard::models;
+use bollard::query_parameters::ContainerArchiveInfoOptionsBuilder;
 
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
@@ -25,57 +26,134 @@ const CAPACITY: usize = 16 * 1024;
 /// Maximum number of files that are compared with a missing one.
 const MAX_NEIGHBOURS: usize = 1_000;
 
-/// The bind sources of the containers that this process created or started.
+/// The bind mounts of the containers that this process created or started.
 #[derive(Debug, Default)]
 pub(crate) struct BindMounts {
-    by_container: Mutex<HashMap<ContainerId, Vec<PathBuf>>>,
+    by_container: Mutex<HashMap<ContainerId, Binds>>,
+}
+
+/// The bind mounts of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Binds {
+    sources: Vec<PathBuf>,
+    /// Targets of covered mounts, and those below them.
+    covered: BTreeSet<String>,
+}
+
+impl Binds {
+    /// Reads sources with their targets, and the targets of volumes and tmpfs mounts.
+    fn of(binds: &[(String, String)], volumes: &[String], tmpfs: &[String]) -> Self {
+        let below = |path: &str, root: &str| {
+            let rest = path.strip_prefix(root.trim_end_matches('/'));
+            rest.filter(|rest| rest.starts_with('/')).map(str::to_owned)
+        };
+        // A cover mounts a part of the source at the same place below the target, or hides it with a tmpfs.
+        let is_covered = |(source, target): &&(String, String)| {
+            let same_part = |(from, to): &(String, String)| {
+                below(to, target).is_some_and(|rest| below(from, source) == Some(rest))
+            };
+            binds.iter().any(same_part) || tmpfs.iter().any(|hidden| below(hidden, target).is_some())
+        };
+        let roots: Vec<&String> = binds
+            .iter()
+            .filter(is_covered)
+            .map(|(_, target)| target)
+            .collect();
+        let targets = binds.iter().map(|(_, target)| target).chain(volumes).chain(tmpfs);
+        let is_in = |target: &&String| {
+            roots
+                .iter()
+                .any(|root| *root == *target || below(target, root).is_some())
+        };
+        Self {
+            covered: targets.filter(is_in).cloned().collect(),
+            sources: binds.iter().map(|(source, _)| PathBuf::from(source)).collect(),
+        }
+    }
+
+    /// Returns the paths in the container that must not be links: each target that matters, and each directory above it.
+    fn paths_without_links(&self) -> BTreeSet<String> {
+        let parts = |target: &String| {
+            let ends = target
+                .match_indices('/')
+                .map(|(end, _)| end)
+                .filter(|end| *end > 0);
+            let parts: Vec<String> = ends.map(|end| target[..end].to_owned()).collect();
+            [parts, vec![target.clone()]].concat()
+        };
+        self.covered.iter().flat_map(parts).collect()
+    }
 }
 
 impl BindMounts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Vec<PathBuf>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Binds>> {
         self.by_container.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, id: &ContainerId, sources: Vec<PathBuf>) {
+    pub(super) fn insert(&self, id: &ContainerId, binds: Binds) {
         let mut all = self.lock();
         if all.len() >= CAPACITY {
             all.clear();
         }
-        all.insert(id.clone(), sources);
+        all.insert(id.clone(), binds);
     }
 }
 
-/// Checks the sources of a container that is to be created, and returns them.
+/// Checks the sources of a container that is to be created, and returns its bind mounts.
 ///
 /// # Errors
 /// [`ActionError::BadMount`] when a source is missing, [`ActionError::MountRefused`] when it must not be used.
-pub(super) async fn before_create(
-    shared: &Shared,
-    spec: &ContainerSpec,
-) -> Result<Vec<PathBuf>, ActionError> {
-    let sources = spec.mounts.iter().filter_map(|mount| match mount {
-        Mount::Bind { source, .. } => Some(PathBuf::from(source)),
-        Mount::Volume { .. } => None,
-    });
-    check_sources(shared, sources.collect()).await
+pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<Binds, ActionError> {
+    let (mut binds, mut volumes) = (Vec::new(), Vec::new());
+    for mount in &spec.mounts {
+        match mount {
+            Mount::Bind { source, target, .. } => binds.push((source.clone(), target.clone())),
+            Mount::Volume { target, .. } => volumes.push(target.clone()),
+        }
+    }
+    let tmpfs: Vec<String> = spec.tmpfs.iter().map(|entry| tmpfs_target(entry)).collect();
+    let binds = Binds::of(&binds, &volumes, &tmpfs);
+    check_sources(shared, binds.sources.clone()).await?;
+    Ok(binds)
 }
 
-/// Checks the sources of a container that is to be started.
+/// Checks the sources of a container that is to be started. If a target of a covered mount leads through a link, such as one in the image,
+/// another container could exchange a directory while the engine mounts the covers.
 ///
 /// # Errors
-/// The errors of [`before_create`].
+/// The errors of [`before_create`], and [`ActionError::MountRefused`] for such a link.
 pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
     let known = shared.bind_mounts.lock().get(id).cloned();
-    let sources = match known {
-        Some(sources) => sources,
-        None => inspect_sources(shared, id).await?,
+    let binds = match known {
+        Some(binds) => binds,
+        None => inspect_binds(shared, id).await?,
     };
-    check_sources(shared, sources).await.map(drop)
+    let paths = binds.paths_without_links();
+    check_sources(shared, binds.sources).await?;
+    for path in paths {
+        check_target(shared, id, &path).await?;
+    }
+    Ok(())
 }
 
-async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<Vec<PathBuf>, ActionError> {
+/// Checks that a path in a container is not a link. The engine creates a missing one.
+async fn check_target(shared: &Shared, id: &ContainerId, path: &str) -> Result<(), ActionError> {
+    let client = shared.connection.client()?;
+    let options = ContainerArchiveInfoOptionsBuilder::default().path(path).build();
+    let call = client.get_container_archive_info(id.as_str(), Some(options));
+    match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
+        Ok(found) if found.link_target.is_empty() => Ok(()),
+        Ok(_) => Err(ActionError::MountRefused(format!(
+            "the path `{path}` in the container is a link, and a mount with a git directory or a state directory needs a path without links"
+        ))),
+        Err(error) if error.has_status(404) => Ok(()),
+        Err(error) => Err(error.classify(Op::Inspect)),
+    }
+}
+
+async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<(), ActionError> {
     if sources.is_empty() {
-        return Ok(sources);
+        return Ok(());
     }
     let engine = shared.connection.endpoint().socket().map(ToOwned::to_owned);
     let check = move || {
@@ -83,7 +161,7 @@ async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<Vec<Pat
         for source in &sources {
             sockets.check(&resolve_without_links(source)?)?;
         }
-        Ok(sources)
+        Ok(())
     };
     match tokio::task::spawn_blocking(check).await {
         Ok(checked) => checked.map_err(|error| mount_error(&error)),
@@ -119,8 +197,8 @@ fn mount_error(error: &PathError) -> ActionError {
     }
 }
 
-/// The bind sources of a container that another process created, as they were requested.
-async fn inspect_sources(shared: &Shared, id: &ContainerId) -> Result<Vec<PathBuf>, ActionError> {
+/// The bind mounts of a container that another process created, as they were requested.
+async fn inspect_binds(shared: &Shared, id: &ContainerId) -> Result<Binds, ActionError> {
     let client = shared.connection.client()?;
     let found = call::run(
         Op::Inspect,
@@ -128,21 +206,36 @@ async fn inspect_sources(shared: &Shared, id: &ContainerId) -> Result<Vec<PathBu
         client.inspect_container(id.as_str(), None),
     )
     .await?;
-    let sources = bind_sources(found.host_config.unwrap_or_default());
-    shared.bind_mounts.insert(id, sources.clone());
-    Ok(sources)
+    let binds = read_binds(found.host_config.unwrap_or_default());
+    shared.bind_mounts.insert(id, binds.clone());
+    Ok(binds)
 }
 
-fn bind_sources(host: models::HostConfig) -> Vec<PathBuf> {
+fn read_binds(host: models::HostConfig) -> Binds {
     let mounts = host.mounts.unwrap_or_default().into_iter();
-    let mounts = mounts.filter(|mount| mount.typ == Some(models::MountType::BIND));
-    let mounts = mounts.filter_map(|mount| mount.source);
-    let binds = host.binds.unwrap_or_default().into_iter();
-    let binds = binds.filter_map(|bind| Some(bind.split_once(':')?.0.to_owned()));
-    mounts
-        .chain(binds.filter(|source| source.starts_with('/')))
-        .map(PathBuf::from)
-        .collect()
+    let mounts = mounts.filter_map(|mount| {
+        let is_bind = mount.typ == Some(models::MountType::BIND);
+        Some((is_bind, mount.source.unwrap_or_default(), mount.target?))
+    });
+    let texts = host.binds.unwrap_or_default().into_iter();
+    let texts = texts.filter_map(|text| {
+        let mut parts = text.splitn(3, ':');
+        let (source, target) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        Some((source.starts_with('/'), source, target))
+    });
+    let (binds, volumes): (Vec<_>, Vec<_>) = mounts.chain(texts).partition(|(is_bind, ..)| *is_bind);
+    let binds: Vec<_> = binds
+        .into_iter()
+        .map(|(_, source, target)| (source, target))
+        .collect();
+    let volumes: Vec<_> = volumes.into_iter().map(|(.., target)| target).collect();
+    let tmpfs: Vec<String> = host.tmpfs.unwrap_or_default().into_keys().collect();
+    Binds::of(&binds, &volumes, &tmpfs)
+}
+
+/// Path of a tmpfs mount, as `/path` or `/path:options`.
+fn tmpfs_target(entry: &str) -> String {
+    entry.split_once(':').map_or(entry, |(path, _)| path).to_owned()
 }
 
 #[cfg(test)]
@@ -154,6 +247,7 @@ mod tests {
         let mount = |typ, source: &str| models::Mount {
             typ: Some(typ),
             source: Some(source.to_owned()),
+            target: Some(format!("/at{source}")),
             ..Default::default()
         };
         let host = models::HostConfig {
@@ -164,6 +258,27 @@ mod tests {
             binds: Some(vec!["/b:/x:ro".to_owned(), "named:/y".to_owned()]),
             ..Default::default()
         };
-        assert_eq!(bind_sources(host), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        let binds = read_binds(host);
+        assert_eq!(binds.sources, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(binds.paths_without_links(), BTreeSet::new());
+    }
+
+    #[test]
+    fn targets_of_covered_mounts_need_paths_without_links() {
+        let bind = |source: &str, target: &str| (source.to_owned(), target.to_owned());
+        let binds = [
+            bind("/p", "/srv/app"),
+            bind("/p/.git", "/srv/app/.git"),
+            bind("/p", "/other"),
+            bind("/q/x", "/other/y"),
+        ];
+        let volumes = ["/srv/app/node_modules".to_owned(), "/data".to_owned()];
+        let paths = Binds::of(&binds, &volumes, &[]).paths_without_links();
+        let expected = ["/srv", "/srv/app", "/srv/app/.git", "/srv/app/node_modules"];
+        assert_eq!(paths, expected.map(str::to_owned).into());
+        let hidden = ["/other/.argus", "/run/x"].map(|entry| tmpfs_target(&format!("{entry}:ro")));
+        let paths = Binds::of(&binds[2..], &[], &hidden).paths_without_links();
+        let expected = ["/other", "/other/.argus", "/other/y"];
+        assert_eq!(paths, expected.map(str::to_owned).into());
     }
 }

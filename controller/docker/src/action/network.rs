@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, INTERNAL, ObjectLabels};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, FOLDER, INTERNAL, ObjectLabels};
 use argus_core::observed::{ContainerState, Network, Object};
 use argus_core::outcome::{ActionError, Done, FOREIGN_NETWORK};
 use bollard::models;
@@ -78,10 +78,8 @@ async fn adopt(
         (None, Some(other)) => Err(ActionError::NameTaken {
             holder: match other.owner() {
                 Some(owner) => {
-                    format!(
-                        "`{name}`: environment `{}`, controller `{}`",
-                        owner.environment, owner.controller
-                    )
+                    let own_folder = labels.get(FOLDER).map(String::as_str);
+                    format!("`{name}`: {}", owner.describe_holder(own_folder))
                 }
                 None => format!("`{name}`: {FOREIGN_NETWORK}"),
             },

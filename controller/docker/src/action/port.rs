@@ -25,7 +25,7 @@ pub(super) async fn describe_refusal(
         None => PortOwner::Unknown,
     };
     let busy = snapshot.owners();
-    let free_now = snapshot.is_complete() && !busy.contains_key(&port);
+    let free_now = snapshot.is_complete() && !snapshot.busy().contains(&port);
     ActionError::PortTaken(Box::new(PortRefusal {
         port,
         free_now,

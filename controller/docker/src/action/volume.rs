@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::ident::ResourceName;
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, FOLDER, ObjectLabels};
 use argus_core::outcome::{ActionError, Done};
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::RemoveVolumeOptionsBuilder;
@@ -42,10 +42,7 @@ pub(super) async fn create(
         return Ok(Done::Applied);
     }
     let owner = match ObjectLabels::read(&made.labels.into_iter().collect()) {
-        Some(owner) => format!(
-            "environment `{}`, controller `{}`",
-            owner.environment, owner.controller
-        ),
+        Some(owner) => owner.describe_volume_holder(labels.get(FOLDER).map(String::as_str)),
         None => "a volume that Argus did not create".to_owned(),
     };
     Err(ActionError::NameTaken {

@@ -33,27 +33,38 @@ pub(super) struct Socket {
     pub(super) owner: SocketOwner,
 }
 
-/// Listening TCP sockets and bound UDP sockets in the network namespace of the process that serves the engine's socket.
+/// The open sockets of a network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Sockets {
+    /// Listening TCP sockets and bound UDP sockets.
+    pub(super) listening: Vec<Socket>,
+    /// Connected TCP sockets on ports without a listener, such as those of outgoing connections.
+    pub(super) connected: Vec<Socket>,
+}
+
+/// Sockets in the network namespace of the process that serves the engine's socket.
 ///
 /// `None` when they are not visible: no such socket, or a peer outside this process namespace.
-pub(super) fn find_listeners(socket: &Path) -> Option<Vec<Socket>> {
-    listeners_of(&Process::new(engine_pid(socket)?).ok()?)
+pub(super) fn find(socket: &Path) -> Option<Sockets> {
+    sockets_of(&Process::new(engine_pid(socket)?).ok()?)
 }
 
-/// As [`find_listeners`], in the network namespace of this process.
-pub(super) fn find_own_listeners() -> Option<Vec<Socket>> {
-    listeners_of(&Process::myself().ok()?)
+/// As [`find`], in the network namespace of this process.
+pub(super) fn find_own() -> Option<Sockets> {
+    sockets_of(&Process::myself().ok()?)
 }
 
-fn listeners_of(process: &Process) -> Option<Vec<Socket>> {
-    let mut found: Vec<(SocketAddr, Protocol, u64)> = Vec::new();
+/// Address, protocol and inode of a socket.
+type Entry = (SocketAddr, Protocol, u64);
+
+fn sockets_of(process: &Process) -> Option<Sockets> {
     let tcp = process
         .tcp()
         .ok()?
         .into_iter()
         .chain(process.tcp6().unwrap_or_default());
-    let listening = tcp.filter(|entry| entry.state == TcpState::Listen);
-    found.extend(listening.map(|entry| (entry.local_address, Protocol::Tcp, entry.inode)));
+    let entries = tcp.map(|entry| (entry.state, (entry.local_address, Protocol::Tcp, entry.inode)));
+    let (mut found, connected) = split_by_state(entries);
     let udp = process
         .udp()
         .ok()?
@@ -61,7 +72,8 @@ fn listeners_of(process: &Process) -> Option<Vec<Socket>> {
         .chain(process.udp6().unwrap_or_default());
     let bound = udp.filter(|entry| entry.local_address.port() > 0);
     found.extend(bound.map(|entry| (entry.local_address, Protocol::Udp, entry.inode)));
-    let holders = find_holders(&found.iter().map(|(_, _, inode)| *inode).collect());
+    let all = found.iter().chain(&connected);
+    let holders = find_holders(&all.map(|(_, _, inode)| *inode).collect());
     let socket = |(address, protocol, inode): (SocketAddr, Protocol, u64)| Socket {
         address: address.ip(),
         port: ProtocolPort {
@@ -70,7 +82,26 @@ fn listeners_of(process: &Process) -> Option<Vec<Socket>> {
         },
         owner: holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden),
     };
-    Some(found.into_iter().map(socket).collect())
+    Some(Sockets {
+        listening: found.into_iter().map(socket).collect(),
+        connected: connected.into_iter().map(socket).collect(),
+    })
+}
+
+/// Splits TCP sockets into listening ones and connected ones. The connections of a listener belong to its port.
+fn split_by_state(entries: impl Iterator<Item = (TcpState, Entry)>) -> (Vec<Entry>, Vec<Entry>) {
+    let (mut listening, mut connected) = (Vec::new(), Vec::new());
+    for (state, entry) in entries {
+        match state {
+            TcpState::Listen => listening.push(entry),
+            TcpState::Established | TcpState::SynSent => connected.push(entry),
+            // The rest of a closed connection prevents no listener that permits it, and that of the engine does.
+            _ => {}
+        }
+    }
+    let ports: HashSet<u16> = listening.iter().map(|(address, ..)| address.port()).collect();
+    connected.retain(|(address, ..)| !ports.contains(&address.port()));
+    (listening, connected)
 }
 
 /// The process that listens on the socket. With socket activation it is systemd, in the same network namespace.
@@ -103,5 +134,43 @@ fn describe_process(process: &Process) -> SocketOwner {
     SocketOwner::Process {
         pid,
         command: command.chars().take(MAX_COMMAND_CHARS).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_a_listener_are_its_own() {
+        let entry = |port: u16, inode| (SocketAddr::from(([127, 0, 0, 1], port)), Protocol::Tcp, inode);
+        let (listening, connected) = split_by_state(
+            [
+                (TcpState::Established, entry(80, 1)),
+                (TcpState::Listen, entry(80, 2)),
+                (TcpState::Established, entry(40_123, 3)),
+                (TcpState::TimeWait, entry(40_124, 0)),
+            ]
+            .into_iter(),
+        );
+        assert_eq!(
+            (listening, connected),
+            (vec![entry(80, 2)], vec![entry(40_123, 3)])
+        );
+    }
+
+    #[test]
+    fn own_outgoing_connection_is_found_with_its_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let port = client.local_addr().unwrap().port();
+        let sockets = find_own().unwrap();
+        let found = sockets.connected.iter().find(|socket| socket.port.number == port);
+        let owner = &found.unwrap().owner;
+        let pid = std::process::id();
+        assert!(
+            matches!(owner, SocketOwner::Process { pid: of, .. } if *of == pid),
+            "{owner:?}"
+        );
     }
 }

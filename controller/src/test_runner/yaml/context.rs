@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_core::ident::ContainerId;
+use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::status::{client_address, host_address};
+use argus_crds::error::Code;
 use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, ServiceStatus};
 use argus_crds::{DeclaredService, E2eSpec, Service};
-use argus_suite::{Moment, PublishedPort, Scope};
+use argus_suite::{Failure, Moment, PublishedPort, Scope};
 
 /// Base URL of a file without services and without `vars.base_url`.
 const NO_SERVICE: &str = "http://localhost:3000";
 /// Maximum depth of `vars` that refer to other ones.
 const MAX_DEPTH: usize = 8;
+/// Maximum number of services in a message.
+const MAX_SHOWN: usize = 5;
 
 /// Names and addresses for the steps of a suite.
 pub(super) struct Context {
@@ -74,16 +77,42 @@ impl Context {
         }
     }
 
-    /// Id of the container with a name of the file. Other names are those of the engine, unless the suite is confined to its
-    /// environment. `None` without a container.
-    pub(super) fn container_id(
-        &self,
-        name: &str,
-        status: &EnvironmentStatus,
-        is_confined: bool,
-    ) -> Option<ContainerId> {
+    /// Failure of a step in a container that is not of the environment, unless it is one of the `allowed` ones. `None` for these are
+    /// those of a client that can allow none.
+    pub(super) fn refuse_container(&self, name: &str, allowed: Option<&[String]>) -> Option<Failure> {
+        if self.services.contains_key(name) || allowed.is_some_and(|all| all.iter().any(|it| it == name)) {
+            return None;
+        }
+        let own: BTreeSet<&String> = self.services.values().collect();
+        let own: Vec<String> = own
+            .into_iter()
+            .take(MAX_SHOWN)
+            .map(|it| format!("`{it}`"))
+            .collect();
+        let mut remedies = Vec::new();
+        if !own.is_empty() {
+            remedies.push(format!(
+                "use a service of the environment, such as {}",
+                own.join(", ")
+            ));
+        }
+        if allowed.is_some() && ResourceName::new(name).is_ok() {
+            remedies.push(format!("allow it with `--allow-test-containers {name}`"));
+        }
+        let mut message = format!("`{name}` is no container of the environment");
+        if !remedies.is_empty() {
+            message = format!("{message}: {}", remedies.join(", or "));
+        }
+        Some(Failure {
+            code: Some(Code::PolicyViolation),
+            ..Failure::new("container", message)
+        })
+    }
+
+    /// Id of the container with a name of the file. Another name is that of an allowed container. `None` without a container.
+    pub(super) fn container_id(&self, name: &str, status: &EnvironmentStatus) -> Option<ContainerId> {
         let Some(service) = self.services.get(name) else {
-            return ContainerId::new(name).ok().filter(|_| !is_confined);
+            return ContainerId::new(name).ok();
         };
         let row = status.services.iter().find(|row| row.name == *service)?;
         ContainerId::new(row.container_id.clone()?).ok()
@@ -259,13 +288,10 @@ services:
             resolve(&web, "{{services.web.url}} {{ports.web.9000}}"),
             "http://web:9000 9000"
         );
-        let id = |name: &str| web.container_id(name, &status(), false).map(|id| id.to_string());
+        let id = |name: &str| web.container_id(name, &status()).map(|id| id.to_string());
         assert_eq!(id("shop-web").as_deref(), Some("a1"));
         assert_eq!(id("web-db").as_deref(), Some("b2"));
         assert_eq!(id("mail").as_deref(), Some("c3"));
-        assert_eq!(id("elsewhere").as_deref(), Some("elsewhere"));
-        let confined = |name: &str| web.container_id(name, &status(), true).is_some();
-        assert!(confined("shop-web") && !confined("elsewhere"));
         let moved = argus_suite::actual_address("localhost", 8080, &web.ports, false);
         assert_eq!(moved, Some((None, 20001)));
         let remote = argus_suite::actual_address("localhost", 20001, &web.ports, true);
@@ -277,6 +303,33 @@ services:
         let none = context("project: { name: shop }\nmocks: { pay: { port: 9 } }\n", None);
         assert_eq!((none.base_url.as_str(), none.default_service), (NO_SERVICE, None));
     }
+
+    #[test]
+    fn container_of_another_environment_needs_a_permission() {
+        let web = context(SPEC, None);
+        let refused = |name: &str, allowed: Option<&[String]>| {
+            let failure = web.refuse_container(name, allowed)?;
+            assert_eq!(failure.code, Some(Code::PolicyViolation));
+            Some(failure.message)
+        };
+        let other = ["elsewhere".to_owned()];
+        for own in ["shop-web", "web", "web-db", "mail"] {
+            assert_eq!(refused(own, None), None);
+        }
+        assert_eq!(refused("elsewhere", Some(&other)), None);
+        // An engine accepts the beginning of an id as a name.
+        let message = refused("else", Some(&other)).unwrap();
+        assert!(
+            message.ends_with("or allow it with `--allow-test-containers else`"),
+            "{message}"
+        );
+        assert!(message.contains("`db`, `mail`, `web`"), "{message}");
+        let message = refused("elsewhere", None).unwrap();
+        assert!(!message.contains("--allow"), "{message}");
+        let message = refused("a'; rm -rf /", Some(&[])).unwrap();
+        assert!(!message.contains("--allow"), "{message}");
+    }
+
     #[test]
     fn port_without_a_running_container_is_not_reached() {
         let mut status = status();

@@ -56,5 +56,6 @@ fn evidence_action(planner: &ServicePlanner<'_>, container: &Container, number: 
         http: false,
         by_engine: false,
         targets: Vec::new(),
+        host: Box::default(),
     }
 }

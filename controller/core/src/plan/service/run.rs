@@ -8,6 +8,7 @@ use crate::connectivity;
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::failed_run::FailureCause;
+use crate::failed_run::host_view::HostView;
 use crate::observed::{Container, ContainerState};
 use crate::plan::{Decision, port_references, ready};
 use crate::probe::{self, ProbeStatus};
@@ -83,6 +84,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
                 }
                 FailureCause::Exited => Vec::new(),
             },
+            host: Box::new(HostView::of(planner.accepted, planner.service)),
         }
     })
 }
