@@ -13,6 +13,7 @@ use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::executor::evidence_store::FACTS_FILE;
 
 use crate::api::logs::sources::read_lines;
+use crate::api::logs::time_range::TimeRange;
 use crate::client::ControllerClient;
 use crate::evidence_store;
 use crate::exit::Failure;
@@ -50,7 +51,15 @@ impl ReportFolder {
             tail: Some(MAX_LINES),
             ..LogQuery::default()
         };
-        let logs = match Box::pin(read_lines(client.settings(), env, None, query)).await {
+        let logs = match Box::pin(read_lines(
+            client.settings(),
+            env,
+            None,
+            query,
+            TimeRange::default(),
+        ))
+        .await
+        {
             Ok(logs) => logs.items,
             Err(failure) => return note("logs", &failure),
         };

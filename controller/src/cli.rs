@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use argus_reconciler::identity;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use self::get::format::GetFormat;
 use crate::call_trace;
 use crate::correlation;
 use crate::exit::{Exit, Failure};
@@ -52,6 +53,7 @@ mod rollback;
 pub(crate) mod run;
 mod schema;
 mod state;
+mod stop;
 pub(crate) mod target;
 pub(crate) mod test;
 mod test_run;
@@ -121,6 +123,8 @@ commands! {
     Wait(wait::Wait),
     /// Remove environments from the engine
     Down(down::Down),
+    /// End the controller of this project, such as that of `up --detach`
+    Stop(stop::Stop),
     /// List or remove resources of dead controllers
     Orphans(orphans::Orphans),
     /// Retry given-up services, or restore removed environments
@@ -240,10 +244,12 @@ fn allows_project(matches: &ArgMatches) -> bool {
 
 /// Returns true if the subcommand prints JSON, so that errors must be JSON, too.
 fn wants_json(matches: &ArgMatches) -> bool {
-    match matches.subcommand() {
-        Some((_, matches)) => wants_json(matches),
-        None => matches!(matches.try_get_one("output"), Ok(Some(output::Format::Json))),
+    if let Some((_, matches)) = matches.subcommand() {
+        return wants_json(matches);
     }
+    let of_get = matches.try_get_one("output");
+    matches!(of_get, Ok(Some(GetFormat::Common(output::Format::Json))))
+        || matches!(matches.try_get_one("output"), Ok(Some(output::Format::Json)))
 }
 
 #[cfg(test)]

@@ -177,16 +177,12 @@ fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), 
     if secrets.is_empty() {
         return Ok(());
     }
-    let failed =
-        |error: io::Error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error);
-    let (folder, name) = folder_of(path).map_err(failed)?;
-    let text = match folder.open_file(&name) {
-        Ok(file) => read_opened(file, MAX_FILE_BYTES).map_err(failed)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        // For example a link: the values would be written elsewhere.
-        Err(error) => return Err(failed(error)),
-    };
-    let known = parse_dotenv(path, &text)?;
+    let Dotenv {
+        folder,
+        name,
+        text,
+        variables: known,
+    } = read_dotenv(path)?;
     let missing = secrets.iter().filter(|(name, _)| !known.contains_key(*name));
     let mut lines = output::join_lines(missing.map(|(name, value)| format_statement(name, value)));
     if lines.is_empty() {
@@ -198,7 +194,36 @@ fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), 
     let mode = folder.stat(&name).map_or(0o600, |stat| stat.st_mode & 0o777);
     folder
         .write(&name, &[text.as_slice(), lines.as_bytes()].concat(), mode)
-        .map_err(failed)
+        .map_err(|error| dotenv_failure(path, &error))
+}
+
+/// The `.env` next to the spec file.
+struct Dotenv {
+    folder: Folder,
+    name: OsString,
+    text: Vec<u8>,
+    variables: BTreeMap<String, String>,
+}
+
+fn read_dotenv(path: &Path) -> Result<Dotenv, Failure> {
+    let (folder, name) = folder_of(path).map_err(|error| dotenv_failure(path, &error))?;
+    let text = match folder.open_file(&name) {
+        Ok(file) => read_opened(file, MAX_FILE_BYTES).map_err(|error| dotenv_failure(path, &error))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        // For example a link: the values would be written elsewhere.
+        Err(error) => return Err(dotenv_failure(path, &error)),
+    };
+    let variables = parse_dotenv(path, &text)?;
+    Ok(Dotenv {
+        folder,
+        name,
+        text,
+        variables,
+    })
+}
+
+fn dotenv_failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
 }
 
 /// Variables of a `.env`, whose statements are all understood.
@@ -272,9 +297,13 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
         variables: &variables,
         is_inlined: true,
     };
+    // An unreadable file is an error once a secret goes there.
+    let known = read_dotenv(&specs.join(".env"))
+        .map(|found| found.variables)
+        .unwrap_or_default();
     let draft = match (&document, compose) {
         (Some(document), Some(path)) => {
-            let mut draft = compose::create_draft(document, &project);
+            let mut draft = compose::create_draft_with_dotenv(document, &project, &known);
             draft.from = path.file_name().map(|name| name.to_string_lossy().into_owned());
             draft
         }

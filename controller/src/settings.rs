@@ -216,6 +216,13 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Returns true if a person allowed the project of a file.
+    pub(crate) fn allows(&self, file: &Path) -> bool {
+        self.allowed
+            .as_ref()
+            .is_some_and(|allowed| trust::contains(allowed, file))
+    }
+
     /// Merges flags and variables, which clap has merged already, with the settings files and the defaults.
     pub(crate) fn resolve(options: &Options, specs: &SpecOptions) -> Result<Self, Failure> {
         Self::resolve_with(options, specs, false)

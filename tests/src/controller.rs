@@ -22,6 +22,8 @@ const SYNC_LIMIT: Duration = Duration::from_secs(180);
 pub struct RunOptions {
     /// The spec directory. Default: a new one.
     pub specs: Option<PathBuf>,
+    /// Git worktree that contains the default spec directory, so that several controllers have one project. Default: each has its own.
+    pub project: Option<PathBuf>,
     /// The state directory. Default: a new one.
     pub state: Option<PathBuf>,
     /// `DOCKER_HOST`, if it is not the engine's own socket (for example that of a [`crate::Proxy`]).
@@ -50,6 +52,17 @@ pub struct Controller<'e> {
     process: Mutex<Option<Child>>,
 }
 
+impl RunOptions {
+    /// Puts the spec directory into the project with this name.
+    #[must_use]
+    pub fn in_project(self, engine: &PrivateEngine, name: &str) -> Self {
+        Self {
+            project: Some(engine.scratch(name)),
+            ..self
+        }
+    }
+}
+
 impl<'e> Controller<'e> {
     /// Starts `argus run` in the engine's network namespace.
     #[must_use]
@@ -63,8 +76,14 @@ impl<'e> Controller<'e> {
     #[must_use]
     pub fn prepare(engine: &'e PrivateEngine, options: RunOptions) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let home = engine.scratch(&format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        let specs = options.specs.clone().unwrap_or_else(|| home.join("specs"));
+        let name = format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let home = engine.scratch(&name);
+        let in_project = options.project.as_ref().map(|project| {
+            fs::create_dir_all(project.join(".git")).expect("a worktree");
+            project.join(&name)
+        });
+        let specs = options.specs.clone().or(in_project);
+        let specs = specs.unwrap_or_else(|| home.join("specs"));
         let state = options.state.clone().unwrap_or_else(|| home.join("state"));
         fs::create_dir_all(&specs).expect("a spec directory");
         fs::create_dir_all(&state).expect("a state directory");

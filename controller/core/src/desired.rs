@@ -8,6 +8,7 @@ mod aliases;
 mod build;
 pub mod ceiling;
 pub mod conflict;
+pub mod conflict_index;
 mod container;
 mod container_labels;
 mod container_limits;
@@ -56,8 +57,7 @@ use crate::ident::{EnvName, Hash, PortKey, Protocol, ProtocolPort, ResourceName,
 use crate::secrets::Secrets;
 
 pub use accepted::Accepted;
-pub use argus_crds::PullPolicy;
-pub use argus_crds::RestartMode;
+pub use argus_crds::{PullPolicy, RestartMode};
 pub use build::{Build, BuildOptions, substitute_tag};
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
@@ -123,13 +123,15 @@ pub struct Desired {
     /// Time after which a revision that is not `Ready` is rolled back to the last `Ready` one; `None` disables this.
     #[serde(default)]
     pub rollback: Option<Duration>,
-    /// Values of `{{env.…}}` and of `vars` with a secret name, which outputs redact. Argus writes them only to private
-    /// files.
+    /// Values of `{{env.…}}` and of `vars` with a secret name, which outputs redact. Only private files contain them.
     #[serde(default)]
     pub secrets: Secrets,
     /// Path of the file in the project that contains its addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_file: Option<String>,
+    /// Folder of the project of the file; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Git worktree of the file, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,

@@ -36,6 +36,7 @@ mod dependencies;
 mod disruption;
 pub mod ended_budget;
 pub mod expectation;
+mod failed_dependency;
 mod forget;
 mod healthy_run;
 mod image_retagged;

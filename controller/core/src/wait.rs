@@ -304,8 +304,11 @@ pub struct LeaseHolder {
     pub host: String,
     /// Process id.
     pub pid: u32,
-    /// True if this controller observed a renewal of the lease, which proves that its holder is alive.
+    /// True if this controller observed a renewal of the lease or the process, which proves that its holder is alive.
     pub renews: bool,
+    /// Spec files of the holder, if they are others than those of this controller: two projects have one name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_specs: Option<String>,
 }
 
 impl LeaseHolder {
@@ -317,6 +320,11 @@ impl LeaseHolder {
             host: lease.spec.host.clone(),
             pid: lease.spec.pid,
             renews: leases.renews(lease),
+            other_specs: leases.own().and_then(|own| {
+                let (own, theirs) = (&own.spec, &lease.spec);
+                let differs = (&own.specs, &own.host) != (&theirs.specs, &theirs.host);
+                theirs.specs.clone().filter(|_| differs && own.specs.is_some())
+            }),
         }
     }
 }

@@ -153,8 +153,13 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         }
     }
 
-    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActionError> {
-        self.enter(None)?.exec(id, command).await
+    async fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<ExecResult, ActionError> {
+        self.enter(None)?.exec(id, command, timeout).await
     }
 
     async fn is_run_intact(
@@ -209,6 +214,7 @@ mod tests {
             controller: "c".to_owned(),
             run: "r".to_owned(),
             state_dir: String::new(),
+            specs: None,
             host: String::new(),
             pid: 1,
             pid_namespace: String::new(),
@@ -228,7 +234,7 @@ mod tests {
         let logs: Vec<_> = guard.logs(&id, LogQuery::default()).collect().await;
         let facts = guard.host_facts().await;
         vec![
-            is_refused(&guard.exec(&id, &[]).await),
+            is_refused(&guard.exec(&id, &[], Duration::ZERO).await),
             is_refused(&guard.is_run_intact(&id, None).await),
             is_refused(&guard.check_links(&source, &[]).await),
             is_refused(&guard.info().await),

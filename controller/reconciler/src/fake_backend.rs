@@ -116,7 +116,7 @@ impl Backend for FakeBackend {
         futures::stream::empty().boxed()
     }
 
-    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActionError> {
+    async fn exec(&self, _: &ContainerId, _: &[String], _: Duration) -> Result<ExecResult, ActionError> {
         let mut exit_codes = self.exit_codes.lock().unwrap();
         let exit_code = if exit_codes.len() > 1 {
             exit_codes.remove(0)
@@ -127,7 +127,7 @@ impl Backend for FakeBackend {
             return Err(ActionError::Unreachable("connection refused".to_owned()));
         }
         Ok(ExecResult {
-            exit_code,
+            exit_code: Some(exit_code),
             output: "output".to_owned(),
         })
     }

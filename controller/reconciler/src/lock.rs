@@ -39,6 +39,13 @@ impl LockHolder {
     }
 }
 
+/// Returns true if a process holds the lock at `path`. The check takes a shared lock for a moment.
+#[must_use]
+pub fn is_held(path: &Path) -> bool {
+    let file = File::open(path);
+    file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
 /// Reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {

@@ -223,7 +223,9 @@ impl Controller {
         let (stores, stores_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (persisted_specs, persisted_specs_seen) = watch::channel(persisted_specs);
-        let own_lease = lease::OwnLease::new(&identity, state_dir_id, options.lease_ttl);
+        let specs = options.specs.canonicalize().ok();
+        let specs = specs.map(|specs| specs.display().to_string());
+        let own_lease = lease::OwnLease::new(&identity, state_dir_id, specs, options.lease_ttl);
         let (leases, leases_seen) = watch::channel(ControllerLeases::of(own_lease.identity.clone()));
         let planner_state = PlannerState {
             environments: persisted.environments,

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 pub mod admission;
 pub mod build_context;
 mod build_delay;
+mod conflicts;
 mod context_rules;
 pub mod debounce;
 pub mod digest;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::folder::{self, Folder};
 use rustix::fs::FileType;
 
+use crate::clock;
+use crate::quarantine;
 use crate::state_dir::StateDir;
 
 /// File whose mode was corrected.
@@ -70,6 +72,11 @@ fn correct_mode(path: &Path, to: u32, group: Option<u32>) -> io::Result<Option<(
     if from == to {
         return Ok(None);
     }
+    if stat.st_nlink > 1 {
+        // The mode belongs to the file, so it would change at its other name, too.
+        quarantine::move_file(path, "it is a hard link", clock::now());
+        return Ok(None);
+    }
     folder.set_mode(&name, to)?;
     Ok(Some((from, to)))
 }
@@ -126,6 +133,19 @@ mod tests {
         assert_eq!(correct_modes(&state), []);
         let mode = fs::metadata(keys.join("id_rsa")).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
+    }
+
+    #[test]
+    fn hard_link_is_moved_aside_and_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let (outside, status) = (dir.path().join("outside"), state.environments().join("shop.json"));
+        fs::write(&outside, "text").unwrap();
+        fs::set_permissions(&outside, Permissions::from_mode(0o644)).unwrap();
+        fs::hard_link(&outside, &status).unwrap();
+        assert_eq!(correct_modes(&state), []);
+        let mode = fs::metadata(&outside).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode, status.exists()), (0o644, false));
     }
 
     #[test]

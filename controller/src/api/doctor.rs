@@ -3,6 +3,7 @@
 pub(crate) mod bundle;
 pub(crate) mod findings;
 mod machine;
+mod notifications;
 pub(crate) mod report;
 
 use std::path::PathBuf;

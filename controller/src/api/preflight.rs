@@ -40,6 +40,9 @@ pub(crate) struct Preflight {
     /// Remove orphans, then check again; the result has both rounds
     #[serde(default)]
     auto_fix: bool,
+    /// True before a start of the environments, whatever was taken down before. Only commands start them.
+    #[serde(skip)]
+    starts: bool,
 }
 
 impl Preflight {
@@ -51,6 +54,15 @@ impl Preflight {
             skip_orphan_check: false,
             skip_network_check: false,
             auto_fix,
+            starts: false,
+        }
+    }
+
+    /// Creates the checks before a command that starts the environments of its file.
+    pub(crate) fn before_start() -> Self {
+        Self {
+            starts: true,
+            ..Self::new(Vec::new(), false)
         }
     }
 }
@@ -87,7 +99,7 @@ impl Operation for Preflight {
             .into_iter()
             .filter_map(|(flag, check)| flag.then_some(check));
         skip.extend(flagged);
-        run_preflight(&context.client, &skip, self.auto_fix).await
+        run_preflight(&context.client, &skip, self.auto_fix, self.starts).await
     }
 }
 

@@ -76,8 +76,59 @@ pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(Strin
     Ok((env.to_owned(), service.map(str::to_owned)))
 }
 
-/// Splits and validates a target that must name a service.
+/// Returns the only environment of the state directory, the default of commands.
+pub(crate) fn find_only_environment(state: &StateDir) -> Result<String, Failure> {
+    let mut known = status::list_names(state)?;
+    match known.pop() {
+        Some(only) if known.is_empty() => Ok(only),
+        Some(last) => {
+            known.push(last);
+            let message = format!(
+                "no environment is given, and several exist; {}",
+                status::format_known(&known)
+            );
+            Err(Failure::usage(message).with_hint("pass the name of one environment"))
+        }
+        None => {
+            let message = "no environment is given, and none exists";
+            Err(Failure::usage(message).with_hint("start one with `argus up` or `argus run`"))
+        }
+    }
+}
+
+/// Returns the only environment if it has this service.
+fn find_only_owner(state: &StateDir, service: &str) -> Option<String> {
+    let only = find_only_environment(state).ok()?;
+    let status = status::read_environment(state, &only).ok()??;
+    let has_service = status.services.iter().any(|row| row.name == service);
+    has_service.then_some(only)
+}
+
+/// Splits and validates a target. Without one, it is the only environment. A word that names no environment can be a
+/// service of the only one.
+pub(crate) fn resolve_target(
+    state: &StateDir,
+    target: Option<&str>,
+    service: Option<&str>,
+) -> Result<(String, Option<String>), Failure> {
+    let Some(target) = target else {
+        return Ok((find_only_environment(state)?, None));
+    };
+    let (env, service) = parse_target(target, service)?;
+    if service.is_none()
+        && status::read_environment(state, &env)?.is_none()
+        && let Some(only) = find_only_owner(state, &env)
+    {
+        return Ok((only, Some(env)));
+    }
+    Ok((env, service))
+}
+
+/// Splits and validates a target that must name a service. The only environment is the default.
 pub(crate) fn parse_service_target(state: &StateDir, target: &str) -> Result<(String, String), Failure> {
+    if let Some(only) = find_only_owner(state, target) {
+        return Ok((only, target.to_owned()));
+    }
     match parse_target(target, None)? {
         (env, Some(service)) => Ok((env, service)),
         (env, None) => {
@@ -117,6 +168,8 @@ pub(crate) fn select_service(
 
 #[cfg(test)]
 mod tests {
+    use argus_crds::status::ServiceStatus;
+
     use super::*;
 
     #[test]
@@ -134,5 +187,64 @@ mod tests {
         ] {
             assert_eq!(of(target, service), None, "{target}");
         }
+    }
+    fn state_with(names: &[&str]) -> (tempfile::TempDir, StateDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path().join("state"));
+        std::fs::create_dir_all(state.environments()).unwrap();
+        for name in names {
+            let status = EnvironmentStatus {
+                environment: (*name).to_owned(),
+                services: ["web", "shop"]
+                    .map(|name| ServiceStatus {
+                        name: name.to_owned(),
+                        ..ServiceStatus::default()
+                    })
+                    .into(),
+                ..EnvironmentStatus::default()
+            };
+            let path = state.environments().join(format!("{name}.json"));
+            std::fs::write(path, serde_json::to_vec(&status).unwrap()).unwrap();
+        }
+        (dir, state)
+    }
+
+    #[test]
+    fn only_environment_is_the_default() {
+        let owned = |env: &str, service: Option<&str>| Some((env.to_owned(), service.map(str::to_owned)));
+        let (_dir, state) = state_with(&["shop"]);
+        let resolve = |target, service| resolve_target(&state, target, service).ok();
+        assert_eq!(resolve(None, None), owned("shop", None));
+        assert_eq!(resolve(Some("web"), None), owned("shop", Some("web")));
+        assert_eq!(
+            resolve(Some("shop"), None),
+            owned("shop", None),
+            "environments come first"
+        );
+        assert_eq!(resolve(Some("shop"), Some("web")), owned("shop", Some("web")));
+        assert_eq!(
+            resolve(Some("other"), None),
+            owned("other", None),
+            "the command reports it"
+        );
+        let service = |target| parse_service_target(&state, target).ok();
+        assert_eq!(service("web"), Some(("shop".to_owned(), "web".to_owned())));
+        assert_eq!(service("shop"), Some(("shop".to_owned(), "shop".to_owned())));
+        assert_eq!(service("other"), None);
+    }
+
+    #[test]
+    fn several_environments_have_no_default() {
+        let (_dir, state) = state_with(&["shop", "blog"]);
+        assert_eq!(
+            resolve_target(&state, Some("web"), None).ok(),
+            Some(("web".to_owned(), None))
+        );
+        assert!(parse_service_target(&state, "web").is_err());
+        let failure = format!("{:?}", find_only_environment(&state).unwrap_err());
+        assert!(failure.contains("environments: blog, shop"), "{failure}");
+        let (_dir, state) = state_with(&[]);
+        let failure = format!("{:?}", find_only_environment(&state).unwrap_err());
+        assert!(failure.contains("none exists"), "{failure}");
     }
 }

@@ -324,7 +324,7 @@ async fn check_file(
 /// Runs the preflight checks.
 async fn check_engine(settings: &Settings) -> Result<(), Failure> {
     let context = Context::new(ControllerClient::for_command(settings.clone()));
-    let found = Box::pin(Preflight::new(Vec::new(), false).run(&context)).await?;
+    let found = Box::pin(Preflight::before_start().run(&context)).await?;
     output::print_note(preflight::format_report(&found).trim_end());
     if found.overall == PreflightOverall::Unhealthy {
         return Err(preflight::failure_of_report(&found));

@@ -38,9 +38,9 @@ pub(crate) struct Describe {
 
 impl Describe {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = self.target.parse()?;
         let context = call::create_context(options, &SpecOptions::default())?;
         let state = context.client.state();
+        let (environment, service) = self.target.resolve(state)?;
         notes::note_if_not_running(state);
         let target = format_target(&environment, service.as_deref());
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::call;
 use crate::api::commands;
+use crate::api::target::find_only_environment;
 use crate::api::wait::removal::remove_environments;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -18,8 +19,8 @@ mod offline;
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// Environment names
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    /// Environment names [default: the only environment]
+    #[arg(conflicts_with = "all")]
     environments: Vec<String>,
     /// Remove all environments of this state directory
     #[arg(long)]
@@ -38,14 +39,23 @@ impl Down {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
         let client = &context.client;
+        let settings = client.settings();
+        if self.volumes && self.environments.is_empty() && !self.all {
+            return Err(
+                Failure::usage("`--volumes` deletes data, so it needs the names of environments")
+                    .with_hint("name the environments, or use `--all`"),
+            );
+        }
+        if self.environments.is_empty() && settings.state != settings.own_state {
+            let message = "without names, `argus down` would also remove the environments of other folders, which this \
+                           controller serves";
+            return Err(Failure::usage(message)
+                .with_hint("name the environments, or the state directory with `--state`"));
+        }
         let names = if self.all {
-            let settings = client.settings();
-            if settings.state != settings.own_state {
-                let message = "`--all` would also remove the environments of other folders, which this controller serves";
-                return Err(Failure::usage(message)
-                    .with_hint("name the environments, or the state directory with `--state`"));
-            }
             status::list_names(client.state())?
+        } else if self.environments.is_empty() {
+            vec![find_only_environment(client.state())?]
         } else {
             self.environments
         };

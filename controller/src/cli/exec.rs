@@ -23,7 +23,7 @@ const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
-    /// Service, as ENVIRONMENT/SERVICE
+    /// Service, as ENVIRONMENT/SERVICE [default environment: the only one]
     target: String,
     /// Pass stdin to the command [default: if stdin and stdout are a terminal]
     #[arg(short, long)]
@@ -38,7 +38,7 @@ pub(crate) struct Exec {
 
 #[derive(Debug, Args)]
 pub(crate) struct Shell {
-    /// Service, as ENVIRONMENT/SERVICE
+    /// Service, as ENVIRONMENT/SERVICE [default environment: the only one]
     target: String,
 }
 

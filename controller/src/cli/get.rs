@@ -1,5 +1,7 @@
 //! `argus get`: a table of environments, or of the services of one.
 
+pub(super) mod format;
+mod json_path;
 mod marks;
 
 use argus_crds::error::{Code, StructuredError};
@@ -14,21 +16,23 @@ use crate::api::target::{parse_target, select_service};
 use crate::api::{Context, Operation as _};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::OutputArgs;
+use crate::output::{Format, OutputArgs};
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 use crate::status;
 use crate::status_text::{format_ports, format_waits, is_good};
 use crate::table;
 use crate::table::{Column, Rows};
+use format::{GetFormat, GetFormatParser};
 use marks::{format_age, format_marks, format_phase};
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// Environment, or ENVIRONMENT/SERVICE [default: all]
     target: Option<String>,
-    #[command(flatten)]
-    output: OutputArgs,
+    /// Output format, or `jsonpath=TEMPLATE` for single fields [default: table]
+    #[arg(id = "output", short, long = "output", value_name = "OUTPUT", value_parser = GetFormatParser)]
+    output: Option<GetFormat>,
     /// Omit the header line
     #[arg(long)]
     no_headers: bool,
@@ -139,16 +143,26 @@ impl Get {
     }
 
     fn print(&self, context: &Context, found: &Found) -> Result<(), Failure> {
-        let wide = self.output.is_wide();
+        let format = match &self.output {
+            Some(GetFormat::JsonPath(template)) => {
+                let value = serde_json::to_value(found)
+                    .map_err(|error| Failure::operation_failed("cannot write JSON", &error))?;
+                return output::print(&template.format(&value));
+            }
+            Some(GetFormat::Common(format)) => Some(*format),
+            None => None,
+        };
+        let args = OutputArgs { format };
+        let wide = args.is_wide();
         let columns = &SERVICES[..if wide { 8 } else { 6 }];
         match found {
-            Found::Service(row) => self.output.print(found, &self.target, || {
+            Found::Service(row) => args.print(found, &self.target, || {
                 self.format_services(columns, &row.environment)
             }),
             Found::One(status) => {
                 let env = &status.environment;
                 let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
-                self.output.print(found, names, || {
+                args.print(found, names, || {
                     let is_of_file = |error: &&StructuredError| {
                         matches!(error.code, Code::SpecInvalid | Code::SpecConflict)
                     };
@@ -164,7 +178,7 @@ impl Get {
                 let has_results = list.statuses().any(|status| !status.test_results.is_empty());
                 let is_shown = |column: &&Column<_>| has_results || column.0 != TESTS;
                 let columns: Vec<_> = columns.iter().filter(is_shown).copied().collect();
-                self.output.print(found, names, || {
+                args.print(found, names, || {
                     print_removed(context.client.state(), list);
                     if list.statuses().next().is_none() {
                         output::print_note("no environments");
@@ -192,7 +206,8 @@ impl Get {
 
     fn format_table(&self, table: &Rows) -> String {
         // Wide tables are not wrapped, as in `kubectl`.
-        let width = output::terminal_width().filter(|_| !self.output.is_wide());
+        let is_wide = matches!(self.output, Some(GetFormat::Common(Format::Wide)));
+        let width = output::terminal_width().filter(|_| !is_wide);
         let text = table::format_table(&table.heads, &table.rows, width);
         let skipped = usize::from(self.no_headers);
         text.split_inclusive('\n').skip(skipped).collect()

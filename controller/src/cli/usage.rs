@@ -168,7 +168,7 @@ mod tests {
             message(&["get", "-o", "xml"]),
             "`xml` is not a valid value for `--output`; expected one of table, wide, json, yaml, name"
         );
-        assert_eq!(message(&["describe"]), "`argus describe` needs <TARGET>");
+        assert_eq!(message(&["rollback"]), "`argus rollback` needs <ENVIRONMENT>");
     }
 
     #[test]

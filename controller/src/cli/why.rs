@@ -22,8 +22,8 @@ pub(crate) struct Why {
 
 impl Why {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (env, service) = self.target.parse()?;
         let context = call::create_context(options, &SpecOptions::default())?;
+        let (env, service) = self.target.resolve(context.client.state())?;
         notes::note_if_not_running(context.client.state());
         let operation = why::Why {
             environment: env,

@@ -17,6 +17,7 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
     ("MOCK", "{mock}"),
     ("ID", "{id}"),
     ("CODE", "{code}"),
+    ("KEY", "{key}"),
     ("VERB", "{verb}"),
 ];
 

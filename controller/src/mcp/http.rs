@@ -8,11 +8,11 @@ use axum::body::{self, Body};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Server, stdio};
@@ -22,6 +22,29 @@ use crate::client::ControllerClient;
 const MAX_BODY: usize = 4 * 1024 * 1024;
 /// Maximum time to read a request body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Header with the revision of the protocol.
+const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// Returns the revisions of the protocol that this server speaks, oldest first.
+fn supported() -> impl Iterator<Item = &'static str> {
+    ProtocolVersion::KNOWN_VERSIONS
+        .iter()
+        .map(ProtocolVersion::as_str)
+}
+
+/// Response to a request with an unknown revision in its header, in the same form as for one in its metadata.
+fn refused_version(body: &[u8], requested: &str) -> Response {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut error = stdio::error(
+        &message["id"],
+        ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
+        "Unsupported protocol version",
+    );
+    let supported: Vec<&str> = supported().collect();
+    error["error"]["data"] = json!({ "supported": supported, "requested": requested });
+    (StatusCode::BAD_REQUEST, Json(error)).into_response()
+}
 
 /// Handles one request, which the guard has already authorized. An unreadable body leads to a status and a message.
 pub(crate) async fn serve(
@@ -49,6 +72,11 @@ pub(crate) async fn serve(
         let error = stdio::error(&Value::Null, ErrorCode::PARSE_ERROR, "the body is not JSON");
         return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response());
     }
+    if let Some(version) = head.headers.get(VERSION_HEADER)
+        && !supported().any(|known| version == known)
+    {
+        return Ok(refused_version(&bytes, version.to_str().unwrap_or_default()));
+    }
     // The guard has already checked `Host` and `Origin`.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -64,4 +92,33 @@ pub(crate) async fn serve(
     let response = service.handle(Request::from_parts(head, Body::from(bytes))).await;
     let (head, body) = response.into_parts();
     Ok(Response::from_parts(head, Body::new(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_lists_the_supported_revisions() {
+        let page = include_str!("../../../docs/mcp.md");
+        for revision in supported() {
+            assert!(page.contains(&format!("`{revision}`")), "{revision}");
+        }
+    }
+
+    #[tokio::test]
+    async fn unknown_revision_is_refused_with_the_supported_ones() {
+        let body = br#"{"jsonrpc":"2.0","id":7,"method":"server/discover"}"#;
+        let response = refused_version(body, "2099-01-01");
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        let bytes = body::to_bytes(response.into_body(), MAX_BODY).await.unwrap();
+        let error: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(
+            (&error["id"], &error["error"]["code"]),
+            (&json!(7), &json!(-32022))
+        );
+        assert_eq!(error["error"]["data"]["requested"], "2099-01-01");
+        let supported = error["error"]["data"]["supported"].as_array().unwrap();
+        assert!(supported.contains(&json!("2026-07-28")), "{error}");
+    }
 }

@@ -507,6 +507,16 @@ async fn invalid_arguments_are_rejected_with_the_valid_ones() {
         ("argus_status", json!({ "environment": "../shop" }), "shop"),
         ("argus_explain", json!({ "code": "NOPE" }), "PORT_CONFLICT"),
         (
+            "argus_explain",
+            json!({ "key": "services.web.comand" }),
+            "services.*.command",
+        ),
+        (
+            "argus_explain",
+            json!({ "code": "PORT_CONFLICT", "key": "services" }),
+            "exclude each other",
+        ),
+        (
             "argus_why",
             json!({ "environment": "shop", "service": "x" }),
             "it has no services",

@@ -270,7 +270,7 @@ async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, what: &str) -> Re
     let url = format!("http://127.0.0.1:8080/{what}");
     let command = ["/argus", "demo-service", "--run-once", "--depends-on", &url].map(str::to_owned);
     // The command ends together with the container.
-    drop(tokio::time::timeout(ACTION_TIMEOUT, fixture.docker.exec(id, &command)).await);
+    drop(fixture.docker.exec(id, &command, ACTION_TIMEOUT).await);
     Ok(())
 }
 

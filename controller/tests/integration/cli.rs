@@ -298,6 +298,10 @@ fn get_and_describe_mark_status_without_controller() {
     );
     assert_eq!(out(&home.run(&["get", "-o", "name"])), "shop\n");
     assert_eq!(out(&home.run(&["get", "shop", "-o", "name"])), "shop/web\n");
+    let template = "jsonpath={range .services[*]}{.name}{\"\\n\"}{end}";
+    assert_eq!(out(&home.run(&["get", "shop", "-o", template])), "web\n");
+    let wrong = home.run(&["get", "shop", "-o", "jsonpath={.services"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     let list: Value = serde_json::from_slice(&home.run(&["get", "-o", "json"]).stdout).unwrap();
     assert_eq!(list["items"][0]["phase"], "Progressing");
     let one: Value = serde_json::from_slice(&home.run(&["get", "shop", "-o", "json"]).stdout).unwrap();

@@ -147,8 +147,8 @@ fn compose_file_is_translated_and_rest_is_noted() {
                     "args": { "A": "1" },
                     "image": "shop/web:dev",
                 },
-                "memory": "256MB",
-                "dependsOn": [{ "service": "migrate", "condition": "completed" }, "db"],
+                "memory": "256MiB",
+                "dependsOn": [{ "service": "migrate", "condition": "completed" }, { "service": "db", "condition": "started" }],
                 "container": {
                     "name": "my-shop-web",
                     "ports": ["8080:80", ":9000"],
@@ -323,8 +323,8 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "command": ["api"],
             "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2",
                 "labels": { "plain": "", "team": "till" }, "platform": "linux/amd64", "cacheFrom": ["base:cache", "base:main"] },
-            "dependsOn": ["db"],
-            "memory": "128MB",
+            "dependsOn": [{ "service": "db", "condition": "started" }],
+            "memory": "128MiB",
             "container": {
                 "name": "till-api",
                 "labels": { "team": "till" },

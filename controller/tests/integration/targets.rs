@@ -201,13 +201,16 @@ fn name_of_one_service_suggests_its_environment() {
     home.status(&shop());
     let commands = [
         &["get", "web"][..],
-        &["describe", "web"],
         &["env", "web"],
         &["evidence", "web"],
         &["network", "web"],
+        &["wait", "web", "--timeout", "10ms"],
+    ];
+    // The only environment is their default.
+    let defaulted = [
+        &["describe", "web"][..],
         &["open", "web"],
         &["shell", "web"],
-        &["wait", "web", "--timeout", "10ms"],
         &["why", "web"],
         &["exec", "web", "--", "true"],
     ];
@@ -216,11 +219,16 @@ fn name_of_one_service_suggests_its_environment() {
         let hint = "pass `shop/web`, because `web` is a service of `shop`";
         assert!(text.contains(hint), "{args:?}: {text}");
     }
+    for args in defaulted {
+        let text = err(&home.run(args));
+        let is_unknown = text.contains("pass `shop/web`") || text.contains("environment `web`");
+        assert!(!is_unknown, "{args:?}: {text}");
+    }
     home.status(&EnvironmentStatus {
         environment: "other".to_owned(),
         ..shop()
     });
-    for args in commands {
+    for args in commands.into_iter().chain(defaulted) {
         let text = err(&home.run(args));
         assert!(!text.contains("pass `"), "{args:?}: {text}");
     }

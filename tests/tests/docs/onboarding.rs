@@ -54,7 +54,10 @@ fn compose_file_becomes_ready_and_doctor_finds_faults() {
     let init = json(&argus, &["init", project.to_str().expect("a path"), "-o", "json"]);
     assert_eq!(
         (&init["accepted"], &init["notes"]),
-        (&true.into(), &Value::Array(vec![]))
+        (
+            &true.into(),
+            &serde_json::json!(["values from the `.env` next to this file: `DB_PASSWORD`"])
+        )
     );
     argus.wait_ready("first", LIMIT);
 

@@ -290,8 +290,11 @@ fn every_action_is_repeatable_and_observed() {
 
         let request = "echo $GREETING; grep -c ' /scratch tmpfs .*size=1024k' /proc/mounts; exit 3";
         let command = ["sh", "-c", request].map(str::to_owned);
-        let result = docker.exec(&id, &command).await.expect("exec");
-        assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n1\n"));
+        let result = docker.exec(&id, &command, LIMIT).await.expect("exec");
+        assert_eq!(
+            (result.exit_code, result.output.as_str()),
+            (Some(3), "hello\n1\n")
+        );
         let mut lines: Vec<_> = docker.logs(&id, LogQuery::default()).collect().await;
         lines.sort_by_key(|line| line.as_ref().is_ok_and(|line| line.stderr));
         let texts: Vec<_> = lines.into_iter().map(|line| line.expect("a line")).collect();
@@ -913,7 +916,7 @@ fn image_is_built_from_its_context() {
         let id = executor.container("argus-built-a", wanted.clone()).await;
         executor.start(&id).await.expect("start");
         let command = ["sh", "-c", "cat /hi; ls /app"].map(str::to_owned);
-        let result = docker.exec(&id, &command).await.expect("exec");
+        let result = docker.exec(&id, &command, LIMIT).await.expect("exec");
         assert_eq!(result.output, "hi there\nDockerfile\nkept\n");
         let stale = ContainerSpec {
             build: "0".repeat(64),

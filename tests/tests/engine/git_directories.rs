@@ -104,3 +104,40 @@ fn container_writes_no_hook_without_a_permission() {
     assert!(top.join(".git/hooks/post-checkout").exists());
     assert!(argus.cli(&["down", "hooks"]).status.success());
 }
+
+#[test]
+fn target_behind_a_link_of_the_image_is_refused() {
+    let engine = engine();
+    // `/link/app` of the image is `/volume/app`, where another container could exchange a directory during the start.
+    let link = "mkdir -p /volume /plain && ln -s /volume /link";
+    engine.docker_ok(&["run", "--name", "git-linker", "busybox:local", "sh", "-c", link]);
+    engine.docker_ok(&["commit", "git-linker", "git-linked:local"]);
+    engine.docker_ok(&["rm", "git-linker"]);
+    let top = engine
+        .scratch("linked")
+        .canonicalize()
+        .expect("the directory exists");
+    write_repository(&top);
+    let options = RunOptions {
+        specs: Some(top.clone()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let spec = |target: &str| {
+        let spec = SPEC
+            .replace("hooks", "linked")
+            .replace(".:/app", &format!(".:{target}"));
+        spec.replace("busybox:local", "git-linked:local")
+    };
+    argus.write_spec("e2e.yaml", &spec("/link/app"));
+    let status = argus.wait_status("linked", LIMIT, "is refused", |status| {
+        let errors = status["errors"].as_array().into_iter().flatten();
+        let mut codes = errors.map(|error| error["code"].as_str());
+        codes.any(|code| code == Some("POLICY_VIOLATION"))
+    });
+    assert!(status["errors"].to_string().contains("`/link`"), "{status:#}");
+    let found = engine.inspect("linked-app");
+    assert!(found.is_none_or(|found| found["State"]["Running"] == false));
+    argus.write_spec("e2e.yaml", &spec("/plain/app"));
+    argus.wait_ready("linked", LIMIT);
+}

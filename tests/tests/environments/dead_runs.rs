@@ -26,12 +26,12 @@ fn error_codes(status: &Value) -> Vec<&str> {
 #[test]
 fn next_run_gets_the_port_and_the_network_of_a_killed_run() {
     let engine = engine();
-    let first = Controller::start(engine, RunOptions::default());
+    let first = Controller::start(engine, RunOptions::default().in_project(engine, "heir"));
     first.write_spec("e2e.yaml", &spec("heir", "run-1", 18_770));
     first.wait_ready("run-1", LIMIT);
     first.kill9();
     // A new state directory, and a new name of the environment.
-    let second = Controller::start(engine, RunOptions::default());
+    let second = Controller::start(engine, RunOptions::default().in_project(engine, "heir"));
     second.write_spec("e2e.yaml", &spec("heir", "run-2", 18_770));
     let status = second.wait_ready("run-2", LIMIT);
     assert_eq!(port_of(&status), 18_770);
@@ -40,7 +40,7 @@ fn next_run_gets_the_port_and_the_network_of_a_killed_run() {
 
     // With the same name, the container continues on its port.
     second.kill9();
-    let third = Controller::start(engine, RunOptions::default());
+    let third = Controller::start(engine, RunOptions::default().in_project(engine, "heir"));
     third.write_spec("e2e.yaml", &spec("heir", "run-2", 18_770));
     assert_eq!(port_of(&third.wait_ready("run-2", LIMIT)), 18_770);
     let now = engine.containers_with("argusai.project=heir");
@@ -87,6 +87,53 @@ fn orphan_of_another_project_is_shown_with_run_and_age() {
     );
 }
 
+#[test]
+fn project_in_another_folder_gets_no_data_of_a_volume() {
+    let engine = engine();
+    let spec = |prefix: &str| {
+        format!(
+            "version: \"1\"\nproject: {{ name: taken }}\nservices:\n  web: {{ image: {IMAGE}, container: {{ name: {prefix}-web }} }}\n  \
+             db:\n    image: {IMAGE}\n    container: {{ name: {prefix}-db, volumes: [\"data:/data\"] }}\n"
+        )
+    };
+    let first = Controller::start(engine, RunOptions::default());
+    first.write_spec("e2e.yaml", &spec("victim"));
+    first.wait_ready("taken", LIMIT);
+    first.kill9();
+
+    let second = Controller::start(engine, RunOptions::default());
+    second.write_spec("e2e.yaml", &spec("other"));
+    let status = second.wait_status("taken", LIMIT, "reports the volume", |status| {
+        error_codes(status).contains(&"NAME_CONFLICT")
+    });
+    let error = status["errors"].to_string();
+    assert!(error.contains("argusai-taken_data"), "{error}");
+    let folder = first.specs.display().to_string();
+    assert!(error.contains(&folder), "the holder is named: {error}");
+    let command = "argus orphans --clean --project taken --volumes";
+    assert!(error.contains(command), "{error}");
+    // The container without a volume is replaced. Only the service with the volume waits.
+    second.wait_until(LIMIT, "the other service runs", || {
+        engine
+            .inspect("other-web")
+            .filter(|found| found["State"]["Running"] == true)
+    });
+    second.wait_until(LIMIT, "the old container is replaced", || {
+        engine.inspect("victim-web").is_none().then_some(())
+    });
+    assert!(engine.inspect("other-db").is_none());
+    // The end of the environment removes its containers, but not the data.
+    second.remove_spec("e2e.yaml");
+    second.wait_until(LIMIT, "all containers are removed", || {
+        let names = ["other-web", "victim-db"];
+        names
+            .iter()
+            .all(|name| engine.inspect(name).is_none())
+            .then_some(())
+    });
+    engine.docker_ok(&["volume", "rm", "argusai-taken_data"]);
+}
+
 /// Fills the address pool of a private engine, 172.30.0.0/16, except one range.
 fn fill_pool(engine: &PrivateEngine) {
     let ranges = [
@@ -103,7 +150,7 @@ fn unneeded_network_frees_its_range_before_any_error() {
     let engine = PrivateEngine::start();
     images(&engine);
     fill_pool(&engine);
-    let first = Controller::start(&engine, RunOptions::default());
+    let first = Controller::start(&engine, RunOptions::default().in_project(&engine, "greedy"));
     first.write_spec(
         "e2e.yaml",
         &spec("greedy", "greedy-1", 18_772).replace("greedy-net", "net-1"),
@@ -116,7 +163,7 @@ fn unneeded_network_frees_its_range_before_any_error() {
         &engine,
         RunOptions {
             args: slowly.map(str::to_owned).into(),
-            ..RunOptions::default()
+            ..RunOptions::default().in_project(&engine, "greedy")
         },
     );
     second.write_spec("e2e.yaml", &spec("greedy", "greedy-2", 18_773));

@@ -44,21 +44,23 @@ fn leases(engine: &PrivateEngine) -> Vec<String> {
 #[test]
 fn second_controller_waits_and_takes_over_after_a_kill() {
     let engine = engine();
-    let first = Controller::start(engine, soon());
+    let first = Controller::start(engine, soon().in_project(engine, "twice"));
     first.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
     first.wait_ready("twice", LIMIT);
     let before = container_runs(engine, "twice");
-    let second = Controller::start(engine, soon());
+    let second = Controller::start(engine, soon().in_project(engine, "twice"));
     second.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
     let status = second.wait_status("twice", LIMIT, "names the owner", is_held);
     assert_eq!(status["phase"], "Pending", "{status:#}");
     let identity = first.controller_status()["controller"].clone();
     let errors = status["errors"].as_array().expect("errors");
     let held = errors.iter().find(|error| error["code"] == "LEASE_HELD");
-    assert_eq!(
-        held.expect("the error")["details"]["holder"]["controller"],
-        identity
-    );
+    let held = held.expect("the error");
+    let holder = &held["details"]["holder"];
+    assert_eq!(holder["controller"], identity);
+    // Its process is visible, and reads the file of another folder.
+    assert_eq!(holder["renews"], true, "{held:#}");
+    assert_eq!(held["remedies"][0]["action"], "set_namespace", "{held:#}");
     let waited = second.cli(&["wait", "twice", "--timeout", "60s"]);
     assert_eq!(
         waited.status.code(),
@@ -171,10 +173,10 @@ fn controllers_that_start_together_never_both_act() {
 #[test]
 fn suspended_controller_notices_a_takeover_and_stops() {
     let engine = engine();
-    let first = Controller::start(engine, soon());
+    let first = Controller::start(engine, soon().in_project(engine, "slept"));
     first.write_spec("e2e.yaml", &shop("slept", 18710, "one"));
     first.wait_ready("slept", LIMIT);
-    let second = Controller::start(engine, soon());
+    let second = Controller::start(engine, soon().in_project(engine, "slept"));
     second.write_spec("e2e.yaml", &shop("slept", 18710, "two"));
     second.wait_status("slept", LIMIT, "names the owner", is_held);
     let before = container_runs(engine, "slept");

@@ -207,3 +207,39 @@ fn remedy_commands_work_as_printed() {
     let back = argus.wait_ready("cured", LIMIT);
     assert_eq!(back["revision"], good, "the last remedy was the rollback");
 }
+
+#[test]
+fn dependency_with_a_failing_check_is_the_cause() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    // The check of `db` succeeds at first, and fails later for less time than its `retries` allow.
+    let spec = r#"version: "1"
+project: { name: unready }
+services:
+  db:
+    image: busybox:local
+    command: ["sh", "-c", "touch /s/up; sleep 4; rm /s/up; sleep 25; touch /s/up; exec sleep 100000"]
+    container:
+      name: unready-db
+      volumes: ["state:/s"]
+      healthcheck: { type: exec, command: ["test", "-f", "/s/up"], interval: 500ms, timeout: 5s, retries: 200, startPeriod: 5s }
+  app:
+    image: busybox:local
+    dependsOn: [db]
+    command: ["sh", "-c", "sleep 6; test -f /s/up || { echo 'cannot reach db' >&2; exit 1; }; exec sleep 100000"]
+    container: { name: unready-app, volumes: ["state:/s:ro"] }
+argus: { restart: { delay: 1s, maxRestarts: 1 } }
+"#;
+    argus.write_spec("e2e.yaml", spec);
+    let failed = argus.wait_status("unready", LIMIT, "the end of app", |now| {
+        now["errors"].to_string().contains("CONTAINER_CRASH")
+    });
+    let error = failed["errors"].to_string();
+    assert!(
+        error.contains("its dependency `db`") && error.contains("argus why unready/db"),
+        "{error}"
+    );
+    let row = Controller::service(&failed, "app");
+    assert_eq!(row["restartBudget"]["used"], 0, "{row}");
+    argus.wait_ready("unready", LIMIT);
+}

@@ -235,8 +235,13 @@ fn detached_up_leaves_a_controller_running() {
     assert_eq!(controller_pid(&argus), pid);
     assert!(argus.cli(&["down", "updetached"]).status.success());
     assert!(is_gone(&argus, "updetached"));
-    kill_process(pid, Signal::TERM).unwrap();
-    argus.wait_until(LIMIT, "the controller ends", || {
-        argus.controller_status()["stoppedAt"].is_string().then_some(())
-    });
+    let stopped = argus.cli(&["stop"]);
+    assert!(stopped.status.success(), "{}", text(&stopped));
+    assert!(argus.controller_status()["stoppedAt"].is_string());
+    let again = argus.cli(&["stop"]);
+    assert!(
+        again.status.success() && text(&again).contains("controller is not running"),
+        "{}",
+        text(&again)
+    );
 }

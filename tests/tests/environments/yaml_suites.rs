@@ -382,6 +382,75 @@ tests: {{ suites: [{{ name: memory, file: memory.yaml }}] }}
     assert_eq!(again["cases"].as_array().map(Vec::len), Some(1), "{report:#}");
 }
 
+// Issue 34: a repository contains the suite, and a person runs it.
+#[test]
+fn suites_of_the_command_line_reach_only_their_environment() {
+    let engine = engine();
+    engine.docker_ok(&[
+        "run",
+        "-d",
+        "--name",
+        "yaml-stranger",
+        "busybox:local",
+        "sleep",
+        "3600",
+    ]);
+    let suite = "name: Orders
+cases:
+  - { name: own, exec: { container: web, command: 'true' }, expect: { exitCode: 0 } }
+  - { name: exec, exec: { container: yaml-stranger, command: 'touch /tmp/reached' } }
+  - { name: file, file: { container: yaml-stranger, path: /tmp/reached, exists: true } }
+  - { name: process, process: { container: yaml-stranger, name: sleep, running: true } }
+  - { name: port, port: { container: yaml-stranger, port: 1, listening: false } }
+  - { name: variable, exec: { container: web, command: 'test \"{{env.ARGUS_SECRET_OF_SHELL}}\" = leaked' }, expect: { exitCode: 1 } }
+  - { name: permitted, exec: { container: web, command: 'test \"{{env.ARGUS_ENV_X}}\" = given' }, expect: { exitCode: 0 } }
+";
+    let options = RunOptions {
+        env: [("ARGUS_SECRET_OF_SHELL", "leaked"), ("ARGUS_ENV_X", "given")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    argus.write_spec("suites/orders.yaml", suite);
+    argus.write_spec("e2e.yaml", &spec());
+    argus.wait_ready("yaml", LIMIT);
+    let run = |more: &[&str]| {
+        let words = [&["test", "run", "yaml", "--suite", "orders", "-o", "json"], more].concat();
+        let ran = argus.cli(&words);
+        let report: Value = serde_json::from_slice(&ran.stdout).expect("a report");
+        (output(&ran), report)
+    };
+    let (text, report) = run(&[]);
+    let results = |report: &Value| {
+        let all = verdicts(&report["suites"][0]);
+        let results = all.iter().map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            format!("{} {}", words[0], words[1])
+        });
+        results.collect::<Vec<_>>()
+    };
+    let expected = |foreign: &str| {
+        let foreign = ["exec", "file", "process", "port"].map(|name| format!("{name} {foreign}"));
+        let own = ["variable passed", "permitted passed"].map(str::to_owned);
+        [vec!["own passed".to_owned()], foreign.into(), own.into()].concat()
+    };
+    assert_eq!(results(&report), expected("failed"), "{text}");
+    let failure = &report["suites"][0]["attempts"][0]["cases"][1]["failures"][0];
+    assert_eq!(failure["code"], "POLICY_VIOLATION", "{report:#}");
+    let message = failure["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("--allow-test-containers yaml-stranger"),
+        "{message}"
+    );
+    let reached = engine.docker(&["exec", "yaml-stranger", "test", "-e", "/tmp/reached"]);
+    assert!(!reached.status.success(), "a command ran in another container");
+
+    let (text, report) = run(&["--allow-test-containers", "yaml-stranger"]);
+    assert_eq!(results(&report), expected("passed"), "{text}");
+    engine.docker_ok(&["rm", "-f", "yaml-stranger"]);
+}
+
 #[test]
 fn validate_reports_mistakes_in_suite_files() {
     let argus = Controller::start(engine(), RunOptions::default());

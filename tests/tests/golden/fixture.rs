@@ -101,7 +101,7 @@ impl GoldenFixture {
         }
         let turn = fixture.turn();
         let mut out = String::new();
-        for (env, plan) in &turn.plans {
+        for (env, plan) in turn.plans.iter() {
             if turn.plans.len() > 1 {
                 out.extend([env.as_str(), ":\n"]);
             }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::action::{Action, Cause, Step, Subject};
-use argus_core::desired::{Criticality, Mount, Service};
+use argus_core::desired::{Condition, Criticality, Mount, Service};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 use argus_core::wait::WaitReason;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
-use crate::specs::{desired, env, plain, probe, resource, service_name};
+use crate::specs::{depends, desired, env, plain, probe, resource, service_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -68,6 +68,46 @@ fn same_failure_uses_its_budgets_and_then_halts() {
             fixture.planner.retry(&env("one"), None);
         }
         None
+    });
+}
+
+#[test]
+fn dependents_of_a_failing_dependency_keep_their_budget() {
+    each_seed("dependents_of_a_failing_dependency", 100, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
+        let runs = u32::from(chance.percent(50)) + 1;
+        fixture.engine.change(START, |model| {
+            let life = ExitScript {
+                after: chance.millis((0, 5_000)),
+                code: 1,
+                times: runs,
+            };
+            model.set_script("one/app", life);
+        });
+        let db = Service {
+            probe: Some(probe()),
+            ..plain("one", "db")
+        };
+        let app = Service {
+            depends_on: vec![depends("db", Condition::Healthy)],
+            ..plain("one", "app")
+        };
+        fixture.wants(desired("one", [db, app]));
+        fixture.failing.insert("one/db".to_owned());
+        fixture.run_until(START + 5 * MINUTE);
+        let started = fixture.engine.model.start_count("one/app");
+        if started != 1 || fixture.gave_up() {
+            return Some(format!(
+                "{started} runs while the dependency fails: {:?}",
+                fixture.stuck()
+            ));
+        }
+        fixture.failing.clear();
+        fixture.run_until(START + 10 * MINUTE);
+        let started = fixture.engine.model.start_count("one/app");
+        (started != runs + 1 || fixture.gave_up())
+            .then(|| format!("{started} runs after its recovery: {:?}", fixture.stuck()))
     });
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct SimFixture {
     pub(crate) twice: bool,
     /// Services with an unhealthy probe, as `env/service`.
     pub(crate) sick: BTreeSet<String>,
+    /// Healthy services whose last probe failed, as `env/service`.
+    pub(crate) failing: BTreeSet<String>,
     pub(crate) requests: UserRequests,
     /// The journal accepts no record: actions are refused before the engine receives them.
     pub(crate) journal_down: bool,
@@ -91,6 +93,7 @@ impl SimFixture {
             scanned: true,
             twice: false,
             sick: BTreeSet::new(),
+            failing: BTreeSet::new(),
             requests: UserRequests::default(),
             journal_down: false,
             refused: 0,
@@ -335,11 +338,14 @@ impl SimFixture {
             if due.0 != started_at {
                 *due = (started_at, now + PROBED_AFTER);
             }
-            let sick = !self.sick.is_empty()
-                && container.owner().is_some_and(|owner| {
-                    let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
-                    self.sick.contains(&format!("{}/{service}", owner.environment))
-                });
+            let is_one_of = |names: &BTreeSet<String>| {
+                !names.is_empty()
+                    && container.owner().is_some_and(|owner| {
+                        let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
+                        names.contains(&format!("{}/{service}", owner.environment))
+                    })
+            };
+            let (sick, failing) = (is_one_of(&self.sick), is_one_of(&self.failing));
             let verdict = if sick {
                 ProbeStatus::Unhealthy
             } else {
@@ -355,14 +361,14 @@ impl SimFixture {
                 running.any(|it| it.id == container.id)
             };
             if due.1 <= now
-                && self
-                    .health
-                    .get(&container.id)
-                    .is_none_or(|seen| seen.started_at != started_at || seen.status != verdict)
+                && self.health.get(&container.id).is_none_or(|seen| {
+                    seen.started_at != started_at || seen.status != verdict || seen.failing != failing
+                })
                 && answers()
             {
                 let seen = ProbedHealth {
                     status: verdict,
+                    failing,
                     since: now,
                     started_at,
                     ..ProbedHealth::default()

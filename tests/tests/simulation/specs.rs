@@ -164,6 +164,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         verify_connectivity: true,
         ttl: None,
         env_file: None,
+        folder: None,
         worktree: None,
         hold: false,
         rollback: None,

@@ -120,6 +120,7 @@ fn documented_requests_work_and_others_are_refused() {
                 .replace("{environment}", "routes")
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
+                .replace("{key}", "argus.policy")
                 .replace("{mock}", "web")
                 .replace("{verb}", "retry")
                 .replace("{id}", "nothing");
@@ -175,6 +176,7 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
         ("GET", "/api/v1/environments/%00", "", 404),
         ("GET", "/api/v1/environments?detail=some", "", 400),
         ("GET", "/api/v1/errors/NOTHING", "", 404),
+        ("GET", "/api/v1/keys/nothing", "", 404),
         ("GET", "/nowhere", "", 404),
         ("DELETE", "/api/v1/environments/routes", "", 405),
         ("POST", "/api/v1/commands", r#"{"verb":"explode"}"#, 400),

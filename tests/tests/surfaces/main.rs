@@ -3,6 +3,7 @@
 mod codes;
 mod diff;
 mod error_context;
+mod followed_logs;
 mod http;
 mod mcp;
 mod metrics;

@@ -85,11 +85,18 @@ fn commands_reach_a_service_by_name() {
     assert_eq!(stdout(&output), "reached/web Ready\n", "{output:?}");
     let output = argus.cli(&["plan", target]);
     assert_eq!(stdout(&output), "reached/web: nothing to do\n", "{output:?}");
+    // The only environment is the default.
+    let output = argus.cli(&["exec", "web", "--", "echo", "default"]);
+    assert_eq!(stdout(&output), "default\n", "{output:?}");
     for args in [
-        &["exec", "web", "--", "true"][..],
-        &["restart", "web"],
-        &["plan", "web"],
+        &["describe"][..],
+        &["why"],
+        &["logs"],
+        &["logs", "web", "--tail", "1"],
     ] {
+        assert!(argus.cli(args).status.success(), "{args:?}");
+    }
+    for args in [&["restart", "web"][..], &["plan", "web"]] {
         let errors = String::from_utf8_lossy(&argus.cli(args).stderr).into_owned();
         assert!(errors.contains("pass `reached/web`"), "{args:?}: {errors}");
     }

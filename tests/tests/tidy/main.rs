@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod budgets;
 mod code_map;
 mod dependencies;
 mod flaky_tests;
@@ -338,6 +339,7 @@ fn only_host_path_opens_files_that_others_can_make() {
         "controller/docker/src/bridges.rs",
         "controller/docker/src/connect/",
         "controller/docker/src/image/credentials.rs",
+        "controller/docker/src/listeners.rs",
         "controller/docker/src/memory_peaks.rs",
         "controller/docker/src/service_sockets.rs",
         "controller/reconciler/src/identity.rs",
@@ -381,6 +383,35 @@ fn no_script_uses_a_fixed_path_in_tmp() {
         offences.extend(lines.map(|line| format!("{path}: {}", line.trim())));
     }
     none("another user can create a known path in /tmp first", &offences);
+}
+
+#[test]
+fn engine_script_uses_no_folder_of_others() {
+    let script = read("scripts/engine");
+    let from = script.find("prepare_home() {").expect("the function");
+    let function = script[from..].split_inclusive("\n}\n").next().expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let prepare = |name: &str| {
+        let program = format!("home=$1\nsay() {{ :; }}\n{function}prepare_home\n");
+        let ended = std::process::Command::new("bash")
+            .args(["-c", &program, "engine"])
+            .arg(folder.path().join(name))
+            .status();
+        ended.expect("bash runs").code()
+    };
+    let open = folder.path().join("open");
+    std::fs::create_dir(&open).expect("a folder");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&open, mode).expect("its mode");
+    std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).expect("a link");
+    std::fs::write(folder.path().join("file"), "").expect("a file");
+    for name in ["open", "link", "file", "missing/below"] {
+        assert_eq!(prepare(name), Some(4), "{name}");
+    }
+    // Only root starts an engine.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(prepare("new"), Some(if is_root { 0 } else { 4 }));
+    assert!(script.contains("start_directly() {\n    prepare_home\n"));
 }
 
 #[test]

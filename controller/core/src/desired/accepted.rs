@@ -8,6 +8,7 @@ use crate::desired::key_lines::KeyLines;
 use crate::desired::mounted_file::MountedFile;
 use crate::desired::{Desired, Mount, Service};
 use crate::ident::Hash;
+use crate::labels::{self, Maker};
 use crate::time::Timestamp;
 
 /// Accepted environment: its desired state, and facts about its spec file that do not change the revision.
@@ -42,6 +43,22 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// Returns whether a volume belongs to the project in another folder. This file gets its data only after a person allowed the project of
+    /// the file.
+    pub fn is_foreign(&self, (controller, folder): Maker<'_>, own_controller: &str) -> bool {
+        let own = self.desired.folder.as_deref();
+        let is_elsewhere = own.is_some() && folder.is_some() && own != folder;
+        is_elsewhere && !self.allowed && controller != own_controller
+    }
+
+    /// Returns whether the container of another controller with these labels becomes that of a service of this file.
+    pub(crate) fn takes_over(&self, labels: &BTreeMap<String, String>, own_controller: &str) -> bool {
+        let service = labels.get(labels::SERVICE);
+        let (controller, _) = labels::maker(labels);
+        service.is_some_and(|service| self.desired.services.contains_key(service.as_str()))
+            && controller != own_controller
+    }
+
     /// Returns the mounted files of a service with their paths on the host, and whether the container cannot write to each.
     pub fn files_of<'a>(
         &'a self,

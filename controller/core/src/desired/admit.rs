@@ -54,6 +54,8 @@ pub struct SpecContext {
     pub namespace_from: NamespaceFrom,
     /// Limits of the operator.
     pub ceiling: Ceiling,
+    /// True for a Compose file, in which a variable without a value is empty.
+    pub is_compose: bool,
 }
 
 /// Result of an admission.
@@ -179,6 +181,7 @@ pub fn admit_with_digests(
             },
             secrets: secrets.clone(),
             env_file,
+            folder: context.host.folder(),
             worktree: context.host.worktree.as_ref().map(|tree| tree.path.clone()),
             clean_orphans: spec.resilience.preflight.clean_orphans,
             notes: ignored_settings(spec),

@@ -11,7 +11,7 @@ use crate::ident::ServiceName;
 /// Maximum length of a DNS name in bytes.
 const MAX_NAME: usize = 253;
 /// Maximum length of one part of a DNS name in bytes.
-const MAX_PART: usize = 63;
+pub(super) const MAX_PART: usize = 63;
 
 /// Returns the DNS names of a service besides its own: its container in the file, then its aliases.
 pub(super) fn resolve_aliases(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_crds::{Container, DeclaredService, Diagnostic, PortText, PullPolicy, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::aliases::MAX_PART;
 use crate::desired::effective::unresolved_hint;
 use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
@@ -187,6 +188,16 @@ fn container_name(
 ) -> Option<ResourceName> {
     let path = format!("{path}.name");
     identity::check_resource_name(&container.name, "container", &path, diagnostics)?;
+    // The name is a DNS name in the network, and no program looks up a longer part of one.
+    if let Some(long) = container.name.split('.').find(|part| part.len() > MAX_PART) {
+        let message = format!(
+            "the container name has {} characters, more than a DNS name can have",
+            long.len()
+        );
+        let hint = format!("shorten it to at most {MAX_PART} characters");
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+        return None;
+    }
     identity::check_resource_name(
         &identity.format_container_name(&container.name),
         "container",

@@ -52,6 +52,7 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("notes");
         fields.remove("env_file");
         fields.remove("worktree");
+        fields.remove("folder");
         // The services contain the values that matter.
         fields.remove("secrets");
         fields.remove("hold");

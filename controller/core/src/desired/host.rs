@@ -54,6 +54,11 @@ pub struct GitPaths {
 }
 
 impl HostPaths {
+    /// Returns the folder of the project; `None` without one.
+    pub(crate) fn folder(&self) -> Option<String> {
+        Some(self.project.clone()).filter(|project| !project.is_empty())
+    }
+
     /// Adds the fix of a missing file or folder: a similar name that exists, else the hint `otherwise`. `text` is its path as
     /// written in a spec file in `directory`.
     #[must_use]

@@ -23,7 +23,7 @@ const ENVIRONMENT_KEYS: [&str; 8] = [
 ];
 
 /// Keys of each service that errors name.
-const SERVICE_KEYS: [&str; 19] = [
+const SERVICE_KEYS: [&str; 20] = [
     "",
     "image",
     "build.dockerfile",
@@ -43,6 +43,7 @@ const SERVICE_KEYS: [&str; 19] = [
     "container.healthcheck.timeout",
     "tmpfs",
     "user",
+    "dependsOn",
 ];
 
 /// Positions of the keys of one spec file. They do not change the revision. Clones share them.

@@ -171,7 +171,12 @@ impl TemplateResolver<'_> {
             _ => {}
         }
         if let Some(name) = placeholder.strip_prefix("env.") {
-            return self.context.env_vars.get(name).cloned();
+            let found = self.context.env_vars.get(name).cloned();
+            if found.is_none() && self.context.is_compose && diagnostics.len() < MAX_DIAGNOSTICS {
+                let message = format!("the variable `{name}` is not set and becomes an empty text");
+                diagnostics.push(Diagnostic::warning(path, message).hint(env_hint(name)));
+            }
+            return found.or_else(|| self.context.is_compose.then(String::new));
         }
         if is_deferred(placeholder) && diagnostics.len() < MAX_DIAGNOSTICS {
             match (port_references, self.reference_error(placeholder)) {

@@ -197,6 +197,19 @@ pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     if !stuck.is_empty() {
         return CheckOutcome::fail(name, Code::PortConflict, named(&stuck)).details(details);
     }
+    let at_risk = requested
+        .iter()
+        .find(|port| !port.may_move && port.outgoing.is_some());
+    if let (true, Some((port, (first, last)))) = (
+        taken.is_empty(),
+        at_risk.and_then(|port| Some((port, port.outgoing?))),
+    ) {
+        let message = format!(
+            "{} of `{}/{}` is fixed, but the host gives ports {first} to {last} to outgoing connections; choose a port below {first}",
+            port.port, port.environment, port.service
+        );
+        return CheckOutcome::warn(name, Code::PortConflict, message).details(details);
+    }
     if taken.is_empty() {
         return CheckOutcome::pass(
             name,

@@ -171,6 +171,9 @@ pub struct PortFact {
     pub owner: Option<PortOwner>,
     /// True if Argus assigns another port if this one is taken.
     pub may_move: bool,
+    /// First and last port that the host gives to outgoing connections, if this port is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outgoing: Option<(u16, u16)>,
 }
 
 /// Image that a spec file names.

@@ -86,6 +86,7 @@ fn port(owner: Option<PortOwner>, may_move: bool) -> PortFact {
         protocol: Protocol::Tcp,
     };
     PortFact {
+        outgoing: None,
         environment: "shop".to_owned(),
         service: "web".to_owned(),
         port,
@@ -259,6 +260,30 @@ fn each_check_reports_its_own_problem() {
             Pass,
             None,
             Box::new(|f| f.ports = Fact::Known(vec![port(None, false)])),
+        ),
+        (
+            N::Ports,
+            Warn,
+            Some(Code::PortConflict),
+            Box::new(|f| {
+                let fixed = PortFact {
+                    outgoing: Some((1_024, 60_999)),
+                    ..port(None, false)
+                };
+                f.ports = Fact::Known(vec![fixed]);
+            }),
+        ),
+        (
+            N::Ports,
+            Pass,
+            None,
+            Box::new(|f| {
+                let movable = PortFact {
+                    outgoing: Some((1_024, 60_999)),
+                    ..port(None, true)
+                };
+                f.ports = Fact::Known(vec![movable]);
+            }),
         ),
         (
             N::Networks,

@@ -27,7 +27,7 @@ impl ServiceHistory {
     pub(super) fn end_budget(&mut self, newer: usize, retried: bool, outages: &[Outage]) {
         let failures = &self.failures[..self.failures.len().saturating_sub(newer)];
         let is_own = |failed_run: &&FailedRun| {
-            failed_run.recovered_at.is_none() && !restart::is_caused_by_engine(failed_run, outages)
+            failed_run.recovered_at.is_none() && !restart::has_other_cause(failed_run, outages)
         };
         let Some(last) = failures.iter().rfind(is_own) else {
             return;

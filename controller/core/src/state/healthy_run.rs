@@ -32,6 +32,21 @@ impl HealthyRun {
     }
 }
 
+impl ServiceHistory {
+    /// True if the current run of the container was healthy, even if its probe failed since.
+    pub(crate) fn was_healthy(&self, container: &Container) -> bool {
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+        let is_healthy = self.healthy_run.as_ref().is_some_and(|run| run.is_of(container));
+        let failed = self.failures.last().filter(|last| {
+            last.cause == FailureCause::Unhealthy
+                && last.container == container.id
+                && last.started_at == started_at
+        });
+        is_healthy
+            || failed.is_some_and(|last| last.healthy_duration.is_some_and(|healthy| !healthy.is_zero()))
+    }
+}
+
 /// Records the probe result of a run.
 pub(super) fn record(
     history: &mut ServiceHistory,

@@ -9,7 +9,7 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container, observ
     if !observer.observed.image_retagged.contains(&container.id) {
         return;
     }
-    let is_final = restart::has_given_up(observer.restart, history, observer.context.outages);
+    let is_final = restart::has_given_up(&observer.desired.restart, history, observer.context.outages);
     if let Some(last) = history.failures.last_mut()
         && is_final
         && last.container == container.id

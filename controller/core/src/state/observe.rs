@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::desired::{Accepted, Desired, RestartPolicy, Service};
+use crate::desired::{Accepted, Desired, Service};
 use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    EnvHistory, PlannerState, ServiceHistory, dependencies, disruption, healthy_run, image_retagged,
-    port_labels, restart, run_count, stopped_run,
+    EnvHistory, PlannerState, ServiceHistory, dependencies, disruption, failed_dependency, healthy_run,
+    image_retagged, port_labels, restart, run_count, stopped_run,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -48,12 +48,10 @@ pub struct Observation {
 }
 
 /// Adopts containers of other controllers whose services are desired. They are then removed like our own.
-fn adopt(history: &mut EnvHistory, desired: &Desired, observed: &Observed, controller: &str) {
+fn adopt(history: &mut EnvHistory, accepted: &Accepted, observed: &Observed, controller: &str) {
     history.adopted.retain(|id| observed.containers.contains_key(id));
     for container in observed.containers.values() {
-        let service = container.labels.get(labels::SERVICE);
-        let is_desired = service.is_some_and(|service| desired.services.contains_key(service.as_str()));
-        if is_desired && !container.is_made_by(controller) && !history.adopted.contains(&container.id) {
+        if accepted.takes_over(&container.labels, controller) && !history.adopted.contains(&container.id) {
             history.adopted.insert(container.id.clone());
         }
     }
@@ -92,7 +90,7 @@ impl PlannerState {
         history.delete_volumes = Some(desired.delete_volumes);
         dependencies::record(history, desired, observed);
         history.external_volumes.clone_from(&desired.external_volumes);
-        adopt(history, desired, observed, context.controller);
+        adopt(history, accepted, observed, context.controller);
         history
             .services
             .retain(|name, _| desired.services.contains_key(name));
@@ -110,14 +108,14 @@ impl PlannerState {
         }
         for service in desired.services.values() {
             let mut containers = by_service.remove(service.name.as_str()).unwrap_or_default();
-            // Failures are sorted by their observation, and those of one observation by their ends: times of two clocks are
-            // not comparable.
+            // Failures are sorted by their observation, then by their ends: times of two clocks are not comparable.
             containers.sort_by_key(|container| (container.state.is_up(), finished_at(container)));
             RunObserver {
                 env,
                 service,
-                restart: &desired.restart,
+                desired,
                 observed,
+                before: before.as_deref(),
                 stopped_by_us: &self.stopped_by_us,
                 context,
             }
@@ -141,8 +139,10 @@ impl PlannerState {
 pub(super) struct RunObserver<'a> {
     pub(super) env: &'a EnvName,
     pub(super) service: &'a Service,
-    pub(super) restart: &'a RestartPolicy,
+    pub(super) desired: &'a Desired,
     pub(super) observed: &'a Observed,
+    /// History before this observation.
+    pub(super) before: Option<&'a EnvHistory>,
     pub(super) stopped_by_us: &'a BTreeMap<ContainerId, Option<Timestamp>>,
     pub(super) context: &'a Context<'a>,
 }
@@ -175,7 +175,7 @@ impl RunObserver<'_> {
             run_count::reset_budget(
                 service_history,
                 self.service,
-                self.restart,
+                &self.desired.restart,
                 containers,
                 self.context.now,
             );
@@ -268,6 +268,11 @@ impl RunObserver<'_> {
                 (current_failure.followed_by_run, current_failure.recovered_at) =
                     (true, Some(self.context.now));
             }
+            // Its answer can be later than its failure.
+            (ProbeStatus::Unhealthy, Some(current_failure)) => {
+                let seen = health.get(&container.id).and_then(|seen| seen.late_answer);
+                current_failure.late_answer = current_failure.late_answer.or(seen);
+            }
             (ProbeStatus::Unhealthy, None) => {
                 self.push_failure(
                     service_history,
@@ -280,28 +285,16 @@ impl RunObserver<'_> {
                     .iter_mut()
                     .find(|failed_run| failed_run.number == service_history.failure_count)
                 {
-                    failed_run.probe_output = self.probe_output(container);
+                    failed_run.probe_output = probe::recent_output(container, health);
                     let seen = health.get(&container.id);
                     failed_run.failing_since = seen.and_then(|seen| seen.failing_since);
                     failed_run.host_pressure = seen.and_then(|seen| seen.host_pressure);
+                    failed_run.late_answer = seen.and_then(|seen| seen.late_answer);
                 }
             }
-            (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
+            (ProbeStatus::Starting | ProbeStatus::Healthy, _) => {}
         }
         healthy_run::record(service_history, container, status, self.context.now);
-    }
-
-    /// Last outputs of Argus' probe, or of the engine's health check.
-    fn probe_output(&self, container: &Container) -> Vec<String> {
-        let probed = self.context.health.get(&container.id);
-        let reported = container.inspect.as_ref().and_then(|info| info.health.as_ref());
-        match (probed, reported) {
-            (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
-            (Some(probed), _) => vec![probed.output.clone()],
-            (None, Some(reported)) if !reported.recent.is_empty() => reported.recent.clone(),
-            (None, Some(reported)) => vec![reported.output.clone()],
-            (None, None) => Vec::new(),
-        }
     }
 
     /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
@@ -369,6 +362,7 @@ impl RunObserver<'_> {
             cause,
             number: service_history.failure_count,
             started_by: service_history.last_start.clone(),
+            failed_dependency: failed_dependency::find(self, container, at),
             healthy_duration: healthy_run::healthy_duration_before(
                 service_history,
                 self.service,
@@ -379,11 +373,10 @@ impl RunObserver<'_> {
             ..FailedRun::observed(container, at)
         });
         let outages = self.context.outages;
-        if restart::begins_budget(self.restart, &service_history.failures, outages) {
+        if restart::begins_budget(&self.desired.restart, &service_history.failures, outages) {
             service_history.end_budget(1, false, outages);
         }
-        let surplus = service_history.failures.len().saturating_sub(FAILURES_LIMIT);
-        service_history.failures.drain(..surplus);
+        failed_dependency::drop_surplus(&mut service_history.failures, FAILURES_LIMIT);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backoff;
 use crate::desired::{RestartMode, RestartPolicy};
 use crate::failed_run;
-use crate::failed_run::FailedRun;
+use crate::failed_run::{FailedRun, failed_dependency};
 use crate::observed::Outage;
 use crate::state::ServiceHistory;
 use crate::time::Timestamp;
@@ -58,6 +58,10 @@ pub fn decide_restart(
         return RestartDecision::Disabled;
     }
     let attempt = count_attempts(policy, failures, outages, last);
+    if failed_dependency::of_run(last).is_some() {
+        // The dependency has its own delays, and the start waits for it.
+        return RestartDecision::StartAt(last.seen() + policy.delay, attempt.max(1));
+    }
     let is_spent = attempt > policy.max_restarts;
     if let Some(budgets) = equal_budgets(policy, history, last, is_spent) {
         return RestartDecision::Halted(budgets);
@@ -97,7 +101,7 @@ pub(super) fn begins_budget(policy: &RestartPolicy, failures: &[FailedRun], outa
     let Some((last, earlier)) = failures.split_last() else {
         return false;
     };
-    if is_caused_by_engine(last, outages) {
+    if has_other_cause(last, outages) {
         return false;
     }
     let attempt = count_attempts(policy, failures, outages, last);
@@ -130,7 +134,7 @@ fn count_attempts(
         .enumerate()
         .skip(reset_at)
         .filter(|(at, failed_run)| *at >= health_checked_since || failed_run.at >= since)
-        .filter(|(_, failed_run)| !is_caused_by_engine(failed_run, outages))
+        .filter(|(_, failed_run)| !has_other_cause(failed_run, outages))
         .count();
     u32::try_from(counted).unwrap_or(u32::MAX)
 }
@@ -171,6 +175,11 @@ pub fn excess_transitions(health_transitions: &[Timestamp], now: Timestamp) -> u
     let since = now - FLAP_WINDOW;
     let recent = health_transitions.iter().filter(|at| **at >= since).count();
     recent.saturating_sub(HEALTH_TRANSITIONS_ALLOWED)
+}
+
+/// True for a failure that the service did not cause: it uses no budget.
+pub(super) fn has_other_cause(failed_run: &FailedRun, outages: &[Outage]) -> bool {
+    is_caused_by_engine(failed_run, outages) || failed_dependency::of_run(failed_run).is_some()
 }
 
 /// True for a failure close to an outage: the engine caused it.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backoff::Growth;
-use crate::ident::ContainerId;
+use crate::ident::{ContainerId, ServiceName};
 use crate::outcome::Evidence;
 use crate::state::EndedBudget;
 
@@ -54,6 +54,36 @@ fn restart_delay_doubles_until_the_budget_is_spent() {
         check(&[10_000, 20_000, 30_000, 40_000]),
         RestartDecision::GaveUp(3)
     );
+}
+
+#[test]
+fn failures_by_a_dependency_use_no_budget() {
+    let mut all = failures(&[10_000, 20_000, 30_000, 40_000, 50_000]);
+    for failed_run in &mut all {
+        failed_run.failed_dependency = ServiceName::new("db").ok();
+    }
+    assert_eq!(
+        decide(&policy(), &all, &[]),
+        RestartDecision::StartAt(Timestamp(52_000), 1)
+    );
+    assert_eq!(used_restarts(&policy(), &all, &[]), Some(0));
+    assert!(!begins_budget(&policy(), &all, &[]));
+    all.extend(failures(&[60_000]));
+    assert_eq!(
+        decide(&policy(), &all, &[]),
+        RestartDecision::StartAt(Timestamp(62_000), 1)
+    );
+    all[5].failed_dependency = ServiceName::new("db").ok();
+    let disabled = RestartPolicy {
+        enabled: false,
+        ..policy()
+    };
+    assert_eq!(decide(&disabled, &all, &[]), RestartDecision::Disabled);
+    // A lack of memory has a cause of its own.
+    for failed_run in &mut all {
+        failed_run.oom_killed = true;
+    }
+    assert_eq!(decide(&policy(), &all, &[]), RestartDecision::GaveUp(5));
 }
 
 #[test]
@@ -142,6 +172,8 @@ fn health_check_without_its_program_uses_no_restart() {
         ),
         ("/bin/sh: curl: not found\n", true),
         ("bash: line 1: curl: command not found", true),
+        ("exec sh: exit code 127: sh: curl: not found\n", true),
+        ("exec sh: exit code 127: ", false),
         ("/bin/sh: 1: ./node_modules/.bin/check: not found", false),
         ("GET /health: not found", false),
         ("starting\n/bin/sh: curl: not found", false),

@@ -147,6 +147,51 @@ fn changed_variable_affects_one_service_and_the_revision() {
 }
 
 #[test]
+fn container_name_is_a_dns_name() {
+    let errors = |name: &str| {
+        let text = format!(
+            "project: {{name: shop}}\nservices: {{web: {{image: demo, container: {{name: {name}}}}}}}"
+        );
+        let found = admission(&text, &context()).diagnostics.into_iter();
+        found.map(|it| it.message).collect::<Vec<_>>()
+    };
+    assert_eq!(errors(&"x".repeat(63)), [""; 0]);
+    assert_eq!(errors(&format!("{}.{}", "x".repeat(63), "y".repeat(63))), [""; 0]);
+    for name in ["x".repeat(64), format!("db.{}", "x".repeat(64))] {
+        assert_eq!(
+            errors(&name),
+            ["the container name has 64 characters, more than a DNS name can have"]
+        );
+    }
+}
+
+#[test]
+fn unset_variable_of_a_compose_file_is_empty() {
+    let environment = |is_compose| {
+        let context = SpecContext {
+            is_compose,
+            ..context()
+        };
+        let admission = admission(TWO, &context);
+        let warnings: Vec<_> = admission
+            .diagnostics
+            .iter()
+            .map(|it| it.message.clone())
+            .collect();
+        let desired = admission.desired.unwrap();
+        let value = desired.services["api"].env_vars["B"].clone();
+        (value, warnings.join("; "))
+    };
+    let (value, warnings) = environment(true);
+    assert_eq!(value, "");
+    assert!(
+        warnings.contains("`X` is not set and becomes an empty text"),
+        "{warnings}"
+    );
+    assert_eq!(environment(false).0, "{{env.X}}");
+}
+
+#[test]
 fn context_values_affect_only_their_users() {
     let base = context();
     let changed = |change: &dyn Fn(&mut SpecContext)| {
@@ -360,6 +405,68 @@ fn conflicts(held: &BTreeMap<EnvName, Accepted>, desired: &Desired, path: &str) 
     let all = held.values();
     all.flat_map(|existing| conflict::conflicts(existing, &candidate))
         .collect()
+}
+
+#[test]
+fn index_finds_every_file_with_a_conflict() {
+    use argus_core::desired::conflict_index::ConflictIndex;
+    // Small sets of names and places make conflicts of all kinds frequent.
+    let text = |number: usize| {
+        let pick = |divisor: usize, count: usize| number / divisor % count;
+        let source = ["/p/a", "/p/a/b", "/p/c", "/p/c/d/e", "named"][pick(1, 5)];
+        let mode = ["", ":ro"][pick(5, 2)];
+        format!(
+            "project: {{ name: e{} }}\nnetwork: {{ name: n{} }}\nservice: {{ image: demo, container: {{ name: c{}, volumes: [\"{source}:/d{mode}\"] }} }}\nargus: {{ envFile: f{}.env }}\n",
+            pick(3, 13),
+            pick(7, 11),
+            pick(2, 17),
+            pick(11, 5)
+        )
+    };
+    let texts: Vec<String> = (0..60).map(text).collect();
+    let paths: Vec<String> = (0..60).map(|number| format!("{number}.e2e.yaml")).collect();
+    let mut context = context();
+    context.allow_mounts = vec!["/p".to_owned()];
+    let files: Vec<Accepted> = texts
+        .iter()
+        .zip(&paths)
+        .map(|(text, path)| Accepted {
+            desired: desired(text, &context),
+            spec_path: path.clone(),
+            lines: argus_core::desired::key_lines::KeyLines::default(),
+            accepted_at: Timestamp(0),
+            has_pending_edit: false,
+            allowed: false,
+            is_ending: false,
+            file_hash: None,
+            mounted_files: std::collections::BTreeMap::new(),
+        })
+        .collect();
+    let mut index = ConflictIndex::default();
+    for file in &files {
+        index.insert(&file.spec_path, &files[0].desired);
+        index.insert(&file.spec_path, &file.desired);
+    }
+    index.remove("0.e2e.yaml");
+    assert_eq!(index.len(), 59);
+    let mounts = MountPlaces::default();
+    let (mut all, mut found) = (0, 0);
+    for file in &files {
+        let candidate = Candidate::new(&file.desired, &file.spec_path, &mounts, false);
+        let possible = index.find(&candidate);
+        all += files.len();
+        found += possible.len();
+        for existing in &files[1..] {
+            let conflicts = conflict::conflicts(existing, &candidate);
+            assert!(
+                conflicts.is_empty() || possible.contains(existing.spec_path.as_str()),
+                "{}: {conflicts:?}",
+                file.spec_path
+            );
+        }
+        assert!(!possible.contains("0.e2e.yaml"));
+    }
+    assert!(found * 2 < all, "{found} of {all}");
 }
 
 #[test]

@@ -38,6 +38,8 @@ struct Fixture {
     retagged: Vec<&'static str>,
     /// Spec hash of the next observed container.
     hash: &'static str,
+    /// Service of the next observed container.
+    service: &'static str,
 }
 
 fn env() -> EnvName {
@@ -69,6 +71,7 @@ impl Fixture {
             containers: BTreeMap::new(),
             retagged: Vec::new(),
             hash: "aaaaaaaa",
+            service: "web",
         }
     }
 
@@ -96,7 +99,7 @@ impl Fixture {
         let all = [
             (labels::MANAGED, "true"),
             (labels::ENVIRONMENT, "shop"),
-            (labels::SERVICE, "web"),
+            (labels::SERVICE, self.service),
             (labels::SPEC_HASH, self.hash),
         ];
         let container = Container {
@@ -304,6 +307,117 @@ fn probe_failure_records_its_first_failed_probe() {
         (failed_run.at, failed_run.failing_since),
         (detected_at, Some(detected_at - Duration::from_secs(60)))
     );
+}
+
+const DEPENDENCY: &str = "    dependsOn: [db]\n  db:\n    image: db:1\n    container:\n      name: shop-db\n      healthcheck: { type: tcp, port: 5432 }\n";
+
+/// A service with a running dependency, whose health check succeeded.
+fn fixture_with_dependency() -> Fixture {
+    let mut fixture = Fixture::new(DEPENDENCY);
+    let started = fixture.now;
+    observe_dependency(&mut fixture, ContainerState::Running, started, None);
+    observe_health(&mut fixture, ProbeStatus::Healthy, false);
+    fixture
+}
+
+fn observe_dependency(
+    fixture: &mut Fixture,
+    state: ContainerState,
+    started: Timestamp,
+    ended: Option<(Timestamp, i64)>,
+) {
+    fixture.service = "db";
+    fixture.observe_container_with_id("db1", state, started, ended);
+    fixture.service = "web";
+}
+
+fn observe_health(fixture: &mut Fixture, status: ProbeStatus, failing: bool) {
+    let container = &fixture.containers["db1"];
+    let health = ProbedHealth {
+        status,
+        failing,
+        since: fixture.now,
+        started_at: container.inspect.as_ref().unwrap().started_at,
+        ..ProbedHealth::default()
+    };
+    fixture.health.insert(container.id.clone(), health);
+    fixture.observe();
+}
+
+/// Ends a run of the service after 30 s, and returns the dependency that explains it.
+fn ends(fixture: &mut Fixture) -> Option<String> {
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let ended = fixture.advance(30);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    let last = fixture.history().failures.last().unwrap();
+    last.failed_dependency.as_ref().map(ToString::to_string)
+}
+
+#[test]
+fn failing_check_of_a_dependency_explains_a_failure() {
+    let mut fixture = fixture_with_dependency();
+    // Longer than the failed probes that lead to `Unhealthy`.
+    fixture.advance(600);
+    assert_eq!(ends(&mut fixture), None, "the dependency is healthy");
+    for (status, failing) in [(ProbeStatus::Healthy, true), (ProbeStatus::Unhealthy, false)] {
+        observe_health(&mut fixture, status, failing);
+        assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "{status:?}");
+    }
+    let policy = fixture.accepted.desired.restart.clone();
+    let used = restart::used_restarts(&policy, &fixture.history().failures, &[]);
+    assert_eq!(used, Some(1), "the first failure alone");
+    observe_health(&mut fixture, ProbeStatus::Starting, false);
+    assert_eq!(ends(&mut fixture), None, "it has no result for its run");
+}
+
+#[test]
+fn dependency_that_was_never_healthy_explains_no_failure() {
+    for status in [ProbeStatus::Starting, ProbeStatus::Unhealthy] {
+        let mut fixture = Fixture::new(DEPENDENCY);
+        let started = fixture.now;
+        observe_dependency(&mut fixture, ContainerState::Running, started, None);
+        fixture.advance(600);
+        observe_health(&mut fixture, status, false);
+        for failures in 1..=4 {
+            assert_eq!(ends(&mut fixture), None, "{status:?} {failures}");
+        }
+        assert!(
+            matches!(fixture.decision(), Restart::GaveUp(3)),
+            "{status:?}: {:?}",
+            fixture.decision()
+        );
+    }
+}
+
+#[test]
+fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
+    let mut fixture = fixture_with_dependency();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let db_ended = fixture.advance(20);
+    let db_started = fixture.advance(1);
+    observe_dependency(
+        &mut fixture,
+        ContainerState::Running,
+        db_started,
+        Some((db_ended, 0)),
+    );
+    observe_health(&mut fixture, ProbeStatus::Healthy, false);
+    let ended = fixture.advance(2);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    let last = fixture.history().failures.last().unwrap();
+    assert_eq!(last.failed_dependency.as_ref().unwrap().as_str(), "db");
+    // The next run began after the restart.
+    assert_eq!(ends(&mut fixture), None);
+    let db_ended = fixture.now;
+    observe_dependency(
+        &mut fixture,
+        ContainerState::Exited,
+        db_started,
+        Some((db_ended, 1)),
+    );
+    assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "it does not run");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod advisory_actions;
 mod builds;
 mod disruptions;
 mod failures;
+mod foreign_projects;
 mod moved_networks;
 mod obstacles;
 mod orphan_reports;

@@ -86,6 +86,7 @@ fn lease(controller: &str) -> ControllerLease {
             controller: controller.to_owned(),
             run: format!("run-{controller}"),
             state_dir: format!("at-{controller}"),
+            specs: None,
             host: "host".to_owned(),
             pid: 1,
             pid_namespace: String::new(),
@@ -162,7 +163,7 @@ impl World {
         self
     }
 
-    fn plan(&mut self) -> (Vec<Step>, BTreeMap<EnvName, Arc<Plan>>) {
+    fn plan(&mut self) -> (Vec<Step>, Arc<BTreeMap<EnvName, Arc<Plan>>>) {
         let result = reconcile(
             &mut self.planner,
             &self.specs,

@@ -79,6 +79,7 @@ fn leases_without_claims() -> ControllerLeases {
             controller: "me".to_owned(),
             run: "run".to_owned(),
             state_dir: "here".to_owned(),
+            specs: None,
             host: "host".to_owned(),
             pid: 1,
             pid_namespace: String::new(),

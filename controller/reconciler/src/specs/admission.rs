@@ -109,7 +109,10 @@ impl SpecAdmitter {
         input: &AdmissionInput<'_>,
         digest_of: DigestOf<'_>,
     ) -> Admission {
-        let context = self.context(input);
+        let context = SpecContext {
+            is_compose: parsed.source.is_translated(),
+            ..self.context(input)
+        };
         let Some(spec) = &parsed.spec else {
             return refused(parsed, &context);
         };
@@ -183,6 +186,7 @@ impl SpecAdmitter {
             host: input.host.clone(),
             namespace_from: self.namespace_from.clone(),
             ceiling: self.ceiling,
+            is_compose: false,
         }
     }
 

@@ -144,7 +144,7 @@ impl Evaluation {
         let mut variables = dotenv.clone();
         variables.extend(permitted);
         let name = path.display().to_string();
-        let translated = translate(settings, &name, &location, text, &variables);
+        let translated = translate(settings, &name, &location, text, &mut variables);
         let compose_files = translated.iter().flat_map(|translated| &translated.read);
         contexts.read.add_file(&env_vars::dotenv_path(&location));
         contexts.read.add_files(compose_files.map(PathBuf::as_path));
@@ -302,8 +302,13 @@ fn translate(
     name: &str,
     location: &SpecLocation,
     text: &Text,
-    variables: &BTreeMap<String, String>,
+    variables: &mut BTreeMap<String, String>,
 ) -> Option<TranslatedFile> {
+    // A person allowed the project, so its Compose files receive the variables of the shell, as in Compose.
+    let mut known = variables.clone();
+    if location.host.allowed {
+        known.extend(settings.process_env.clone());
+    }
     let others = RefCell::new(BTreeMap::new());
     let read = |path: &Path| {
         let found = match location.read(path, MAX_FILE_BYTES) {
@@ -321,8 +326,11 @@ fn translate(
         file: &location.file,
         bytes: &text.bytes,
         read: &read,
-        variables,
+        variables: &known,
     })?;
+    let used = referenced_variables(&translation.text);
+    known.retain(|name, _| used.contains(name.as_str()));
+    variables.extend(known);
     let took = thread_cpu_time().saturating_sub(before);
     let hash = Sha256::new()
         .chain_update(text.hash)
@@ -341,6 +349,12 @@ fn translate(
         translation,
         took,
     })
+}
+
+/// Names in the references `{{env.NAME}}` of a text.
+fn referenced_variables(text: &str) -> BTreeSet<&str> {
+    let after = text.split("{{env.").skip(1);
+    after.filter_map(|rest| Some(rest.split_once("}}")?.0)).collect()
 }
 
 fn hash_of_variables(variables: &BTreeMap<String, String>) -> Sha256 {

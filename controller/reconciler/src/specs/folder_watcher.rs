@@ -36,6 +36,19 @@ pub struct FolderWatcher {
     interests: Interests,
 }
 
+/// Change of the system that ends an error of the watcher, as an imperative clause.
+fn remedy(error: &notify::Error) -> &'static str {
+    // `EMFILE`: no further instance of notifications.
+    const NO_INSTANCE: i32 = 24;
+    match &error.kind {
+        ErrorKind::MaxFilesWatch => "raise `fs.inotify.max_user_watches` with `sudo sysctl`",
+        ErrorKind::Io(error) if error.raw_os_error() == Some(NO_INSTANCE) => {
+            "raise `fs.inotify.max_user_instances` with `sudo sysctl`"
+        }
+        _ => "see the limits with `sysctl fs.inotify`",
+    }
+}
+
 /// Changes that matter, for the handler of notifications.
 #[derive(Debug, Clone, Default)]
 struct Interests(Arc<Mutex<Interest>>);
@@ -157,8 +170,8 @@ impl FolderWatcher {
         match error {
             Some(error) if !self.is_limited => tracing::warn!(
                 %error,
-                "cannot watch every folder, so an edit can take effect after up to 30 s; raise the limits of the system \
-                 (`sysctl fs.inotify`), or exclude folders with a `.dockerignore`"
+                "cannot watch every folder, so an edit can take effect after up to 30 s; {}, or exclude folders with a `.dockerignore`",
+                remedy(error)
             ),
             None if self.is_limited => tracing::info!("every folder is watched again"),
             Some(_) | None => {}

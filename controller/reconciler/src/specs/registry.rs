@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_core::desired::conflict::{Candidate, conflicts};
+use argus_core::desired::conflict_index::ConflictIndex;
 use argus_core::desired::key_lines::KeyLines;
-use argus_core::desired::nested_mounts::{self, MountPlaces};
+use argus_core::desired::nested_mounts::MountPlaces;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{EnvName, Hash};
 use argus_core::time::Timestamp;
@@ -33,6 +33,8 @@ pub struct SpecRegistry {
     pub(crate) incomplete: bool,
     /// Environments whose file now defines another environment, with the start of their grace period.
     pub(super) draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
+    /// Accepted files by what can conflict.
+    pub(super) conflict_index: ConflictIndex,
 }
 
 /// Spec file.
@@ -56,12 +58,12 @@ pub struct FileEntry {
 
 /// Admitted environment of a file that is not accepted yet, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PendingAdmission {
-    desired: Arc<Desired>,
-    allowed: bool,
+pub(super) struct PendingAdmission {
+    pub(super) desired: Arc<Desired>,
+    pub(super) allowed: bool,
     file_hash: Option<Hash>,
     lines: KeyLines,
-    mounts: MountPlaces,
+    pub(super) mounts: MountPlaces,
     diagnostics: Vec<Diagnostic>,
     source: SourceMap,
 }
@@ -248,6 +250,7 @@ impl SpecRegistry {
                     .is_some_and(|existing| existing.desired.env == desired.env)
             })
             .map(|(other, _)| other.clone());
+        self.complete_conflict_index();
         if let Some((holder, conflicts)) = self.find_conflicts(path, &admission) {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
@@ -259,7 +262,10 @@ impl SpecRegistry {
             return false;
         }
         let inherited = replaced_file
-            .and_then(|other| self.files.remove(&other))
+            .and_then(|other| {
+                self.conflict_index.remove(&other.display().to_string());
+                self.files.remove(&other)
+            })
             .and_then(|entry| entry.accepted);
         let inherited =
             inherited.or_else(|| self.draining.remove(&desired.env).map(|(accepted, _)| accepted));
@@ -296,6 +302,7 @@ impl SpecRegistry {
         if entry.accepted.as_deref() == Some(&accepted) {
             return true;
         }
+        self.conflict_index.insert(&accepted.spec_path, &accepted.desired);
         if let Some(mut old) = entry.accepted.replace(Arc::new(accepted))
             && entry
                 .accepted
@@ -306,38 +313,6 @@ impl SpecRegistry {
             self.draining.insert(old.desired.env.clone(), (old, now));
         }
         true
-    }
-
-    /// Returns the first file that an admission conflicts with, and the conflicts. The containers of a missing file and of a draining
-    /// environment still run, and a missing file can return without an admission. They keep their mounts, but not their names.
-    fn find_conflicts(
-        &self,
-        path: &Path,
-        admission: &PendingAdmission,
-    ) -> Option<(PathBuf, Vec<Diagnostic>)> {
-        let (env, name) = (&admission.desired.env, path.display().to_string());
-        let candidate = Candidate::new(&admission.desired, &name, &admission.mounts, admission.allowed);
-        let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
-        let accepted = others.filter_map(|(other, entry)| Some((other, entry, entry.accepted.as_ref()?)));
-        let mut files = accepted.map(|(other, entry, existing)| {
-            let found = match entry.gone_since {
-                None => conflicts(existing, &candidate),
-                Some(_) if existing.desired.env == *env => Vec::new(),
-                Some(_) => nested_mounts::conflicts(existing, &candidate),
-            };
-            (other.as_path(), found)
-        });
-        let in_file = files.find(|(_, found)| !found.is_empty());
-        let draining = self.draining.values().map(|(existing, _)| existing);
-        // An earlier environment of this file or of this name is replaced.
-        let mut draining = draining
-            .filter(|existing| existing.spec_path != name && existing.desired.env != *env)
-            .map(|existing| {
-                let found = nested_mounts::conflicts(existing, &candidate);
-                (Path::new(&existing.spec_path), found)
-            });
-        let (holder, found) = in_file.or_else(|| draining.find(|(_, found)| !found.is_empty()))?;
-        Some((holder.to_path_buf(), found))
     }
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.

@@ -45,6 +45,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         verify_connectivity: true,
         ttl: None,
         env_file: None,
+        folder: None,
         worktree: None,
         hold: false,
         rollback: None,

@@ -7,6 +7,7 @@ use argus_reconciler::specs::{FileEntry, FileState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::notifications::ReachedLimit;
 use super::report::DoctorInputs;
 use crate::metrics::REFUSALS;
 use crate::output;
@@ -49,6 +50,7 @@ pub(crate) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
     all.extend(inputs.environments.iter().filter_map(check_environment));
     all.extend(check_running(inputs));
     all.extend(check_incidents(inputs));
+    all.extend(inputs.reached_limit.as_ref().map(describe_reached_limit));
     all.extend(inputs.abandoned.iter().map(describe_abandoned));
     for one in &mut all {
         one.message = inputs.secrets.redacted(&one.message);
@@ -278,6 +280,18 @@ fn check_running(inputs: &DoctorInputs) -> Vec<Finding> {
         }));
     }
     found
+}
+
+fn describe_reached_limit(limit: &ReachedLimit) -> Finding {
+    let message = format!(
+        "the user has reached `{}` ({}), so changes of files are found by scans only",
+        limit.name, limit.value
+    );
+    let remedy = format!(
+        "raise it with `{}`, or end programs that watch files",
+        limit.command()
+    );
+    Finding::new(FindingSeverity::Warn, "notifications", message).with_remedy(remedy)
 }
 
 fn describe_abandoned(one: &Abandoned) -> Finding {

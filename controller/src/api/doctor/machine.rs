@@ -32,7 +32,7 @@ pub(super) fn gather_facts(inputs: &DoctorInputs) -> Value {
 }
 
 /// Returns the rest of the first line that begins with `word`.
-fn find_value(file: &str, word: &str) -> Option<String> {
+pub(super) fn find_value(file: &str, word: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
     Some(rest.trim().to_owned())

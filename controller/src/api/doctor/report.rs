@@ -26,6 +26,7 @@ use crate::spec_files;
 use crate::status;
 
 use super::findings::Finding;
+use super::notifications;
 
 /// Inputs of the findings: settings, status files, specs and the preflight report.
 pub(crate) struct DoctorInputs {
@@ -40,6 +41,8 @@ pub(crate) struct DoctorInputs {
     pub(crate) preflight: PreflightReport,
     /// Requests that the controller refused because of a limit, since its start.
     pub(crate) refused_requests: u64,
+    /// Limit of the system that file notifications of this user have reached.
+    pub(crate) reached_limit: Option<notifications::ReachedLimit>,
     /// Secrets of all spec files. Redacted in the report and in the bundle.
     pub(crate) secrets: Secrets,
 }
@@ -61,7 +64,7 @@ pub(crate) struct DoctorReport {
 }
 
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
-    let preflight = match Box::pin(preflight::run_checks(&settings, &[], false)).await {
+    let preflight = match Box::pin(preflight::run_checks(&settings, &[], false, false)).await {
         // The status of the controller contains the open breaker, which is a finding.
         Err(failure) if failure.code() == Some(Code::CircuitOpen) => PreflightReport::default(),
         result => result?,
@@ -124,6 +127,7 @@ pub(crate) fn read_inputs(
         registry,
         preflight,
         refused_requests: 0,
+        reached_limit: notifications::find_reached_limit(),
         secrets,
     })
 }

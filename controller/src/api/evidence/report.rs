@@ -74,6 +74,9 @@ pub(crate) struct FailedRunReport {
 pub(crate) struct EvidenceReport {
     #[serde(flatten)]
     pub(crate) run: FailedRunReport,
+    /// Last results of its failed health check, oldest first; empty if its process ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    probe_output: Vec<String>,
     /// Responses of its ports after the failure, by request.
     #[serde(rename = "probeAnswers")]
     network_diagnostics: BTreeMap<String, String>,
@@ -113,6 +116,7 @@ pub(crate) fn create_report(
     let (stderr, stdout) = (stored.read_stream(true)?, stored.read_stream(false)?);
     Ok(EvidenceReport {
         run: describe_run(stored, find_summary(state, stored)?.as_ref()),
+        probe_output: stored.facts.probe_output.clone(),
         network_diagnostics: stored.facts.network_diagnostics.clone(),
         missing: stored.facts.missing.clone(),
         stderr: last_lines(&stderr, tail).to_vec(),
@@ -174,6 +178,7 @@ fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> FailedRunRep
 fn format_facts(report: &EvidenceReport) -> String {
     let EvidenceReport {
         run,
+        probe_output,
         network_diagnostics,
         missing,
         ..
@@ -224,6 +229,10 @@ fn format_facts(report: &EvidenceReport) -> String {
             .unwrap_or_default(),
     );
     field("Taken", &run.taken_at);
+    field(
+        "Probe",
+        probe_output.last().map_or("", |output| output.trim_end()),
+    );
     for (question, answer) in network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));
     }

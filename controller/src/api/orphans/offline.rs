@@ -48,7 +48,7 @@ pub(crate) async fn list_or_clean(
             Ok((controller, held, PersistedState::peek(&there)))
         })
         .await?;
-    let wanted = read_desired(settings, &state, &controller).await;
+    let wanted = read_desired(settings, &state, &controller, false).await;
     let identity = ControllerIdentity {
         controller,
         run,

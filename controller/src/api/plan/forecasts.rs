@@ -210,12 +210,12 @@ pub(crate) async fn create_forecasts(
     };
     let plans = planner.clone().reconcile(&inputs).plans;
     let mut forecasts: Forecasts = plans
-        .into_iter()
+        .iter()
         .map(|(env, plan)| {
             (
-                env,
+                env.clone(),
                 Forecast {
-                    plan,
+                    plan: plan.clone(),
                     ..Forecast::default()
                 },
             )

@@ -11,14 +11,16 @@ use crate::settings::Settings;
 use super::facts::FactCollector;
 use super::fix;
 
-/// Runs all checks except those in `skip`. With `fix`, removes orphans and runs the checks again.
+/// Runs all checks except those in `skip`. With `fix`, removes orphans and runs the checks again. With `starts`, environments that are taken
+/// down count too, because the command is about to start them.
 pub(crate) async fn run_checks(
     settings: &Settings,
     skip: &[CheckName],
     fix: bool,
+    starts: bool,
 ) -> Result<PreflightReport, Failure> {
     let started = clock::now();
-    let collector = FactCollector::new(settings).await?;
+    let collector = FactCollector::new(settings).await?.before_start(starts);
     let run_checks = |facts: &PreflightFacts, policy: &PreflightSettings| {
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)
@@ -76,7 +78,7 @@ mod tests {
         };
         let settings = Settings::resolve(&options, &specs).unwrap();
         let clock = Clock::virtual_from(Timestamp(0));
-        let report = run_checks(&settings, &[], false).await.unwrap();
+        let report = run_checks(&settings, &[], false, false).await.unwrap();
         let took = clock.now().since(Timestamp(0));
         assert!(
             took >= HOST_FACTS_TIMEOUT && took < HOST_FACTS_TIMEOUT + Duration::from_secs(1),

@@ -42,6 +42,8 @@ pub(crate) struct FactCollector {
     docker: Docker,
     state: StateDir,
     identity: String,
+    /// True if environments that are taken down count too.
+    starts: bool,
 }
 
 /// Desired state of the specs folder, or the reason why it is unknown.
@@ -58,7 +60,13 @@ impl FactCollector {
             docker: engine::connect_docker(settings).await?,
             identity,
             state,
+            starts: false,
         })
+    }
+
+    /// Sets whether a command is about to start the environments, whatever was taken down before.
+    pub(super) fn before_start(self, starts: bool) -> Self {
+        Self { starts, ..self }
     }
 
     pub(crate) fn docker(&self) -> &Docker {
@@ -100,7 +108,7 @@ impl FactCollector {
 
     /// Desired state of a controller with these settings.
     pub(crate) async fn read_desired(&self) -> DesiredResult {
-        read_desired(&self.settings, &self.state, &self.identity).await
+        read_desired(&self.settings, &self.state, &self.identity, self.starts).await
     }
 
     async fn check_journal(&self) -> Fact<Result<(), String>> {
@@ -135,7 +143,11 @@ impl FactCollector {
             .collect();
         let numbers = ports.iter().map(|port| port.port).collect();
         let holders = self.docker.port_holders(&numbers).await;
+        let is_here = self.docker.endpoint().starts_with("unix:");
+        let range = is_here.then(argus_docker::outgoing_ports).flatten();
         for port in &mut ports {
+            let number = port.port.number;
+            port.outgoing = range.filter(|(first, last)| (*first..=*last).contains(&number));
             port.owner = holders
                 .holders
                 .get(&port.port)
@@ -187,15 +199,20 @@ impl FactCollector {
     }
 }
 
-/// Desired state of a controller with this state directory and identity.
-pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> DesiredResult {
+/// Desired state of a controller with this state directory and identity. With `starts`, also the environments that are taken down.
+pub(crate) async fn read_desired(
+    settings: &Settings,
+    state: &StateDir,
+    identity: &str,
+    starts: bool,
+) -> DesiredResult {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read_until(move |stop| {
         let persisted: PersistedState = read_or_default(&there.state_json());
         let registry = spec_files::read_own_folder(&own, &identity, stop);
         Ok((persisted, registry, is_alive(&there)))
     });
-    let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =
+    let (mut persisted, registry, alive): (PersistedState, SpecRegistry, bool) =
         match tokio::time::timeout(READ_TIMEOUT, read).await {
             Ok(Ok(read)) => read,
             Ok(Err(_)) => return Err("cannot read the specs".to_owned()),
@@ -208,6 +225,9 @@ pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity
         };
     if let Some(reason) = &registry.unavailable {
         return Err(reason.clone());
+    }
+    if starts {
+        persisted.overrides.down.clear();
     }
     let effective = persisted.overrides.effective(&registry);
     let mut wanted = effective.unwrap_or_else(|| registry.environments.clone());
@@ -236,6 +256,7 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
     let all = desired.services.values().flat_map(|service| {
         service.ports.iter().filter_map(|port| {
             Some(PortFact {
+                outgoing: None,
                 environment: desired.env.to_string(),
                 service: service.name.to_string(),
                 port: port.requested_host()?,
@@ -260,4 +281,47 @@ async fn run_within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
     tokio::time::timeout(HOST_FACTS_TIMEOUT, check)
         .await
         .unwrap_or_else(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Options, SpecOptions};
+
+    #[tokio::test]
+    async fn second_run_checks_ports_and_images_as_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("e2e.yaml");
+        let text = "project: { name: shop }\nservices: { web: { image: busybox:1, container: { name: shop-web, ports: [\"18080:80\"] } } }\n";
+        std::fs::write(&file, text).unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let specs = SpecOptions {
+            specs: Some(file),
+            ..SpecOptions::default()
+        };
+        let settings = Settings::resolve(&options, &specs).unwrap();
+        let state = settings.state.clone();
+        let wanted = async |starts| {
+            let wanted = read_desired(&settings, &state, "me", starts).await.unwrap();
+            let ports = wanted.values().flat_map(|one| list_ports_of(&one.desired));
+            let ports: Vec<u16> = ports.map(|port| port.port.number).collect();
+            let images: Vec<String> = wanted
+                .values()
+                .flat_map(|one| one.desired.services.values())
+                .map(|service| service.image.reference().to_owned())
+                .collect();
+            (ports, images)
+        };
+        let all = (vec![18_080], vec!["busybox:1".to_owned()]);
+        assert_eq!(wanted(true).await, all);
+        // A run removes its environment at its end.
+        let persisted = state.state_json();
+        std::fs::create_dir_all(persisted.parent().unwrap()).unwrap();
+        std::fs::write(&persisted, r#"{"down":{"shop":{"fileHashes":[]}}}"#).unwrap();
+        assert_eq!(wanted(true).await, all);
+        assert_eq!(wanted(false).await, (Vec::new(), Vec::new()), "nothing starts");
+    }
 }

@@ -20,14 +20,16 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 /// Allows one check run at a time, because a run calls the engine and writes to the disk.
 static CHECK_RUNS: Semaphore = Semaphore::const_new(1);
 
-/// Runs all checks except the skipped ones. With `fix`, it repairs safe problems and checks again.
+/// Runs all checks except the skipped ones. With `fix`, it repairs safe problems and checks again. `starts` means that the command is about
+/// to start its environments.
 pub(crate) async fn run_preflight(
     client: &ControllerClient,
     skip: &[CheckName],
     fix: bool,
+    starts: bool,
 ) -> Result<PreflightReport, Failure> {
     if client.has_own_specs() {
-        return run_here(client, skip, fix).await;
+        return run_here(client, skip, fix, starts).await;
     }
     let Some(parts) = client.in_process_parts() else {
         let body = json!({ "skip": skip, "autoFix": fix });
@@ -35,14 +37,14 @@ pub(crate) async fn run_preflight(
             Ok(report) => serde_json::from_slice(&report)
                 .map_err(|error| remote::command_failure(ClientError::InvalidResponse(error.to_string()))),
             // The checks work without a controller.
-            Err(ClientError::Unreachable(_)) => run_here(client, skip, fix).await,
+            Err(ClientError::Unreachable(_)) => run_here(client, skip, fix, starts).await,
             Err(error) => Err(remote::command_failure(error)),
         };
     };
     // The semaphore is never closed.
     let _turn = CHECK_RUNS.acquire().await;
     let mut run = RunningPreflight::start(&parts.handle, skip);
-    let report = run_here(client, skip, fix).await?;
+    let report = run_here(client, skip, fix, starts).await?;
     run.finish(&report);
     Ok(report)
 }
@@ -51,9 +53,10 @@ async fn run_here(
     client: &ControllerClient,
     skip: &[CheckName],
     fix: bool,
+    starts: bool,
 ) -> Result<PreflightReport, Failure> {
     let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
-    Box::pin(checks::run_checks(&settings, skip, fix)).await
+    Box::pin(checks::run_checks(&settings, skip, fix, starts)).await
 }
 
 /// Check run in the journal: each recorded start gets a recorded end.

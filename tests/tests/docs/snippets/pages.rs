@@ -11,8 +11,8 @@ use super::fence::{self, root, typed};
 use super::shell::Shell;
 use super::tour;
 
-/// Commands with a test elsewhere: each takes long, or serves until it is stopped.
-const ELSEWHERE: &[&str] = &["mock serve", "selftest"];
+/// Commands with a test elsewhere: each takes long, serves until it is stopped, or stops the controller of the walkthrough.
+const ELSEWHERE: &[&str] = &["mock serve", "selftest", "stop"];
 
 /// An engine with the images of the pages.
 pub(crate) fn engine() -> PrivateEngine {

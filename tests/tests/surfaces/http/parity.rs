@@ -104,21 +104,26 @@ fn summaries(output: &Value) -> Value {
     json!({ "codes": all.map(line).collect::<serde_json::Map<_, _>>() })
 }
 
+/// Page of a key over MCP, which marks all lines of a text after the first one.
+fn with_marked_example(page: &Value) -> Value {
+    let mut page = page.clone();
+    let example = page["example"].as_str().unwrap_or_default();
+    page["example"] = json!(example.trim_end().replace('\n', "\n  | ") + "\n");
+    json!({ "key": page })
+}
+
+/// Object with the members of both.
+fn joined(one: &Value, more: &Value) -> Value {
+    let mut all = one.as_object().cloned().expect("an object");
+    all.extend(more.as_object().cloned().unwrap_or_default());
+    Value::Object(all)
+}
+
 /// Every query of more than one surface about an environment `same`, in which `web` failed once.
 fn shown() -> Vec<Thing> {
     let env = json!({ "environment": "same" });
-    let of = |more: Value| {
-        let mut all = env.clone();
-        all.as_object_mut()
-            .expect("an object")
-            .extend(more.as_object().cloned().unwrap_or_default());
-        all
-    };
-    let web = |more: Value| {
-        let mut all = of(more);
-        all["service"] = json!("web");
-        all
-    };
+    let of = |more: Value| joined(&env, &more);
+    let web = |more: Value| joined(&of(more), &json!({ "service": "web" }));
     vec![
         thing("get").get("/api/v1/environments?detail=full"),
         thing("get same")
@@ -203,6 +208,10 @@ fn shown() -> Vec<Thing> {
         thing("explain PORT_CONFLICT")
             .get("/api/v1/errors/PORT_CONFLICT")
             .mcp("argus_explain", json!({ "code": "PORT_CONFLICT" })),
+        thing("explain --key argus.policy")
+            .get("/api/v1/keys/argus.policy")
+            .mcp("argus_explain", json!({ "key": "argus.policy" }))
+            .brief(with_marked_example),
     ]
 }
 

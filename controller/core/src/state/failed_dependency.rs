@@ -1,0 +1,93 @@
+//! Dependency that was not ready when a run failed.
+//!
+//! A service that depends on a database often ends when the database restarts. The database is then the cause: the failure
+//! uses no budget, and the next run waits for the database.
+
+use std::time::Duration;
+
+use crate::desired::{Condition, Probe, Service};
+use crate::failed_run::{FailedRun, failed_dependency};
+use crate::ident::ServiceName;
+use crate::observed::{Container, ContainerState};
+use crate::probe::{self, HealthStates, ProbeStatus};
+use crate::time::Timestamp;
+
+use super::observe::RunObserver;
+
+/// Maximum time between a restart of a dependency and a failure that it explains.
+const MAX_REACTION_TIME: Duration = Duration::from_secs(10);
+
+/// Returns the dependency that was not ready when the run of this container failed.
+pub(super) fn find(observer: &RunObserver<'_>, container: &Container, at: Timestamp) -> Option<ServiceName> {
+    let dependencies = observer.service.depends_on.iter();
+    let started = dependencies.filter(|dependency| dependency.condition != Condition::Completed);
+    let services = started.filter_map(|dependency| observer.desired.services.get(&dependency.service));
+    let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+    let mut failed = services
+        .filter(|other| !other.one_shot)
+        .filter(|other| !is_ready(observer, other, started_at, at));
+    failed.next().map(|other| other.name.clone())
+}
+
+/// True if a container of the dependency explains no failure: it runs, has not just restarted during the failed run, and its
+/// probe does not fail after successes. A dependency that was never healthy, or has no result yet, explains nothing.
+fn is_ready(
+    observer: &RunObserver<'_>,
+    dependency: &Service,
+    run_started_at: Option<Timestamp>,
+    at: Timestamp,
+) -> bool {
+    let (health, outages) = (observer.context.health, observer.context.outages);
+    let probe = dependency.probe.as_ref();
+    let history = observer
+        .before
+        .and_then(|before| before.services.get(&dependency.name));
+    observer
+        .observed
+        .containers
+        .of(&dependency.name)
+        .any(|container| {
+            let is_explained = match probe::probe_status(probe, container, health, outages) {
+                None | Some(ProbeStatus::Healthy) => false,
+                Some(ProbeStatus::Starting) => has_started_since(container, run_started_at),
+                Some(ProbeStatus::Unhealthy) => history.is_some_and(|history| history.was_healthy(container)),
+            };
+            container.state == ContainerState::Running
+                && !is_explained
+                && !is_failing(container, probe, health)
+                && !has_restarted(container, run_started_at, at)
+        })
+}
+
+/// True if the last probe of a healthy container failed.
+fn is_failing(container: &Container, probe: Option<&Probe>, health: &HealthStates) -> bool {
+    probe::probe_status(probe, container, health, &[]) == Some(ProbeStatus::Healthy)
+        && probe::is_failing(probe, container, health)
+}
+
+/// True if the dependency started during the failed run.
+fn has_started_since(dependency: &Container, run_started_at: Option<Timestamp>) -> bool {
+    let started_at = dependency.inspect.as_ref().and_then(|info| info.started_at);
+    started_at.is_some_and(|at| run_started_at.is_some_and(|run| at > run))
+}
+
+fn has_restarted(dependency: &Container, run_started_at: Option<Timestamp>, at: Timestamp) -> bool {
+    let info = dependency.inspect.as_ref();
+    let ended_at = info.and_then(|info| info.finished_at);
+    ended_at.is_some_and(|ended_at| {
+        run_started_at.is_some_and(|started_at| ended_at > started_at)
+            && ended_at <= at
+            && at.since(ended_at) <= MAX_REACTION_TIME
+    })
+}
+
+/// Drops the oldest failures above a limit, first those that a dependency explains, because they use no budget.
+pub(super) fn drop_surplus(failures: &mut Vec<FailedRun>, limit: usize) {
+    while failures.len() > limit {
+        let explained = failures
+            .iter()
+            .take(limit)
+            .position(|failed_run| failed_dependency::of_run(failed_run).is_some());
+        failures.remove(explained.unwrap_or(0));
+    }
+}

@@ -1,0 +1,227 @@
+//! Volumes of a dead controller whose project is in another folder, but has the same names.
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::desired::Accepted;
+use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::ident::{ContainerId, EnvName, NetworkId, PortMap, ServiceName};
+use argus_core::labels;
+use argus_core::lease::{ControllerLeases, ProcessIdentity};
+use argus_core::observed::{Container, ContainerState, Network, Object, Store, Volume, WatchEvent};
+use argus_core::plan::Plan;
+use argus_core::plan::render::render_all;
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{Inputs, Planner};
+use argus_core::state::{EnvHistory, PlannerState};
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitReason;
+
+use crate::reconcile::{identity, listed_store};
+
+const NOW: Timestamp = Timestamp(1_000_000);
+const VOLUME: &str = "argusai-shop_data";
+const HOUR: Duration = Duration::from_secs(3600);
+
+type Specs = BTreeMap<EnvName, Arc<Accepted>>;
+
+/// Spec file of the project in the folder `/a`: one service with a volume, and one without.
+fn specs(project: &str, env: &str, is_allowed: bool) -> Specs {
+    let text = format!(
+        "version: \"1\"\nproject: {{ name: {project} }}\nisolation: {{ namespace: {env} }}\nservices:\n  - {{ name: web, image: web, container: {{ name: web, \
+         volumes: [\"data:/data\"] }} }}\n  - {{ name: api, image: api, container: {{ name: api }} }}\n"
+    );
+    let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+    let mut desired = admit(&written, &SpecContext::default()).desired.unwrap();
+    desired.folder = Some("/a".to_owned());
+    let accepted = Accepted {
+        desired,
+        spec_path: "e2e.yaml".to_owned(),
+        lines: argus_core::desired::key_lines::KeyLines::default(),
+        accepted_at: NOW - HOUR,
+        has_pending_edit: false,
+        allowed: is_allowed,
+        is_ending: false,
+        file_hash: None,
+        mounted_files: BTreeMap::new(),
+    };
+    [(EnvName::new(env).unwrap(), Arc::new(accepted))].into()
+}
+
+fn labels_of(controller: &str, folder: &str) -> BTreeMap<String, String> {
+    let all = [
+        (labels::MANAGED, "true"),
+        (labels::PROJECT, "shop"),
+        (labels::ENVIRONMENT, "shop"),
+        (labels::SERVICE, "web"),
+        (labels::CONTROLLER, controller),
+        (labels::FOLDER, folder),
+    ];
+    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+/// Container of a dead controller.
+fn container(folder: &str) -> Container {
+    Container {
+        id: ContainerId::new("c1").unwrap(),
+        name: "shop-web".to_owned(),
+        labels: labels_of("dead", folder),
+        image: "web:1".to_owned(),
+        state: ContainerState::Exited,
+        created_at: NOW - HOUR,
+        networks: BTreeMap::new(),
+        inspect: None,
+        stopped_by_other: None,
+        oom_at: None,
+    }
+}
+
+/// Objects of the environment `shop` of a dead controller, and a network of this one.
+fn store(folder: &str) -> Store {
+    let mut store = listed_store(NOW);
+    let container = container(folder);
+    let network = |id: &str, labels| Network {
+        id: NetworkId::new(id).unwrap(),
+        name: "argusai-shop-network".to_owned(),
+        labels,
+        created_at: NOW - HOUR,
+        is_broken: false,
+    };
+    let volume = Volume {
+        name: VOLUME.to_owned(),
+        labels: labels_of("dead", folder),
+    };
+    for object in [
+        Object::Container(Arc::new(container)),
+        Object::Network(Arc::new(network("n1", labels_of("dead", folder)))),
+        Object::Network(Arc::new(network("n2", labels_of("me", "/a")))),
+        Object::Volume(Arc::new(volume)),
+    ] {
+        store.apply(WatchEvent::Apply(object));
+    }
+    store
+}
+
+fn pass(specs: &Specs, store: &Store, requests: &UserRequests) -> Plan {
+    pass_with(specs, store, requests, PlannerState::default())
+}
+
+fn pass_with(specs: &Specs, store: &Store, requests: &UserRequests, state: PlannerState) -> Plan {
+    let mut leases = ControllerLeases::of(ProcessIdentity {
+        controller: "me".to_owned(),
+        run: "run".to_owned(),
+        state_dir: "here".to_owned(),
+        holds_lease: false,
+    });
+    leases.on_listed(Vec::new(), NOW);
+    let mut planner = Planner::new(identity(), state);
+    let result = planner.reconcile(&Inputs {
+        specs,
+        scanned: true,
+        store,
+        health: &HealthStates::new(),
+        leases: &leases,
+        requests,
+        preflight: None,
+        now: NOW,
+    });
+    Plan::clone(&result.plans[&EnvName::new("shop").unwrap()])
+}
+
+fn wait_of<'a>(plan: &'a Plan, subject: &str) -> Option<&'a WaitReason> {
+    let mut waits = plan.waits.iter();
+    waits
+        .find(|wait| wait.subject.to_string().contains(subject))
+        .map(|wait| &wait.on)
+}
+
+#[test]
+fn volume_of_another_project_keeps_its_data() {
+    let none = UserRequests::default();
+    let plan = pass(&specs("shop", "shop", false), &store("/b"), &none);
+    assert!(
+        matches!(wait_of(&plan, "/web"), Some(WaitReason::Volume { name }) if name.as_str() == VOLUME),
+        "{plan:#?}"
+    );
+    let taken = plan.waits.iter().find_map(|wait| match &wait.on {
+        WaitReason::NameTaken {
+            name,
+            conflicting_object,
+            ..
+        } => Some((name.as_str(), conflicting_object.as_str())),
+        _ => None,
+    });
+    let (name, holder) = taken.unwrap();
+    assert_eq!(name, VOLUME);
+    assert!(holder.contains("`shop` of the project in `/b`"), "{holder}");
+    assert!(
+        holder.contains("`argus orphans --clean --project shop --volumes`"),
+        "{holder}"
+    );
+    // The other service waits for its image only.
+    assert!(
+        !matches!(
+            wait_of(&plan, "/api"),
+            Some(WaitReason::Volume { .. } | WaitReason::NameTaken { .. })
+        ),
+        "{plan:#?}"
+    );
+    // The same folder, or a permission of a person.
+    for (folder, is_allowed) in [("/a", false), ("/b", true)] {
+        let plan = pass(&specs("shop", "shop", is_allowed), &store(folder), &none);
+        assert!(
+            !matches!(wait_of(&plan, "/web"), Some(WaitReason::Volume { .. })),
+            "{folder}: {plan:#?}"
+        );
+        let names: Vec<_> = plan.orphans.iter().map(|orphan| orphan.name.as_str()).collect();
+        assert!(!names.contains(&"shop-web"), "{folder}: {plan:#?}");
+    }
+}
+
+#[test]
+fn container_with_a_volume_of_another_project_is_not_adopted() {
+    let specs = specs("shop", "shop", false);
+    let desired = &specs[&EnvName::new("shop").unwrap()].desired;
+    let rendered = render_all(desired, &PortMap::new(), &identity());
+    let (_, hash) = &rendered[&ServiceName::new("web").unwrap()];
+    for state in [ContainerState::Running, ContainerState::Exited] {
+        let mut found = container("/b");
+        found.state = state;
+        found
+            .labels
+            .insert(labels::SPEC_HASH.to_owned(), hash.as_str().to_owned());
+        let mut store = store("/b");
+        store.apply(WatchEvent::Apply(Object::Container(Arc::new(found))));
+        let plan = pass(&specs, &store, &UserRequests::default());
+        assert!(
+            matches!(wait_of(&plan, "/web"), Some(WaitReason::Volume { name }) if name.as_str() == VOLUME),
+            "{state:?}: {plan:#?}"
+        );
+    }
+}
+
+#[test]
+fn removed_file_deletes_no_volume_of_another_project() {
+    let specs = specs("shop", "other", false);
+    let mut state = PlannerState::default();
+    let history = EnvHistory {
+        delete_volumes: Some(true),
+        revision: Some(specs[&EnvName::new("other").unwrap()].desired.revision.clone()),
+        ..EnvHistory::default()
+    };
+    state
+        .environments
+        .insert(EnvName::new("shop").unwrap(), Arc::new(history));
+    let is_removed = |folder| {
+        let plan = pass_with(&specs, &store(folder), &UserRequests::default(), state.clone());
+        let mut steps = plan.steps.iter().map(|step| format!("{:?}", step.action));
+        let waits = plan.waits.iter().map(|wait| wait.subject.to_string());
+        let is_step = steps.any(|step| step.starts_with("RemoveVolume"));
+        is_step || waits.into_iter().any(|subject| subject.contains(VOLUME))
+    };
+    assert!(is_removed("/a"));
+    assert!(!is_removed("/b"));
+}

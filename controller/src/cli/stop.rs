@@ -1,0 +1,90 @@
+//! `argus stop`: ends the controller of this project, such as that of `argus up --detach`.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use argus_reconciler::lock;
+use argus_reconciler::state_dir::StateDir;
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::UnixStream;
+use tokio::time::{sleep, timeout};
+
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::OutputArgs;
+use crate::runtime;
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// Interval of checks whether the controller has released its lock.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    /// Maximum time until the controller has ended
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::settings::parse_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl Stop {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        if settings.state != settings.own_state {
+            let message = "the controller of this project also serves other folders";
+            return Err(Failure::usage(message).with_hint("name its state directory with `--state`"));
+        }
+        let state = settings.state;
+        let pid = runtime::block_on(async {
+            let Some(pid) = find_controller(&state).await? else {
+                return Ok(None);
+            };
+            kill_process(pid, Signal::TERM)
+                .map_err(|error| Failure::operation_failed("cannot stop the controller", &error))?;
+            timeout(self.timeout, wait_for_end(&state)).await.map_err(|_| {
+                let message = format!("the controller (process {pid}) has not ended");
+                Failure::operation_failed("cannot stop the controller", &std::io::Error::other(message))
+            })?;
+            Ok(Some(pid.as_raw_nonzero().get()))
+        })?;
+        if pid.is_none() {
+            output::print_note("note: controller is not running");
+        }
+        let stopped = serde_json::json!({ "stopped": pid.is_some(), "pid": pid });
+        self.output.print(&stopped, ["controller"], || match pid {
+            Some(pid) => format!("controller (process {pid}) stopped\n"),
+            None => String::new(),
+        })?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Process at the other end of the socket: the file with the process id could be older.
+async fn find_controller(state: &StateDir) -> Result<Option<Pid>, Failure> {
+    let stream = match UnixStream::connect(state.socket()).await {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || lock::is_held(&state.lock()) => {
+            // It starts or stops, or belongs to another user.
+            return Err(Failure::operation_failed(
+                "cannot connect to the controller",
+                &error,
+            ));
+        }
+        Err(_) => return Ok(None),
+    };
+    let peer = stream.peer_cred();
+    let peer = peer.map_err(|error| Failure::operation_failed("cannot find the controller", &error))?;
+    // The kernel reports 0 for a process of another container.
+    let pid = peer.pid().and_then(Pid::from_raw);
+    pid.map(Some).ok_or_else(|| {
+        Failure::usage("the controller runs in another container").with_hint("stop its container")
+    })
+}
+
+/// Waits until no process holds the lock of the state directory.
+async fn wait_for_end(state: &StateDir) {
+    while lock::is_held(&state.lock()) {
+        sleep(CHECK_INTERVAL).await;
+    }
+}
