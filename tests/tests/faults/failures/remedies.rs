@@ -95,7 +95,7 @@ fn cases(absent: &str) -> Vec<Case> {
     };
     let grow = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
     vec![
-        Case::of("cure-oom", "CONTAINER_OOM", report("cure-oom", grow, "memory: 32m"), &[VALIDATE, VALIDATE, LOGS])
+        Case::of("cure-oom", "CONTAINER_OOM", report("cure-oom", grow, "memory: 32m"), &[VALIDATE, VALIDATE])
             .with("resilience: { container: { maxRestarts: 8, restartDelay: 1s, restartBackoff: linear } }")
             .logging("its words"),
         Case::of("cure-crash", "CONTAINER_CRASH", report("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
