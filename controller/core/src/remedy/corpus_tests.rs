@@ -19,9 +19,9 @@ mod second_half;
 
 use super::case::Case;
 use super::rule::{RULES, Scope};
+use super::test_environment::accept;
 use super::*;
 use crate::desired::admit::{SpecContext, admit};
-use crate::desired::key_lines::KeyLines;
 use crate::failed_run::FailureCause;
 use crate::ident::ContainerId;
 use crate::outcome::Evidence;
@@ -90,22 +90,7 @@ impl Scenario {
     }
 
     fn of_spec(text: &str, code: i64, lines: &[&str]) -> Self {
-        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-        let spec = read.spec.unwrap_or_else(|| panic!("{:?}", read.diagnostics));
-        let admission = admit(&spec, &SpecContext::default());
-        let accepted = Accepted {
-            desired: admission
-                .desired
-                .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
-            spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::of(&spec, &read.source),
-            accepted_at: Timestamp(0),
-            has_pending_edit: false,
-            allowed: false,
-            is_ending: false,
-            file_hash: None,
-            mounted_files: std::collections::BTreeMap::new(),
-        };
+        let accepted = accept(text);
         let run = FailedRun {
             exit_code: code,
             evidence: Some(Evidence {

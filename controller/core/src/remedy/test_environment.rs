@@ -15,6 +15,26 @@ use crate::outcome::Evidence;
 use crate::state::{EnvHistory, HealthyRun};
 use crate::time::Timestamp;
 
+/// Accepted file with this text.
+pub(super) fn accept(text: &str) -> Accepted {
+    let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+    let spec = read.spec.unwrap_or_else(|| panic!("{:?}", read.diagnostics));
+    let admission = admit(&spec, &SpecContext::default());
+    Accepted {
+        desired: admission
+            .desired
+            .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
+        spec_path: "e2e.yaml".to_owned(),
+        lines: KeyLines::of(&spec, &read.source),
+        accepted_at: Timestamp(0),
+        has_pending_edit: false,
+        allowed: false,
+        is_ending: false,
+        file_hash: None,
+        mounted_files: BTreeMap::new(),
+    }
+}
+
 /// A failed run of the service `web`, which ended at second 5.
 pub(super) struct TestEnvironment {
     accepted: Accepted,
@@ -25,23 +45,7 @@ pub(super) struct TestEnvironment {
 impl TestEnvironment {
     /// `services` are the lines below `services:`.
     pub(super) fn new(services: &str) -> Self {
-        let text = format!("project: {{ name: shop }}\nservices:\n{services}");
-        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-        let spec = read.spec.unwrap_or_else(|| panic!("{:?}", read.diagnostics));
-        let admission = admit(&spec, &SpecContext::default());
-        let accepted = Accepted {
-            desired: admission
-                .desired
-                .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
-            spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::of(&spec, &read.source),
-            accepted_at: Timestamp(0),
-            has_pending_edit: false,
-            allowed: false,
-            is_ending: false,
-            file_hash: None,
-            mounted_files: BTreeMap::new(),
-        };
+        let accepted = accept(&format!("project: {{ name: shop }}\nservices:\n{services}"));
         let run = FailedRun {
             exit_code: 1,
             started_at: Some(Timestamp(1_000)),
