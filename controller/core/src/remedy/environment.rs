@@ -36,7 +36,7 @@ const MISSING: [&str; 21] = [
 /// Words that mark any word in capitals as a variable, in lower case.
 const VARIABLE_WORDS: [&str; 6] = ["variable", "env", "parameter", "keyerror", "setting", "unbound"];
 /// Words in capitals that are no variables.
-const LEVELS: [&str; 26] = [
+const LEVELS: [&str; 33] = [
     "ERROR",
     "FATAL",
     "PANIC",
@@ -63,6 +63,13 @@ const LEVELS: [&str; 26] = [
     "SQL",
     "URL",
     "API",
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
 ];
 /// Parts of messages of compilers, linkers and runtimes about other names, in lower case.
 const OTHER_NAMES: [&str; 15] = [
