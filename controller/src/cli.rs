@@ -57,7 +57,6 @@ mod stop;
 pub(crate) mod target;
 pub(crate) mod test;
 mod test_run;
-mod top;
 mod up;
 mod usage;
 pub(crate) mod validate;
@@ -113,8 +112,6 @@ commands! {
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
-    /// Show a live overview of states, health, restarts and breakers
-    Top(top::Top),
     /// Show all details of an environment
     Describe(describe::Describe),
     /// Show changes of file and images since the last good revision

@@ -30,6 +30,9 @@ use marks::{format_age, format_marks, format_phase};
 pub(crate) struct Get {
     /// Environment, or ENVIRONMENT/SERVICE [default: all]
     target: Option<String>,
+    /// List the services of all environments
+    #[arg(long, conflicts_with = "target")]
+    all_services: bool,
     /// Output format, or `jsonpath=TEMPLATE` for single fields [default: table]
     #[arg(id = "output", short, long = "output", value_name = "OUTPUT", value_parser = GetFormatParser)]
     output: Option<GetFormat>,
@@ -159,17 +162,16 @@ impl Get {
             Found::Service(row) => args.print(found, &self.target, || {
                 self.format_services(columns, &row.environment)
             }),
-            Found::One(status) => {
-                let env = &status.environment;
-                let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
+            Found::One(status) => args.print(found, name_services(status), || {
+                print_file_errors(status);
+                self.format_services(columns, status)
+            }),
+            Found::All(list) if self.all_services => {
+                let names = list.statuses().flat_map(name_services);
                 args.print(found, names, || {
-                    let is_of_file = |error: &&StructuredError| {
-                        matches!(error.code, Code::SpecInvalid | Code::SpecConflict)
-                    };
-                    for error in status.errors.iter().filter(is_of_file) {
-                        output::print_note(&format!("note: {}", error.message));
-                    }
-                    self.format_services(columns, status)
+                    print_removed(context.client.state(), list);
+                    list.statuses().for_each(print_file_errors);
+                    self.format_all_services(columns, list)
                 })
             }
             Found::All(list) => {
@@ -191,15 +193,27 @@ impl Get {
     }
 
     fn format_services(&self, columns: &[Column<ServiceStatus>], status: &EnvironmentStatus) -> String {
-        let mut table = table::create_rows(columns, &status.services);
-        let state = columns.iter().position(|column| column.0 == STATE);
-        for (row, cells) in status.services.iter().zip(&mut table.rows) {
-            let is_held = |service: Option<&String>| service.is_none_or(|name| *name == row.name);
-            let held = status.holds.iter().any(|hold| is_held(hold.service.as_ref()));
-            let marks = [held.then(|| "held".to_owned()), format_age(status)];
-            if let Some(cell) = state.and_then(|at| cells.get_mut(at)) {
-                cell.push_str(&format_marks(marks));
-            }
+        self.format_table(&create_service_rows(columns, status))
+    }
+
+    /// Table of all services, with the environment in the first column.
+    fn format_all_services(&self, columns: &[Column<ServiceStatus>], list: &EnvironmentList) -> String {
+        let mut table = Rows {
+            heads: columns.iter().map(|(head, _)| *head).collect(),
+            rows: Vec::new(),
+        };
+        table.heads.insert(0, "ENVIRONMENT");
+        for status in list.statuses() {
+            let with_environment = |mut cells: Vec<String>| {
+                cells.insert(0, status.environment.clone());
+                cells
+            };
+            let services = create_service_rows(columns, status).rows;
+            table.rows.extend(services.into_iter().map(with_environment));
+        }
+        if table.rows.is_empty() {
+            output::print_note("no services");
+            return String::new();
         }
         self.format_table(&table)
     }
@@ -211,6 +225,38 @@ impl Get {
         let text = table::format_table(&table.heads, &table.rows, width);
         let skipped = usize::from(self.no_headers);
         text.split_inclusive('\n').skip(skipped).collect()
+    }
+}
+
+/// Names of the services with their environment.
+fn name_services(status: &EnvironmentStatus) -> impl Iterator<Item = String> {
+    let env = &status.environment;
+    status
+        .services
+        .iter()
+        .map(move |row| format!("{env}/{}", row.name))
+}
+
+/// One row per service; the state has marks.
+fn create_service_rows(columns: &[Column<ServiceStatus>], status: &EnvironmentStatus) -> Rows {
+    let mut table = table::create_rows(columns, &status.services);
+    let state = columns.iter().position(|column| column.0 == STATE);
+    for (row, cells) in status.services.iter().zip(&mut table.rows) {
+        let is_held = |service: Option<&String>| service.is_none_or(|name| *name == row.name);
+        let held = status.holds.iter().any(|hold| is_held(hold.service.as_ref()));
+        let marks = [held.then(|| "held".to_owned()), format_age(status)];
+        if let Some(cell) = state.and_then(|at| cells.get_mut(at)) {
+            cell.push_str(&format_marks(marks));
+        }
+    }
+    table
+}
+
+/// Prints a note about each error of the file.
+fn print_file_errors(status: &EnvironmentStatus) {
+    let is_of_file = |error: &&StructuredError| matches!(error.code, Code::SpecInvalid | Code::SpecConflict);
+    for error in status.errors.iter().filter(is_of_file) {
+        output::print_note(&format!("note: {}", error.message));
     }
 }
 
@@ -234,7 +280,10 @@ const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
     ("NAME", |status| status.environment.clone()),
     ("PHASE", format_phase),
     ("READY", format_ready),
-    RESTARTS_OF_ALL,
+    ("RESTARTS", |status| {
+        let restarts: u32 = status.services.iter().map(|row| row.restarts).sum();
+        restarts.to_string()
+    }),
     (TESTS, format_tests),
     ("PORTS", |status| format_ports(&status.port_mappings)),
     ("WAITS FOR", format_waits),
@@ -247,12 +296,6 @@ const ENVIRONMENTS: &[Column<EnvironmentStatus>] = &[
     ("WORKTREE", |status| status.worktree.clone().unwrap_or_default()),
     ("AS OF", |status| status.as_of.clone()),
 ];
-
-/// Restarts of all services of an environment.
-pub(super) const RESTARTS_OF_ALL: Column<EnvironmentStatus> = ("RESTARTS", |status| {
-    let restarts: u32 = status.services.iter().map(|row| row.restarts).sum();
-    restarts.to_string()
-});
 
 /// Column of the state, which also has the marks of a service.
 const STATE: &str = "STATE";

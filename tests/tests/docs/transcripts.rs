@@ -54,7 +54,7 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
         &["wait", "shop", "--for", "gone", "--timeout", "200ms"],
     ),
     ("wait_lost", &["wait", "broken", "--timeout", "200ms"]),
-    ("top", &["top", "--once"]),
+    ("get_all_services", &["get", "--all-services"]),
     ("unknown_verb", &["gte", "shop"]),
     ("unknown_environment", &["get", "shpo"]),
     ("unknown_service", &["why", "shop/apii"]),

@@ -137,7 +137,7 @@ fn checks(line: &str) -> bool {
             "mock" => rest.first() == Some(&"requests"),
             "breaker" => rest.first() == Some(&"status"),
             verb => [
-                "get", "why", "describe", "events", "evidence", "logs", "top", "network", "plan", "validate",
+                "get", "why", "describe", "events", "evidence", "logs", "network", "plan", "validate",
                 "explain",
             ]
             .contains(&verb),
