@@ -39,7 +39,6 @@ mod ownership;
 mod prune;
 mod raw_http;
 mod service_sockets;
-mod sizes;
 mod tls_hello;
 mod watch;
 
@@ -188,16 +187,6 @@ impl Docker {
     /// Size of the unused build cache, in bytes.
     pub async fn build_cache(&self) -> Result<u64, ActionError> {
         prune::unused_build_cache(&self.shared).await
-    }
-
-    /// Bytes that a container wrote to its own layer, as the engine measures them now.
-    pub async fn container_size(&self, id: &ContainerId) -> Option<u64> {
-        sizes::of_container(&self.shared, id).await
-    }
-
-    /// Bytes of each volume, by name, as the engine measures them now.
-    pub async fn volume_sizes(&self) -> BTreeMap<String, u64> {
-        sizes::of_volumes(&self.shared).await
     }
 
     /// Removes the unused build cache and returns the freed bytes.

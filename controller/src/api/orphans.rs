@@ -1,14 +1,14 @@
 //! Resources of dead controllers.
 
-pub(crate) mod measures;
 mod offline;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan;
-use argus_reconciler::Command;
+use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -138,7 +138,6 @@ impl Orphans {
             project.is_some_and(|project| self.projects.contains(project))
         };
         items.retain(|orphan| self.projects.is_empty() || is_requested(orphan));
-        measures::measure_sizes(&mut items, context.client.settings()).await;
         Ok(OrphanList { items })
     }
 
@@ -192,12 +191,9 @@ fn format_line(orphan: &Orphan) -> String {
     let message = message.map(|message| format!(": {message}")).unwrap_or_default();
     let facts = [
         orphan.run_id.as_ref().map(|run| format!("run {run}")),
-        Some(measures::format_age(orphan))
+        Some(format_age(orphan))
             .filter(|age| !age.is_empty())
             .map(|age| format!("age {age}")),
-        orphan
-            .size_bytes
-            .map(|_| format!("size {}", measures::format_size(orphan))),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     let facts = if facts.is_empty() {
@@ -209,6 +205,13 @@ fn format_line(orphan: &Orphan) -> String {
         "{} {} {}{facts}{message}\n",
         orphan.result, orphan.kind, orphan.name
     )
+}
+
+/// Time since the creation of an orphan, such as `3h`; empty if it is unknown.
+pub(crate) fn format_age(orphan: &Orphan) -> String {
+    let at = orphan.created_at.as_deref().and_then(Timestamp::parse);
+    at.map(|at| output::format_age(clock::now().since(at)))
+        .unwrap_or_default()
 }
 
 /// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them.

@@ -6,7 +6,7 @@ use argus_crds::status::Orphan;
 use clap::Args;
 
 use super::call;
-use crate::api::orphans::{self, measures};
+use crate::api::orphans;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
@@ -15,7 +15,7 @@ use crate::settings::{Options, SpecOptions};
 use crate::table;
 use crate::table::Column;
 
-const ORPHANS: [Column<Orphan>; 9] = [
+const ORPHANS: [Column<Orphan>; 8] = [
     ("KIND", |orphan| orphan.kind.clone()),
     ("NAME", |orphan| orphan.name.clone()),
     ("PROJECT", |orphan| orphan.project.clone().unwrap_or_default()),
@@ -23,8 +23,7 @@ const ORPHANS: [Column<Orphan>; 9] = [
         orphan.controller.clone().unwrap_or_default()
     }),
     ("RUN", |orphan| orphan.run_id.clone().unwrap_or_default()),
-    ("AGE", measures::format_age),
-    ("SIZE", measures::format_size),
+    ("AGE", orphans::format_age),
     ("RESULT", |orphan| orphan.result.clone()),
     ("REASON", |orphan| orphan.message.clone().unwrap_or_default()),
 ];
@@ -66,11 +65,11 @@ fn format_orphans(found: &[Orphan], wide: bool) -> String {
         output::print_note("no orphans");
         return String::new();
     }
-    let [kind, name, project, _, run, age, size, result, reason] = ORPHANS;
+    let [kind, name, project, _, run, age, result, reason] = ORPHANS;
     let columns: &[Column<Orphan>] = if wide {
         &ORPHANS
     } else {
-        &[kind, name, project, run, age, size, result, reason]
+        &[kind, name, project, run, age, result, reason]
     };
     let width = output::terminal_width().filter(|_| !wide);
     table::format_columns(columns, found, width)

@@ -28,9 +28,6 @@ pub struct Orphan {
     /// Time of its creation by the engine's clock (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// Bytes that the container wrote, or bytes of the volume. Only `argus orphans` measures them, not the status files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
     /// Progress of its removal: `reported`, `waiting` for its minimum age, `removing`, `removed` or `failed`; or
     /// `kept` for a volume with data of a removed environment. Such a volume is not an orphan.
     pub result: String,

@@ -108,7 +108,6 @@ fn orphan_status(orphan: &Orphan) -> OrphanStatus {
         controller: text(&orphan.controller),
         run_id: text(&orphan.run),
         created_at: orphan.created_at.map(|at| at.to_string()),
-        size_bytes: None,
         result: result.to_owned(),
         message,
     }
