@@ -3,14 +3,24 @@
 //! A [`Code`] identifies the kind of an error. Its [`Explanation`] supplies category, severity, class and suggested
 //! actions. [`StructuredError::new`] copies them into the error, and each [`Remedy`] gets its environment and service.
 
+/// Defines an enum with the list of its values.
+macro_rules! listed {
+    ($(#[$attribute:meta])* pub enum $name:ident { $($(#[$doc:meta])* $value:ident,)+ }) => {
+        $(#[$attribute])*
+        pub enum $name { $($(#[$doc])* $value,)+ }
+
+        impl $name {
+            /// All values in their order.
+            pub const ALL: &[Self] = &[$(Self::$value),+];
+        }
+    };
+}
+
 mod action;
 mod call;
 mod code;
-mod engine;
 mod kind;
-mod mocks;
 mod reason;
-mod stage;
 mod steps;
 mod table;
 
@@ -22,10 +32,10 @@ use serde_json::{Map, Value};
 
 pub use action::{ActionId, Remedy, SpecEdit, ToolCall};
 pub use call::Call;
-pub use code::{Code, UnknownCode};
+pub use code::UnknownCode;
 pub use kind::{Category, Class, Severity};
 pub use reason::Reason;
-pub use table::Explanation;
+pub use table::{Code, Explanation};
 
 /// Error of Argus, with the same fields in status files, CLI, HTTP, MCP and events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -241,33 +251,6 @@ impl StructuredError {
         self.retry_after((span.as_secs() + started_second).max(1))
     }
 
-    /// Sets the identifier of this occurrence.
-    #[must_use]
-    pub fn error_id(self, id: impl Into<String>) -> Self {
-        Self {
-            error_id: Some(id.into()),
-            ..self
-        }
-    }
-
-    /// Sets the identifier of the controller that reports the error.
-    #[must_use]
-    pub fn controller(self, controller: impl Into<String>) -> Self {
-        Self {
-            controller: Some(controller.into()),
-            ..self
-        }
-    }
-
-    /// Sets the identifier of the action or command that caused the error.
-    #[must_use]
-    pub fn correlation_id(self, id: impl Into<String>) -> Self {
-        Self {
-            correlation_id: Some(id.into()),
-            ..self
-        }
-    }
-
     /// Sets the place in the spec file that the error concerns.
     #[must_use]
     pub fn spec(self, path: impl Into<String>, line: Option<usize>) -> Self {
@@ -278,29 +261,11 @@ impl StructuredError {
         }
     }
 
-    /// Sets the operation that failed.
-    #[must_use]
-    pub fn stage(self, stage: impl Into<String>) -> Self {
-        Self {
-            stage: Some(stage.into()),
-            ..self
-        }
-    }
-
     /// Sets the number of the attempt.
     #[must_use]
     pub fn attempt(self, attempt: u32) -> Self {
         Self {
             attempt: Some(attempt),
-            ..self
-        }
-    }
-
-    /// Sets the container id.
-    #[must_use]
-    pub fn container_id(self, id: impl Into<String>) -> Self {
-        Self {
-            container_id: Some(id.into()),
             ..self
         }
     }
@@ -321,24 +286,6 @@ impl StructuredError {
         Self {
             stdout_tail: tail(stdout),
             stderr_tail: tail(stderr),
-            ..self
-        }
-    }
-
-    /// Sets the revision.
-    #[must_use]
-    pub fn revision(self, revision: impl Into<String>) -> Self {
-        Self {
-            revision: Some(revision.into()),
-            ..self
-        }
-    }
-
-    /// Sets the time of the event (RFC 3339).
-    #[must_use]
-    pub fn timestamp(self, timestamp: impl Into<String>) -> Self {
-        Self {
-            timestamp: Some(timestamp.into()),
             ..self
         }
     }
@@ -364,6 +311,36 @@ impl StructuredError {
         self.remedies = remedies.collect();
         self
     }
+}
+
+/// Defines functions that set a text.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident)+) => {
+        impl StructuredError {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $field(self, text: impl Into<String>) -> Self {
+                Self { $field: Some(text.into()), ..self }
+            }
+        )+}
+    };
+}
+
+setters! {
+    /// Sets the identifier of this occurrence.
+    error_id
+    /// Sets the identifier of the controller that reports the error.
+    controller
+    /// Sets the identifier of the action or command that caused the error.
+    correlation_id
+    /// Sets the operation that failed.
+    stage
+    /// Sets the container id.
+    container_id
+    /// Sets the revision.
+    revision
+    /// Sets the time of the event (RFC 3339).
+    timestamp
 }
 
 impl std::fmt::Display for StructuredError {

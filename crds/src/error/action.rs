@@ -12,53 +12,7 @@ mod edit;
 mod template;
 
 pub use edit::SpecEdit;
-
-/// Identifier of a suggested action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[allow(
-    missing_docs,
-    reason = "the templates describe each action, and a comment would split the schema's enum"
-)]
-pub enum ActionId {
-    StartEngine,
-    JoinGroup,
-    FreeDiskSpace,
-    FreePort,
-    UseAutoPorts,
-    WidenPortRange,
-    RaiseMemoryLimit,
-    InspectLogs,
-    FixContainer,
-    FixHealthcheck,
-    RaiseTimeout,
-    Retry,
-    Wait,
-    ResetCircuit,
-    RunPreflight,
-    CleanOrphans,
-    VerifyNetwork,
-    FixSpec,
-    AllowInPolicy,
-    InstallPrerequisite,
-    UpgradeEngine,
-    FixImage,
-    PullImage,
-    LogIn,
-    FixBuild,
-    CreateVolume,
-    ResolveNameConflict,
-    Rollback,
-    Fork,
-    ContactHolder,
-    Resume,
-    SetNamespace,
-    StopOtherController,
-    FixStateDirectory,
-    ResumeController,
-    InspectTests,
-    ReportBug,
-}
+pub use template::ActionId;
 
 /// Suggested action with complete calls, ready to run.
 ///
@@ -214,47 +168,6 @@ impl ActionId {
                 | Self::FixImage
         )
     }
-
-    /// All actions.
-    pub const ALL: &[Self] = &[
-        Self::StartEngine,
-        Self::JoinGroup,
-        Self::FreeDiskSpace,
-        Self::FreePort,
-        Self::UseAutoPorts,
-        Self::WidenPortRange,
-        Self::RaiseMemoryLimit,
-        Self::InspectLogs,
-        Self::FixContainer,
-        Self::FixHealthcheck,
-        Self::RaiseTimeout,
-        Self::Retry,
-        Self::Wait,
-        Self::ResetCircuit,
-        Self::RunPreflight,
-        Self::CleanOrphans,
-        Self::VerifyNetwork,
-        Self::FixSpec,
-        Self::AllowInPolicy,
-        Self::InstallPrerequisite,
-        Self::UpgradeEngine,
-        Self::FixImage,
-        Self::PullImage,
-        Self::LogIn,
-        Self::FixBuild,
-        Self::CreateVolume,
-        Self::ResolveNameConflict,
-        Self::Rollback,
-        Self::Fork,
-        Self::ContactHolder,
-        Self::Resume,
-        Self::SetNamespace,
-        Self::StopOtherController,
-        Self::FixStateDirectory,
-        Self::ResumeController,
-        Self::InspectTests,
-        Self::ReportBug,
-    ];
 
     /// Creates the remedy of the action for an environment and a service.
     ///

@@ -1,10 +1,10 @@
 //! Table of all error codes: the source for errors, `argus explain` and `docs/errors.md`.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::action::ActionId as Act;
-use super::code::Code;
-use super::engine;
 use super::kind::{Category, Class, Severity};
-use super::mocks;
 
 /// Table entry of a [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,345 +23,198 @@ pub struct Explanation {
     pub actions: &'static [Act],
 }
 
-impl Code {
-    /// Returns the table entry of this code.
-    ///
-    /// ```rust
-    /// use argus_crds::{ActionId, Code};
-    ///
-    /// let entry = Code::PortConflict.explanation();
-    /// assert!(!entry.class.is_retried());
-    /// assert_eq!(entry.actions.first(), Some(&ActionId::UseAutoPorts));
-    /// ```
-    #[allow(clippy::too_many_lines, reason = "one table shows that no code is missing")]
-    pub const fn explanation(self) -> Explanation {
-        match self {
-            Self::DockerUnavailable => engine::UNAVAILABLE,
-            Self::DockerPermissionDenied => engine::PERMISSION_DENIED,
-            Self::EventsUnavailable => engine::EVENTS_UNAVAILABLE,
-            Self::DiskSpaceLow => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "the engine's disk is nearly full",
-                explanation: "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. A preflight check with `result: warn` and this code blocks nothing: the free space is still above the threshold, but below twice the threshold.",
-                actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
-            },
-            Self::PortConflict => Explanation {
-                category: Category::Network,
-                severity: Severity::Recoverable,
-                class: Class::Human,
-                summary: "a host port is taken",
-                explanation: "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known. An error without an environment is about the HTTP address of the controller: Argus has removed the token, and tries to bind the address again every 5 s.",
-                actions: &[Act::UseAutoPorts, Act::FreePort, Act::Retry],
-            },
-            Self::PortExhaustion => Explanation {
-                category: Category::Network,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "the port range has no free port",
-                explanation: "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and the owners of the first 20.",
-                actions: &[Act::WidenPortRange, Act::FreePort, Act::CleanOrphans],
-            },
-            Self::ContainerOom => Explanation {
-                category: Category::Container,
-                severity: Severity::Recoverable,
-                class: Class::Permanent,
-                summary: "a container ran out of memory",
-                explanation: "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with proof: the engine's out-of-memory flag, or an out-of-memory event of the kernel since the last start. The details contain the proof, the memory limit and the memory peak.",
-                actions: &[Act::RaiseMemoryLimit, Act::InspectLogs],
-            },
-            Self::ContainerCrash => Explanation {
-                category: Category::Container,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "the main process of a container ended with an error",
-                explanation: "The main process ended with a non-zero exit code or by a signal. Argus saved its last log lines, exit code and timestamps before it changed the container. Argus restarts the container within its restart budget.",
-                actions: &[Act::InspectLogs, Act::FixContainer],
-            },
-            Self::ContainerRestartExhausted => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "a container exhausted its restart budget",
-                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `pattern` is set if all attempts failed in the same way. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per `slow-retry-interval` (default 60 s).",
-                actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
-            },
-            Self::HealthCheckTimeout => Explanation {
-                category: Category::Container,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "a container did not become healthy in time",
-                explanation: "The container runs, but its health check failed `retries` times in a row. The details contain the output of the probes and the container's log of that time. They also contain the results of a name lookup and of a connection to the container's port.",
-                actions: &[Act::InspectLogs, Act::FixHealthcheck, Act::RaiseTimeout],
-            },
-            Self::NetworkUnreachable => Explanation {
-                category: Category::Network,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "a service cannot connect to another service",
-                explanation: "A connection between two containers failed, although the name resolves. The details contain the networks with their members and addresses. If the connection was refused, the network works, but no process listens on the port. If it timed out, Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.",
-                actions: &[Act::VerifyNetwork, Act::InspectLogs, Act::Retry],
-            },
-            Self::DnsResolutionFailed => Explanation {
-                category: Category::Network,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "a service cannot resolve the name of another service",
-                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.",
-                actions: &[Act::VerifyNetwork, Act::Retry],
-            },
-            Self::CircuitOpen => Explanation {
-                category: Category::System,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "the circuit breaker of the engine is open",
-                explanation: "Engine calls failed repeatedly, so Argus sends no further calls to the engine. After a cooldown, it lists all objects of the engine and sends one test call. If the test call succeeds, Argus continues. Otherwise the cooldown doubles, up to five minutes. While the breaker is open, Argus shows the last known state, marked `stale`.",
-                actions: &[Act::StartEngine, Act::ResetCircuit, Act::RunPreflight],
-            },
-            Self::OrphanDetected => Explanation {
-                category: Category::System,
-                severity: Severity::Warning,
-                class: Class::Human,
-                summary: "orphans of a dead controller exist",
-                explanation: "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. For each orphan, the details contain the project, the controller and the reason why Argus has not removed it. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.",
-                actions: &[Act::CleanOrphans],
-            },
-            Self::CleanupFailed => Explanation {
-                category: Category::System,
-                severity: Severity::Warning,
-                class: Class::Transient,
-                summary: "a resource could not be removed",
-                explanation: "The removal of a container, network or volume failed. The message contains the resource and the cause. Argus retries with increasing delays. Other removals continue, and Argus waits for removals already in progress.",
-                actions: &[Act::CleanOrphans, Act::Retry],
-            },
-            Self::Timeout => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "a call took too long",
-                explanation: "A call to the engine did not return before its deadline. The outcome of the call is unknown. Argus therefore inspects the current state first, and repeats the call only if it is still needed.",
-                actions: &[Act::RunPreflight, Act::Retry],
-            },
-            Self::ConnectionLost => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "the connection to the engine broke",
-                explanation: "The engine closed or reset the connection without a response. The outcome of the call is unknown. Argus lists the current state and continues from there.",
-                actions: &[Act::StartEngine, Act::RunPreflight],
-            },
-            Self::RetryExhausted => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Fatal,
-                class: Class::Transient,
-                summary: "ten attempts to reconnect to the engine failed",
-                explanation: "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry: every second on a local socket, otherwise at most once per minute.",
-                actions: &[Act::StartEngine, Act::ResetCircuit],
-            },
-            Self::SpecInvalid => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "a spec file is invalid",
-                explanation: "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. If `healthcheck.type` is `docker` and the image has no HEALTHCHECK, Argus reports the error at the service. Containers of the last valid revision keep running unchanged.",
-                actions: &[Act::FixSpec],
-            },
-            Self::SpecConflict => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "two spec files claim the same name",
-                explanation: "Another file already uses the name of this environment, the name of one of its containers, or the name of its network. The file that Argus accepted first keeps the name. The details name that file.",
-                actions: &[Act::FixSpec, Act::SetNamespace, Act::Fork],
-            },
-            Self::PolicyViolation => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "a spec file requests a denied setting",
-                explanation: "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A path outside the project needs `argus run --allow-mount DIR`. Argus runs no container with the denied setting.",
-                actions: &[Act::AllowInPolicy, Act::FixSpec],
-            },
-            Self::PrereqMissing => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "a prerequisite is missing",
-                explanation: "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Argus also uses this code for rejected requests. `details.reason` then contains the cause. The message names the problem. `argus preflight` checks the prerequisites again.",
-                actions: &[Act::InstallPrerequisite],
-            },
-            Self::ApiTooOld => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "the engine is too old",
-                explanation: "The engine supports only API versions before 1.41 (Docker 20.10). Argus creates nothing on it. The details contain the API version of the engine and the version that Argus needs.",
-                actions: &[Act::UpgradeEngine],
-            },
-            Self::ImageNotFound => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "an image does not exist",
-                explanation: "Neither the engine nor the registry has the image. This failure costs no restart budget. Argus continues automatically when the file changes or the image becomes available.",
-                actions: &[Act::FixImage, Act::LogIn, Act::PullImage],
-            },
-            Self::ImagePullFailed => Explanation {
-                category: Category::Container,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "an image could not be pulled",
-                explanation: "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. Until the pull succeeds, the old container keeps running.",
-                actions: &[Act::Wait, Act::RunPreflight, Act::PullImage],
-            },
-            Self::RegistryRateLimited => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "the registry limits the rate of pulls",
-                explanation: "The registry rejected the pull because of too many earlier pulls. Argus pulls no image from this registry until the time in its `Retry-After` header.",
-                actions: &[Act::Wait, Act::LogIn],
-            },
-            Self::AuthRequired => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "the registry requires a login",
-                explanation: "The registry rejected the pull because the credentials are missing or invalid. Some registries send the same response for an image that does not exist.",
-                actions: &[Act::LogIn, Act::FixImage],
-            },
-            Self::BuildFailed => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "an image could not be built",
-                explanation: "A step of the Dockerfile failed, or the build context could not be read. The message names the step, and the details contain the end of the build output. Argus builds again when the file, the Dockerfile or the context changes. If the cause is the network, a rate limit of a registry or 120 s without progress, the class is `transient`: Argus builds again three times with increasing delays, then once per minute.",
-                actions: &[Act::FixBuild, Act::Retry],
-            },
-            Self::ContainerStartFailed => Explanation {
-                category: Category::Container,
-                severity: Severity::Recoverable,
-                class: Class::Permanent,
-                summary: "a container could not be started",
-                explanation: "The engine created the container but rejected its start, for example because of an invalid option. The details contain the engine's message. A refused start uses no restart budget. After two refusals, Argus replaces the container.",
-                actions: &[Act::InspectLogs, Act::FixSpec, Act::Retry],
-            },
-            Self::EntrypointNotFound => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "the command of a container does not exist in its image",
-                explanation: "The container's command does not exist in the image or is not executable (exit code 126 or 127), or the image is built for another architecture. A retry cannot help, so the failure costs no restart budget.",
-                actions: &[Act::FixSpec, Act::FixImage],
-            },
-            Self::BadMount => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "a mount of a container does not work",
-                explanation: "The source of a mount does not exist or cannot be mounted at its path in the container. The message contains the source. Argus checks once per minute if the source exists, and continues automatically.",
-                actions: &[Act::FixSpec, Act::Retry],
-            },
-            Self::VolumeNotFound => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "an external volume does not exist",
-                explanation: "The file declares a volume as `external`, and the engine has no volume with this name. Argus does not create external volumes, because an empty one would replace the data. Argus checks once per minute if the volume exists, and continues automatically.",
-                actions: &[Act::CreateVolume, Act::FixSpec, Act::Retry],
-            },
-            Self::NameConflict => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "a container name is taken",
-                explanation: "A container that Argus does not manage already has this name. Argus never changes that container. The details describe it.",
-                actions: &[Act::FixSpec, Act::Fork, Act::ResolveNameConflict],
-            },
-            Self::LoopHalted => Explanation {
-                category: Category::Container,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "restarts did not change a failure",
-                explanation: "The container failed with the same exit code, the same last line on stderr and about the same uptime in three restart budgets in a row. A new budget follows a reset of the budget, a slow retry, or `argus retry` without a change. `argus.restart.haltAfterSame` sets another number, or `off`. Argus waits for an edit of the file, a changed image or `argus retry`.",
-                actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry],
-            },
-            Self::FlakySuspected => Explanation {
-                category: Category::Container,
-                severity: Severity::Warning,
-                class: Class::Permanent,
-                summary: "a health check is flapping, or a test is flaky",
-                explanation: "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts. For a test: a case passed and failed in the last runs of `argus test run`, without a change of the revision and of the suite file.",
-                actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
-            },
-            Self::PortStaleAllocation => Explanation {
-                category: Category::Network,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "the engine reserves a port without an owner",
-                explanation: "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover `docker-proxy` process. A restart of the engine frees the port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to another port.",
-                actions: &[Act::UseAutoPorts, Act::StartEngine, Act::Retry],
-            },
-            Self::NetworkPoolExhausted => Explanation {
-                category: Category::Network,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "the engine has no free address range",
-                explanation: "The engine has no free address range (subnet) for the network of the environment. Argus already removed its own networks that nothing needs, including those of dead runs of the project, but this freed no range. It continues automatically after another network is removed.",
-                actions: &[Act::CleanOrphans, Act::RunPreflight, Act::Retry],
-            },
-            Self::NetworkStuck => Explanation {
-                category: Category::Network,
-                severity: Severity::Recoverable,
-                class: Class::Transient,
-                summary: "a network cannot be removed",
-                explanation: "The engine refuses to remove the network because it still has members. Argus tried to disconnect the members by name, without success. It retries in its next reconcile pass.",
-                actions: &[Act::CleanOrphans, Act::StartEngine],
-            },
-            Self::TestsFailed => Explanation {
-                category: Category::System,
-                severity: Severity::Recoverable,
-                class: Class::Permanent,
-                summary: "tests failed",
-                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts, or was skipped. The details list all suites with their attempts. For each attempt, they list the restarts and failures of services during it, with their causes. `stdoutTail` and `stderrTail` contain the last output of the last failed suite.",
-                actions: &[Act::InspectTests, Act::InspectLogs],
-            },
-            Self::Held => Explanation {
-                category: Category::System,
-                severity: Severity::Warning,
-                class: Class::Human,
-                summary: "the environment is on hold",
-                explanation: "A person or an agent put the environment on hold. Argus observes it and changes nothing until the hold ends.",
-                actions: &[Act::ContactHolder, Act::Resume, Act::Wait],
-            },
-            Self::LeaseHeld => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "another controller owns the environment",
-                explanation: "Another live controller uses this state directory, or claimed this environment first. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. Each controller proves that it is alive by its lease, a volume on the engine that it renews. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, this controller takes over within the next 10 s. A takeover does not restart containers that match the file.",
-                actions: &[Act::Fork, Act::StopOtherController],
-            },
-            Self::JournalUnwritable => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Human,
-                summary: "the journal cannot be written",
-                explanation: "Argus records every action in the journal before it performs the action. While the journal is not writable, Argus changes nothing, and containers keep running. The controller stays in mode `Safe` until a person fixes the cause and runs `argus resume`.",
-                actions: &[Act::FixStateDirectory, Act::FreeDiskSpace, Act::ResumeController],
-            },
-            Self::MockNoRoute => mocks::NO_ROUTE,
-            Self::MockRequestInvalid => mocks::REQUEST_INVALID,
-            Self::MockNoAnswer => mocks::NO_ANSWER,
-            Self::Internal => Explanation {
-                category: Category::System,
-                severity: Severity::Fatal,
-                class: Class::Permanent,
-                summary: "internal error of Argus",
-                explanation: "A bug in Argus caused the error. Argus stopped or restarted the affected task. The journal contains the events before the error.",
-                actions: &[Act::ReportBug, Act::Retry],
-            },
+/// Defines the codes: name, text, usual stage, category, severity, class, suggested actions, summary and explanation.
+macro_rules! codes {
+    ($($code:ident $text:literal: $stage:literal, $category:ident, $severity:ident, $class:ident, [$($action:ident),*],
+        $summary:literal, $explanation:literal;)+) => {
+        /// Identifier of the kind of an error. `argus explain CODE` describes it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[allow(missing_docs, reason = "the table describes each code, and a comment would split the schema's enum")]
+        pub enum Code {
+            $(#[serde(rename = $text)] $code,)+
         }
-    }
+
+        impl Code {
+            /// All codes in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$code),+];
+
+            /// Returns the serialized name, such as `PORT_CONFLICT`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$code => $text,)+ }
+            }
+
+            /// Returns the name in the form of a condition's reason, such as `PortConflict`.
+            pub const fn reason(self) -> &'static str {
+                match self { $(Self::$code => stringify!($code),)+ }
+            }
+
+            /// Returns the usual stage of the code: the operation that fails. A failed action of the controller names its own kind instead.
+            pub const fn stage(self) -> &'static str {
+                match self { $(Self::$code => $stage,)+ }
+            }
+
+            /// Returns the table entry of this code.
+            ///
+            /// ```rust
+            /// use argus_crds::{ActionId, Code};
+            ///
+            /// let entry = Code::PortConflict.explanation();
+            /// assert!(!entry.class.is_retried());
+            /// assert_eq!(entry.actions.first(), Some(&ActionId::UseAutoPorts));
+            /// ```
+            pub const fn explanation(self) -> Explanation {
+                match self {
+                    $(Self::$code => Explanation {
+                        category: Category::$category,
+                        severity: Severity::$severity,
+                        class: Class::$class,
+                        summary: $summary,
+                        explanation: $explanation,
+                        actions: &[$(Act::$action),*],
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    DockerUnavailable "DOCKER_UNAVAILABLE": "connect-engine", Infrastructure, Fatal, Transient, [StartEngine, RunPreflight],
+        "the Docker engine does not respond",
+        "Argus cannot connect to the engine at its address, or the engine reports that it is unavailable. Running containers keep running. Argus changes nothing until the engine responds. It retries with increasing delays, and lists all objects of the engine again when the engine is back.";
+    DockerPermissionDenied "DOCKER_PERMISSION_DENIED": "connect-engine", Infrastructure, Fatal, Human, [JoinGroup, RunPreflight],
+        "the user has no access to the Docker engine",
+        "The permissions of the engine's socket do not admit the user of Argus (EACCES). Commands end immediately with this error. A new member of a group needs a new login, and a running controller a restart. A running controller tries again once per minute, and immediately after a change of the socket. The details contain the socket and the group that has access.";
+    EventsUnavailable "EVENTS_UNAVAILABLE": "connect-engine", Infrastructure, Warning, Transient, [StartEngine, RunPreflight],
+        "the engine delivers no events",
+        "The engine answers, but its event stream fails, for example because a proxy in front of it forbids `GET /events`. Argus continues with full lists every 2 to 10 s and opens the stream again with increasing delays. Until then, Argus notices changes up to 10 s later. It cannot distinguish a container that a person stopped from one that exited, and it does not see out-of-memory events of the kernel. The details contain the reason.";
+    DiskSpaceLow "DISK_SPACE_LOW": "check-disk", Infrastructure, Fatal, Human, [FreeDiskSpace, CleanOrphans, RunPreflight],
+        "the engine's disk is nearly full",
+        "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. A preflight check with `result: warn` and this code blocks nothing: the free space is still above the threshold, but below twice the threshold.";
+    PortConflict "PORT_CONFLICT": "assign-port", Network, Recoverable, Human, [UseAutoPorts, FreePort, Retry],
+        "a host port is taken",
+        "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known. An error without an environment is about the HTTP address of the controller: Argus has removed the token, and tries to bind the address again every 5 s.";
+    PortExhaustion "PORT_EXHAUSTION": "assign-port", Network, Fatal, Permanent, [WidenPortRange, FreePort, CleanOrphans],
+        "the port range has no free port",
+        "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and the owners of the first 20.";
+    ContainerOom "CONTAINER_OOM": "run-container", Container, Recoverable, Permanent, [RaiseMemoryLimit, InspectLogs],
+        "a container ran out of memory",
+        "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with proof: the engine's out-of-memory flag, or an out-of-memory event of the kernel since the last start. The details contain the proof, the memory limit and the memory peak.";
+    ContainerCrash "CONTAINER_CRASH": "run-container", Container, Recoverable, Transient, [InspectLogs, FixContainer],
+        "the main process of a container ended with an error",
+        "The main process ended with a non-zero exit code or by a signal. Argus saved its last log lines, exit code and timestamps before it changed the container. Argus restarts the container within its restart budget.";
+    ContainerRestartExhausted "CONTAINER_RESTART_EXHAUSTED": "run-container", Container, Fatal, Permanent, [InspectLogs, FixContainer, Retry, Rollback],
+        "a container exhausted its restart budget",
+        "The container failed more often than its restart budget permits. The details list every attempt. `pattern` is set if all attempts failed in the same way. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per `slow-retry-interval` (default 60 s).";
+    HealthCheckTimeout "HEALTH_CHECK_TIMEOUT": "check-health", Container, Recoverable, Transient, [InspectLogs, FixHealthcheck, RaiseTimeout],
+        "a container did not become healthy in time",
+        "The container runs, but its health check failed `retries` times in a row. The details contain the output of the probes and the container's log of that time. They also contain the results of a name lookup and of a connection to the container's port.";
+    NetworkUnreachable "NETWORK_UNREACHABLE": "check-connectivity", Network, Recoverable, Transient, [VerifyNetwork, InspectLogs, Retry],
+        "a service cannot connect to another service",
+        "A connection between two containers failed, although the name resolves. The details contain the networks with their members and addresses. If the connection was refused, the network works, but no process listens on the port. If it timed out, Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.";
+    DnsResolutionFailed "DNS_RESOLUTION_FAILED": "check-connectivity", Network, Recoverable, Transient, [VerifyNetwork, Retry],
+        "a service cannot resolve the name of another service",
+        "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.";
+    CircuitOpen "CIRCUIT_OPEN": "call-engine", System, Recoverable, Transient, [StartEngine, ResetCircuit, RunPreflight],
+        "the circuit breaker of the engine is open",
+        "Engine calls failed repeatedly, so Argus sends no further calls to the engine. After a cooldown, it lists all objects of the engine and sends one test call. If the test call succeeds, Argus continues. Otherwise the cooldown doubles, up to five minutes. While the breaker is open, Argus shows the last known state, marked `stale`.";
+    OrphanDetected "ORPHAN_DETECTED": "remove-orphan", System, Warning, Human, [CleanOrphans],
+        "orphans of a dead controller exist",
+        "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. For each orphan, the details contain the project, the controller and the reason why Argus has not removed it. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.";
+    CleanupFailed "CLEANUP_FAILED": "remove-orphan", System, Warning, Transient, [CleanOrphans, Retry],
+        "a resource could not be removed",
+        "The removal of a container, network or volume failed. The message contains the resource and the cause. Argus retries with increasing delays. Other removals continue, and Argus waits for removals already in progress.";
+    Timeout "TIMEOUT": "run-command", Infrastructure, Recoverable, Transient, [RunPreflight, Retry],
+        "a call took too long",
+        "A call to the engine did not return before its deadline. The outcome of the call is unknown. Argus therefore inspects the current state first, and repeats the call only if it is still needed.";
+    ConnectionLost "CONNECTION_LOST": "connect-engine", Infrastructure, Recoverable, Transient, [StartEngine, RunPreflight],
+        "the connection to the engine broke",
+        "The engine closed or reset the connection without a response. The outcome of the call is unknown. Argus lists the current state and continues from there.";
+    RetryExhausted "RETRY_EXHAUSTED": "call-engine", Infrastructure, Fatal, Transient, [StartEngine, ResetCircuit],
+        "ten attempts to reconnect to the engine failed",
+        "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry: every second on a local socket, otherwise at most once per minute.";
+    SpecInvalid "SPEC_INVALID": "read-spec", System, Fatal, Permanent, [FixSpec],
+        "a spec file is invalid",
+        "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. If `healthcheck.type` is `docker` and the image has no HEALTHCHECK, Argus reports the error at the service. Containers of the last valid revision keep running unchanged.";
+    SpecConflict "SPEC_CONFLICT": "read-spec", System, Fatal, Permanent, [FixSpec, SetNamespace, Fork],
+        "two spec files claim the same name",
+        "Another file already uses the name of this environment, the name of one of its containers, or the name of its network. The file that Argus accepted first keeps the name. The details name that file.";
+    PolicyViolation "POLICY_VIOLATION": "read-spec", System, Fatal, Human, [AllowInPolicy, FixSpec],
+        "a spec file requests a denied setting",
+        "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A path outside the project needs `argus run --allow-mount DIR`. Argus runs no container with the denied setting.";
+    PrereqMissing "PREREQ_MISSING": "run-command", System, Fatal, Human, [InstallPrerequisite],
+        "a prerequisite is missing",
+        "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Argus also uses this code for rejected requests. `details.reason` then contains the cause. The message names the problem. `argus preflight` checks the prerequisites again.";
+    ApiTooOld "API_TOO_OLD": "connect-engine", Infrastructure, Fatal, Human, [UpgradeEngine],
+        "the engine is too old",
+        "The engine supports only API versions before 1.41 (Docker 20.10). Argus creates nothing on it. The details contain the API version of the engine and the version that Argus needs.";
+    ImageNotFound "IMAGE_NOT_FOUND": "pull-image", Container, Fatal, Permanent, [FixImage, LogIn, PullImage],
+        "an image does not exist",
+        "Neither the engine nor the registry has the image. This failure costs no restart budget. Argus continues automatically when the file changes or the image becomes available.";
+    ImagePullFailed "IMAGE_PULL_FAILED": "pull-image", Container, Recoverable, Transient, [Wait, RunPreflight, PullImage],
+        "an image could not be pulled",
+        "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. Until the pull succeeds, the old container keeps running.";
+    RegistryRateLimited "REGISTRY_RATE_LIMITED": "pull-image", Infrastructure, Recoverable, Transient, [Wait, LogIn],
+        "the registry limits the rate of pulls",
+        "The registry rejected the pull because of too many earlier pulls. Argus pulls no image from this registry until the time in its `Retry-After` header.";
+    AuthRequired "AUTH_REQUIRED": "pull-image", Infrastructure, Fatal, Human, [LogIn, FixImage],
+        "the registry requires a login",
+        "The registry rejected the pull because the credentials are missing or invalid. Some registries send the same response for an image that does not exist.";
+    BuildFailed "BUILD_FAILED": "build-image", Container, Fatal, Permanent, [FixBuild, Retry],
+        "an image could not be built",
+        "A step of the Dockerfile failed, or the build context could not be read. The message names the step, and the details contain the end of the build output. Argus builds again when the file, the Dockerfile or the context changes. If the cause is the network, a rate limit of a registry or 120 s without progress, the class is `transient`: Argus builds again three times with increasing delays, then once per minute.";
+    ContainerStartFailed "CONTAINER_START_FAILED": "start-container", Container, Recoverable, Permanent, [InspectLogs, FixSpec, Retry],
+        "a container could not be started",
+        "The engine created the container but rejected its start, for example because of an invalid option. The details contain the engine's message. A refused start uses no restart budget. After two refusals, Argus replaces the container.";
+    EntrypointNotFound "ENTRYPOINT_NOT_FOUND": "run-container", Container, Fatal, Permanent, [FixSpec, FixImage],
+        "the command of a container does not exist in its image",
+        "The container's command does not exist in the image or is not executable (exit code 126 or 127), or the image is built for another architecture. A retry cannot help, so the failure costs no restart budget.";
+    BadMount "BAD_MOUNT": "create-container", Container, Fatal, Permanent, [FixSpec, Retry],
+        "a mount of a container does not work",
+        "The source of a mount does not exist or cannot be mounted at its path in the container. The message contains the source. Argus checks once per minute if the source exists, and continues automatically.";
+    VolumeNotFound "VOLUME_NOT_FOUND": "create-volume", Container, Fatal, Permanent, [CreateVolume, FixSpec, Retry],
+        "an external volume does not exist",
+        "The file declares a volume as `external`, and the engine has no volume with this name. Argus does not create external volumes, because an empty one would replace the data. Argus checks once per minute if the volume exists, and continues automatically.";
+    NameConflict "NAME_CONFLICT": "create-container", Container, Fatal, Human, [FixSpec, Fork, ResolveNameConflict],
+        "a container name is taken",
+        "A container that Argus does not manage already has this name. Argus never changes that container. The details describe it.";
+    LoopHalted "LOOP_HALTED": "run-container", Container, Fatal, Permanent, [InspectLogs, FixContainer, Retry],
+        "restarts did not change a failure",
+        "The container failed with the same exit code, the same last line on stderr and about the same uptime in three restart budgets in a row. A new budget follows a reset of the budget, a slow retry, or `argus retry` without a change. `argus.restart.haltAfterSame` sets another number, or `off`. Argus waits for an edit of the file, a changed image or `argus retry`.";
+    FlakySuspected "FLAKY_SUSPECTED": "run-container", Container, Warning, Permanent, [FixHealthcheck, RaiseTimeout, InspectLogs],
+        "a health check is flapping, or a test is flaky",
+        "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts. For a test: a case passed and failed in the last runs of `argus test run`, without a change of the revision and of the suite file.";
+    PortStaleAllocation "PORT_STALE_ALLOCATION": "assign-port", Network, Recoverable, Transient, [UseAutoPorts, StartEngine, Retry],
+        "the engine reserves a port without an owner",
+        "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover `docker-proxy` process. A restart of the engine frees the port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to another port.";
+    NetworkPoolExhausted "NETWORK_POOL_EXHAUSTED": "create-network", Network, Fatal, Human, [CleanOrphans, RunPreflight, Retry],
+        "the engine has no free address range",
+        "The engine has no free address range (subnet) for the network of the environment. Argus already removed its own networks that nothing needs, including those of dead runs of the project, but this freed no range. It continues automatically after another network is removed.";
+    NetworkStuck "NETWORK_STUCK": "remove-network", Network, Recoverable, Transient, [CleanOrphans, StartEngine],
+        "a network cannot be removed",
+        "The engine refuses to remove the network because it still has members. Argus tried to disconnect the members by name, without success. It retries in its next reconcile pass.";
+    TestsFailed "TESTS_FAILED": "run-tests", System, Recoverable, Permanent, [InspectTests, InspectLogs],
+        "tests failed",
+        "The environment was ready, and at least one suite of `argus test run` failed in all its attempts, or was skipped. The details list all suites with their attempts. For each attempt, they list the restarts and failures of services during it, with their causes. `stdoutTail` and `stderrTail` contain the last output of the last failed suite.";
+    Held "HELD": "hold", System, Warning, Human, [ContactHolder, Resume, Wait],
+        "the environment is on hold",
+        "A person or an agent put the environment on hold. Argus observes it and changes nothing until the hold ends.";
+    LeaseHeld "LEASE_HELD": "claim-environment", System, Fatal, Human, [Fork, StopOtherController],
+        "another controller owns the environment",
+        "Another live controller uses this state directory, or claimed this environment first. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. Each controller proves that it is alive by its lease, a volume on the engine that it renews. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, this controller takes over within the next 10 s. A takeover does not restart containers that match the file.";
+    JournalUnwritable "JOURNAL_UNWRITABLE": "write-journal", System, Fatal, Human, [FixStateDirectory, FreeDiskSpace, ResumeController],
+        "the journal cannot be written",
+        "Argus records every action in the journal before it performs the action. While the journal is not writable, Argus changes nothing, and containers keep running. The controller stays in mode `Safe` until a person fixes the cause and runs `argus resume`.";
+    MockNoRoute "MOCK_NO_ROUTE": "serve-mock", Container, Warning, Permanent, [FixSpec, InspectLogs],
+        "a mock has no response for a request",
+        "The request matches no route, no operation of the OpenAPI document and no recording of the mock. The mock responded with 404. The details name the most similar route and the difference. `argus mock requests ENV MOCK` lists the request.";
+    MockRequestInvalid "MOCK_REQUEST_INVALID": "serve-mock", Container, Warning, Permanent, [FixSpec, InspectLogs],
+        "a request violates the OpenAPI document of a mock",
+        "The mock has `validate: true`. A parameter, the body or the media type of the request does not match the OpenAPI document. The mock responded with 422. The details list every violation with its location: a JSON pointer into the body, or the name of a parameter.";
+    MockNoAnswer "MOCK_NO_ANSWER": "serve-mock", Container, Warning, Permanent, [FixSpec, InspectLogs],
+        "a mock cannot create a response",
+        "The request is valid, but the mock cannot respond to it. The message names the cause. Either the mock finds no valid value for a schema, or the request is larger than 10 MiB, or the recording target does not respond. To define the response yourself, add an `example` to the OpenAPI document or a route under `overrides`.";
+    Internal "INTERNAL": "run-command", System, Fatal, Permanent, [ReportBug, Retry],
+        "internal error of Argus",
+        "A bug in Argus caused the error. Argus stopped or restarted the affected task. The journal contains the events before the error.";
 }

@@ -140,99 +140,75 @@ fn error_behind(
         .and_then(|name| input.history.services.get(name));
     let no_history = ServiceHistory::default();
     let history = persisted.map_or(&no_history, AsRef::as_ref);
-    let last = history.failures.last();
-    match on {
+    let last_at = history
+        .failures
+        .last()
+        .map_or(input.now, |failed_run| failed_run.at);
+    let context = || FailureContext::of(input, error_scope);
+    let (error, at) = match on {
         WaitReason::Retry { failure, until } => {
             // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
             let error = missing_source::with_edit(input, error_scope, error, failure);
-            Some(error_scope.finish(super::preflight::with_usage(input, error), failure.at))
+            (super::preflight::with_usage(input, error), failure.at)
         }
         WaitReason::Failed { failure } => {
             let error = failed_action::of(failure, None);
-            Some(error_scope.finish(missing_source::with_edit(input, error_scope, error, failure), failure.at))
+            let error = missing_source::with_edit(input, error_scope, error, failure);
+            (error, failure.at)
         }
         WaitReason::GaveUp { restarts } => {
-            let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(error_scope.finish(
-                failed_run::exhausted(&FailureContext::of(input, error_scope), *restarts, &history.failures),
-                at,
-            ))
+            let error = failed_run::exhausted(&context(), *restarts, &history.failures);
+            (error, last_at)
         }
         WaitReason::RestartDelay { .. } | WaitReason::RestartRateLimited { .. } => {
-            spent_budget_error(input, error_scope, history).or_else(|| error_of_last_run(input, error_scope, history))
+            return spent_budget_error(input, error_scope, history)
+                .or_else(|| error_of_last_run(input, error_scope, history));
         }
         WaitReason::RestartsDisabled
         | WaitReason::NotRunnable { .. }
         | WaitReason::ProbeNotRunnable
-        | WaitReason::TestLease { .. } => {
-            error_of_last_run(input, error_scope, history)
-        }
+        | WaitReason::TestLease { .. } => return error_of_last_run(input, error_scope, history),
         WaitReason::Halted { budgets } => {
-            let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(error_scope.finish(
-                failed_run::halted(&FailureContext::of(input, error_scope), *budgets, &history.failures),
-                at,
-            ))
+            let error = failed_run::halted(&context(), *budgets, &history.failures);
+            (error, last_at)
         }
-        WaitReason::Held { until, why } => {
-            Some(error_scope.finish(hold::error(input, error_scope, *until, why), input.now))
-        }
-        WaitReason::PortTaken { port, owner, .. } => {
-            Some(error_scope.finish(port_error(input, *port, owner), input.now))
-        }
-        WaitReason::PortsExhausted { tried, holders, .. } => Some(error_scope.finish(ports_error(input, *tried, holders), input.now)),
-        WaitReason::NameTaken { name, conflicting_object: holder, attempts, .. } => {
-            let error = StructuredError::new(
-                Code::NameConflict,
-                format!("the name `{name}` is held by {holder}"),
-            );
+        WaitReason::Held { until, why } => (hold::error(input, error_scope, *until, why), input.now),
+        WaitReason::PortTaken { port, owner, .. } => (port_error(input, *port, owner), input.now),
+        WaitReason::PortsExhausted { tried, holders, .. } => (ports_error(input, *tried, holders), input.now),
+        WaitReason::NameTaken {
+            name,
+            conflicting_object: holder,
+            attempts,
+            ..
+        } => {
+            let message = format!("the name `{name}` is held by {holder}");
+            let error = StructuredError::new(Code::NameConflict, message);
             let error = name_conflict::with_edit(input, error_scope, error, name);
-            let error = failed_action::with_attempts(error, attempts);
-            Some(error_scope.finish(
-                error
-                    .details(json!({ "name": name, "holder": holder }))
-                    .with_call(call::of_name(name.as_str(), holder)),
-                input.now,
-            ))
+            let error = failed_action::with_attempts(error, attempts)
+                .details(json!({ "name": name, "holder": holder }))
+                .with_call(call::of_name(name.as_str(), holder));
+            (error, input.now)
         }
-        WaitReason::NoHealthcheck => Some(error_scope.finish(no_healthcheck_error(input, error_scope), input.now)),
-        WaitReason::LeaseHeldByOther { controller: holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
-        WaitReason::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
-            .or_else(|| error_of_last_run(input, error_scope, history))
-            .or_else(|| Some(probe_error(input, error_scope))),
+        WaitReason::NoHealthcheck => (no_healthcheck_error(input, error_scope), input.now),
+        WaitReason::LeaseHeldByOther {
+            controller: holder, ..
+        } => (lease_error(holder), input.now),
+        WaitReason::Unhealthy { .. } => {
+            return spent_budget_error(input, error_scope, history)
+                .or_else(|| error_of_last_run(input, error_scope, history))
+                .or_else(|| Some(probe_error(input, error_scope)));
+        }
         WaitReason::WritableSource(on) if !on.writer.is_going => {
-            Some(error_scope.finish(writable_source::error(input, on), input.now))
+            (writable_source::error(input, on), input.now)
         }
-        WaitReason::Obstacle { retry, .. } => error_behind(input, error_scope, persistent_retry(retry.as_deref())?),
-        // This error is reported once for the whole environment.
-        WaitReason::Breaker { .. }
-        | WaitReason::Engine { .. }
-        | WaitReason::RampUp { .. }
-        | WaitReason::Specs
-        | WaitReason::Safe { .. }
-        | WaitReason::ControllerLease
-        | WaitReason::InFlight { .. }
-        | WaitReason::Inspection
-        | WaitReason::EffectPending { .. }
-        | WaitReason::RelistPending { .. }
-        | WaitReason::Dependency { .. }
-        | WaitReason::Image { .. }
-        | WaitReason::Network
-        | WaitReason::Volume { .. }
-        | WaitReason::Probe
-        | WaitReason::MinimumRunTime { .. }
-        | WaitReason::Completion
-        | WaitReason::StoppedExternally { .. }
-        | WaitReason::StabilityWindow { .. }
-        | WaitReason::SpecPending
-        | WaitReason::WritableSource(_)
-        | WaitReason::Containers
-        | WaitReason::Dependent { .. }
-        // This error is reported once for the whole environment.
-        | WaitReason::Preflight { .. }
-        | WaitReason::Removal => None,
-    }
+        WaitReason::Obstacle { retry, .. } => {
+            return error_behind(input, error_scope, persistent_retry(retry.as_deref())?);
+        }
+        // `code_of_wait` lists the waits without an error. The other errors are reported once for the whole environment.
+        _ => return None,
+    };
+    Some(error_scope.finish(error, at))
 }
 
 /// Retry of a call that keeps failing although an obstacle is about to go. A spent budget is no error while Argus removes the obstacle.

@@ -1,6 +1,7 @@
 //! Texts, commands and MCP calls of the actions.
 
-use super::ActionId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Text and calls of an action. [`ActionId::remedy`] replaces `{env}` and `{service}`.
 pub(super) struct Template {
@@ -81,174 +82,78 @@ const fn host_fix(action: &'static str, then_verify: &'static str) -> Template {
     )
 }
 
-impl ActionId {
-    #[allow(clippy::too_many_lines, reason = "one table shows that no action is missing")]
-    pub(super) const fn template(self) -> Template {
-        match self {
-            Self::StartEngine => host_fix(
-                "start or restart the Docker engine, for example with `systemctl restart docker`",
-                "check the engine",
-            ),
-            Self::JoinGroup => host_fix(
-                "get access to the engine's socket, usually as a member of its group, and log in again",
-                "check the access",
-            ),
-            Self::FreeDiskSpace => by_command(
-                "remove replaced images and the build cache",
-                "argus prune",
-                "check the disk",
-                "argus_preflight_check",
-                &[],
-            ),
-            Self::FreePort => manual("free the port", "retry", "argus retry {env}", "argus_retry", ENV),
-            Self::UseAutoPorts => {
-                edit("set `resilience.network.portConflictStrategy: auto` to move the port")
-            }
-            Self::WidenPortRange => edit("widen `isolation.portRange`"),
-            Self::RaiseMemoryLimit => {
-                edit("raise the service's `memory`, or reduce the memory use of its process")
-            }
-            Self::InspectLogs => call(
-                "read the container's log",
-                "argus logs {env} {service}",
-                "argus_logs",
-                SERVICE,
-            ),
-            Self::FixContainer => manual(
-                "fix the program or its image",
-                "see the last failure",
-                "argus evidence {env} {service}",
-                "argus_evidence",
-                SERVICE,
-            ),
-            Self::FixHealthcheck => edit("fix path, port and type under `container.healthcheck`"),
-            Self::RaiseTimeout => edit("raise `startPeriod` or `retries` of the health check"),
-            Self::Retry => call(
-                "retry with the same inputs",
-                "argus retry {env}",
-                "argus_retry",
-                ENV,
-            ),
-            Self::Wait => call(
-                "wait for the environment to become ready",
-                "argus wait {env}",
-                "argus_wait",
-                ENV,
-            ),
-            Self::ResetCircuit => call(
-                "test the engine immediately instead of after the cooldown",
-                "argus breaker reset",
-                "argus_reset_circuit",
-                &[],
-            ),
-            Self::RunPreflight => call(
-                "check the engine, the disk and other prerequisites",
-                "argus preflight",
-                "argus_preflight_check",
-                &[],
-            ),
-            Self::CleanOrphans => call(
-                "list the orphans of dead controllers",
-                "argus orphans",
-                "argus_orphans",
-                &[],
-            ),
-            Self::VerifyNetwork => call(
-                "check the connections inside the environment",
-                "argus network {env} --verify",
-                "argus_network",
-                &[("environment", "{env}"), ("verify", "true")],
-            ),
-            Self::FixSpec => edit("fix the file"),
-            Self::AllowInPolicy => edit("remove the denied setting"),
-            Self::InstallPrerequisite => {
-                host_fix("install the missing prerequisite", "check the prerequisites")
-            }
-            Self::UpgradeEngine => host_fix("upgrade the Docker engine", "check its API version"),
-            Self::FixImage => edit("fix the name or tag of the image"),
-            Self::PullImage => call("retry the pull", "argus retry {env}", "argus_retry", ENV),
-            Self::LogIn => by_command(
-                "log in to the registry as the controller's user",
-                "docker login",
-                "retry",
-                "argus_retry",
-                ENV,
-            ),
-            Self::FixBuild => edit("fix the Dockerfile, its context or its target"),
-            Self::CreateVolume => by_command(
-                "create the volume",
-                "docker volume create",
-                "retry",
-                "argus_retry",
-                ENV,
-            ),
-            Self::ResolveNameConflict => manual(
-                "remove or rename the conflicting resource",
-                "show the conflict",
-                "argus describe {env}",
-                "argus_status",
-                ENV,
-            ),
-            Self::Rollback => call(
-                "roll back to the last good revision",
-                "argus rollback {env}",
-                "argus_rollback",
-                ENV,
-            ),
-            Self::Fork => call(
-                "fork the environment under another name",
-                "argus fork {env}",
-                "argus_fork",
-                ENV,
-            ),
-            Self::ContactHolder => manual(
-                "ask the holder to end the hold",
-                "show the holder",
-                "argus describe {env}",
-                "argus_status",
-                ENV,
-            ),
-            Self::Resume => call(
-                "end all holds of the environment, if their holders agree",
-                "argus resume {env}",
-                "argus_resume",
-                ENV,
-            ),
-            Self::SetNamespace => manual(
-                "set another `isolation.namespace` in this file, because another one has the same name",
-                "show the owner",
-                "argus describe {env}",
-                "argus_status",
-                ENV,
-            ),
-            Self::StopOtherController => manual(
-                "stop the other controller",
-                "show the owner",
-                "argus describe {env}",
-                "argus_status",
-                ENV,
-            ),
-            Self::FixStateDirectory => {
-                host_fix("make the state directory writable", "check the state directory")
-            }
-            Self::ResumeController => call(
-                "resume the controller after the fix",
-                "argus resume",
-                "argus_resume",
-                &[],
-            ),
-            Self::InspectTests => call(
-                "list the events of the environment",
-                "argus events {env}",
-                "argus_events",
-                ENV,
-            ),
-            Self::ReportBug => call(
-                "report the bug with a support bundle",
-                "argus doctor --out argus-report.tar",
-                "argus_status",
-                EVERYTHING,
-            ),
+/// Table of the actions: name, kind, description and calls.
+macro_rules! actions {
+    ($($action:ident: $template:expr;)+) => {
+        listed! {
+            /// Identifier of a suggested action.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+            #[serde(rename_all = "snake_case")]
+            #[allow(
+                missing_docs,
+                reason = "the table describes each action, and a comment would split the schema's enum"
+            )]
+            pub enum ActionId { $($action,)+ }
         }
-    }
+
+        impl ActionId {
+            pub(super) const fn template(self) -> Template {
+                match self { $(Self::$action => $template,)+ }
+            }
+        }
+    };
+}
+
+actions! {
+    StartEngine: host_fix("start or restart the Docker engine, for example with `systemctl restart docker`",
+        "check the engine");
+    JoinGroup: host_fix("get access to the engine's socket, usually as a member of its group, and log in again",
+        "check the access");
+    FreeDiskSpace: by_command("remove replaced images and the build cache",
+        "argus prune", "check the disk", "argus_preflight_check", &[]);
+    FreePort: manual("free the port", "retry", "argus retry {env}", "argus_retry", ENV);
+    UseAutoPorts: edit("set `resilience.network.portConflictStrategy: auto` to move the port");
+    WidenPortRange: edit("widen `isolation.portRange`");
+    RaiseMemoryLimit: edit("raise the service's `memory`, or reduce the memory use of its process");
+    InspectLogs: call("read the container's log", "argus logs {env} {service}", "argus_logs", SERVICE);
+    FixContainer: manual("fix the program or its image",
+        "see the last failure", "argus evidence {env} {service}", "argus_evidence", SERVICE);
+    FixHealthcheck: edit("fix path, port and type under `container.healthcheck`");
+    RaiseTimeout: edit("raise `startPeriod` or `retries` of the health check");
+    Retry: call("retry with the same inputs", "argus retry {env}", "argus_retry", ENV);
+    Wait: call("wait for the environment to become ready", "argus wait {env}", "argus_wait", ENV);
+    ResetCircuit: call("test the engine immediately instead of after the cooldown",
+        "argus breaker reset", "argus_reset_circuit", &[]);
+    RunPreflight: call("check the engine, the disk and other prerequisites",
+        "argus preflight", "argus_preflight_check", &[]);
+    CleanOrphans: call("list the orphans of dead controllers", "argus orphans", "argus_orphans", &[]);
+    VerifyNetwork: call("check the connections inside the environment",
+        "argus network {env} --verify", "argus_network", &[("environment", "{env}"), ("verify", "true")]);
+    FixSpec: edit("fix the file");
+    AllowInPolicy: edit("remove the denied setting");
+    InstallPrerequisite: host_fix("install the missing prerequisite", "check the prerequisites");
+    UpgradeEngine: host_fix("upgrade the Docker engine", "check its API version");
+    FixImage: edit("fix the name or tag of the image");
+    PullImage: call("retry the pull", "argus retry {env}", "argus_retry", ENV);
+    LogIn: by_command("log in to the registry as the controller's user",
+        "docker login", "retry", "argus_retry", ENV);
+    FixBuild: edit("fix the Dockerfile, its context or its target");
+    CreateVolume: by_command("create the volume", "docker volume create", "retry", "argus_retry", ENV);
+    ResolveNameConflict: manual("remove or rename the conflicting resource",
+        "show the conflict", "argus describe {env}", "argus_status", ENV);
+    Rollback: call("roll back to the last good revision", "argus rollback {env}", "argus_rollback", ENV);
+    Fork: call("fork the environment under another name", "argus fork {env}", "argus_fork", ENV);
+    ContactHolder: manual("ask the holder to end the hold",
+        "show the holder", "argus describe {env}", "argus_status", ENV);
+    Resume: call("end all holds of the environment, if their holders agree",
+        "argus resume {env}", "argus_resume", ENV);
+    SetNamespace: manual("set another `isolation.namespace` in this file, because another one has the same name",
+        "show the owner", "argus describe {env}", "argus_status", ENV);
+    StopOtherController: manual("stop the other controller",
+        "show the owner", "argus describe {env}", "argus_status", ENV);
+    FixStateDirectory: host_fix("make the state directory writable", "check the state directory");
+    ResumeController: call("resume the controller after the fix", "argus resume", "argus_resume", &[]);
+    InspectTests: call("list the events of the environment", "argus events {env}", "argus_events", ENV);
+    ReportBug: call("report the bug with a support bundle",
+        "argus doctor --out argus-report.tar", "argus_status", EVERYTHING);
 }
