@@ -159,27 +159,40 @@ impl Command {
             Self::CleanOrphans { .. } | Self::ResumeController | Self::Sync => return None,
         })
     }
+}
 
-    /// Name of the command, as on the wire.
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Self::Down { .. } => "down",
-            Self::Retry { .. } => "retry",
-            Self::Restart { .. } => "restart",
-            Self::Hold { .. } => "hold",
-            Self::Resume { .. } => "resume",
-            Self::Cancel { .. } => "cancel",
-            Self::BeginTest { .. } => "beginTest",
-            Self::EndTest { .. } => "endTest",
-            Self::RecordTests { .. } => "recordTests",
-            Self::Rollback { .. } => "rollback",
-            Self::Fork { .. } => "fork",
-            Self::CleanOrphans { .. } => "cleanOrphans",
-            Self::ResetBreaker { .. } => "resetBreaker",
-            Self::ResumeController => "resumeController",
-            Self::Sync => "sync",
+macro_rules! verbs {
+    ($($command:ident = $verb:literal,)*) => {
+        impl Command {
+            /// Names of all commands, as on the wire.
+            pub const VERBS: &[&str] = &[$($verb),*];
+
+            /// Name of the command, as on the wire.
+            pub fn verb(&self) -> &'static str {
+                match self {
+                    $(Self::$command { .. } => $verb,)*
+                }
+            }
         }
-    }
+    };
+}
+
+verbs! {
+    Down = "down",
+    Retry = "retry",
+    Restart = "restart",
+    Hold = "hold",
+    Resume = "resume",
+    Cancel = "cancel",
+    BeginTest = "beginTest",
+    EndTest = "endTest",
+    RecordTests = "recordTests",
+    ResumeController = "resumeController",
+    Sync = "sync",
+    Rollback = "rollback",
+    ResetBreaker = "resetBreaker",
+    CleanOrphans = "cleanOrphans",
+    Fork = "fork",
 }
 
 /// Reply to a command.

@@ -1,7 +1,8 @@
 //! Metrics that the tasks of this crate record where the measured events happen.
 
-use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+
+use crate::metric_set;
 
 pub mod make;
 
@@ -26,84 +27,37 @@ const RESULTS: [&str; 4] = ["success", "failure", "silent", "missed"];
 /// Values of the label `class` of actions.
 const CLASSES: [&str; 4] = ["mutation", "long", "stop", "read"];
 
-/// Metrics of one controller; cheap to clone. All clones share the same counters.
-#[derive(Debug, Clone)]
-pub struct TaskMetrics {
-    pub(crate) passes: IntCounterVec,
-    pub(crate) pass_seconds: Histogram,
-    pub(crate) waiting: IntGaugeVec,
-    pub(crate) permit_seconds: HistogramVec,
-    pub(crate) gaps: IntCounter,
-    pub(crate) lists: IntCounter,
-    pub(crate) lag_seconds: Histogram,
-    pub(crate) probes: IntCounterVec,
-    pub(crate) probe_seconds: HistogramVec,
-    pub(crate) journal_seconds: Histogram,
-    pub(crate) journal_failures: IntCounter,
-    pub(crate) journal_dropped: IntCounter,
-    pub(crate) journal_bytes: IntGauge,
+metric_set! {
+    /// Metrics of one controller; cheap to clone. All clones share the same counters.
+    pub struct TaskMetrics {
+        passes: IntCounterVec = counters("argus_reconcile_total", "Reconcile passes, by trigger.", &["wake"]);
+        pass_seconds: Histogram = histogram("argus_reconcile_time_seconds",
+            "Duration of a reconcile pass.", make::FAST);
+        waiting: IntGaugeVec = gauges("argus_actions_queued",
+            "Actions that wait for a permit, by class.", &["class"]);
+        permit_seconds: HistogramVec = histograms("argus_action_queue_seconds",
+            "Time that actions wait for a permit, by class.", &["class"], make::CALLS);
+        gaps: IntCounter = counter("argus_event_stream_gaps_total",
+            "Losses and stalls of the engine's event stream. Argus takes a full list after each.");
+        lists: IntCounter = counter("argus_engine_lists_total", "Completed full lists of the engine.");
+        lag_seconds: Histogram = histogram("argus_watch_lag_seconds",
+            "Time from a start or end of a container (engine clock) until Argus observes it.", make::CALLS);
+        probes: IntCounterVec = counters("argus_probes_total",
+            "Completed probes, by kind and result.", &["kind", "result"]);
+        probe_seconds: HistogramVec = histograms("argus_probe_duration_seconds",
+            "Duration of probes, by kind.", &["kind"], make::CALLS);
+        journal_seconds: Histogram = histogram("argus_journal_write_seconds",
+            "Duration of a journal write, with its sync if an action waits for it.", make::FAST);
+        journal_failures: IntCounter = counter("argus_journal_write_failures_total", "Failed writes to the journal.");
+        journal_dropped: IntCounter = counter("argus_journal_dropped_total",
+            "Journal records that were dropped because the queue was full.");
+        journal_bytes: IntGauge = gauge("argus_journal_size_bytes", "Size of the current journal file.");
+    }
 }
 
 impl Default for TaskMetrics {
     fn default() -> Self {
-        let metrics = Self {
-            passes: make::counters(
-                "argus_reconcile_total",
-                "Reconcile passes, by trigger.",
-                &["wake"],
-            ),
-            pass_seconds: make::histogram(
-                "argus_reconcile_time_seconds",
-                "Duration of a reconcile pass.",
-                make::FAST,
-            ),
-            waiting: make::gauges(
-                "argus_actions_queued",
-                "Actions that wait for a permit, by class.",
-                &["class"],
-            ),
-            permit_seconds: make::histograms(
-                "argus_action_queue_seconds",
-                "Time that actions wait for a permit, by class.",
-                &["class"],
-                make::CALLS,
-            ),
-            gaps: make::counter(
-                "argus_event_stream_gaps_total",
-                "Losses and stalls of the engine's event stream. Argus takes a full list after each.",
-            ),
-            lists: make::counter("argus_engine_lists_total", "Completed full lists of the engine."),
-            lag_seconds: make::histogram(
-                "argus_watch_lag_seconds",
-                "Time from a start or end of a container (engine clock) until Argus observes it.",
-                make::CALLS,
-            ),
-            probes: make::counters(
-                "argus_probes_total",
-                "Completed probes, by kind and result.",
-                &["kind", "result"],
-            ),
-            probe_seconds: make::histograms(
-                "argus_probe_duration_seconds",
-                "Duration of probes, by kind.",
-                &["kind"],
-                make::CALLS,
-            ),
-            journal_seconds: make::histogram(
-                "argus_journal_write_seconds",
-                "Duration of a journal write, with its sync if an action waits for it.",
-                make::FAST,
-            ),
-            journal_failures: make::counter(
-                "argus_journal_write_failures_total",
-                "Failed writes to the journal.",
-            ),
-            journal_dropped: make::counter(
-                "argus_journal_dropped_total",
-                "Journal records that were dropped because the queue was full.",
-            ),
-            journal_bytes: make::gauge("argus_journal_size_bytes", "Size of the current journal file."),
-        };
+        let metrics = Self::create();
         metrics.init_labels();
         metrics
     }
@@ -120,40 +74,6 @@ impl Drop for Waiting {
 }
 
 impl TaskMetrics {
-    /// All collectors, for a registry.
-    pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
-        let Self {
-            passes,
-            pass_seconds,
-            waiting,
-            permit_seconds,
-            gaps,
-            lists,
-            lag_seconds,
-            probes,
-            probe_seconds,
-            journal_seconds,
-            journal_failures,
-            journal_dropped,
-            journal_bytes,
-        } = self.clone();
-        vec![
-            Box::new(passes),
-            Box::new(pass_seconds),
-            Box::new(waiting),
-            Box::new(permit_seconds),
-            Box::new(gaps),
-            Box::new(lists),
-            Box::new(lag_seconds),
-            Box::new(probes),
-            Box::new(probe_seconds),
-            Box::new(journal_seconds),
-            Box::new(journal_failures),
-            Box::new(journal_dropped),
-            Box::new(journal_bytes),
-        ]
-    }
-
     pub(crate) fn track_wait(&self, class: &str) -> Waiting {
         let waiting = self.waiting.with_label_values(&[class]);
         waiting.inc();

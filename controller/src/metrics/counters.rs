@@ -3,55 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use argus_core::action::ActionKind;
 use argus_core::ident::EnvName;
 use argus_core::journal::Outcome;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerScope, BreakerState};
 use argus_reconciler::metrics::make;
-use prometheus::core::Collector;
+use argus_reconciler::{Command, metric_set};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
 
 use super::gauges::{KINDS, enum_label};
 use crate::view::Statuses;
 
 mod record;
-
-/// Verbs of the actions that change something on an engine.
-pub(super) const VERBS: [&str; 15] = [
-    "create-network",
-    "remove-network",
-    "create-volume",
-    "remove-volume",
-    "pull-image",
-    "build-image",
-    "create-container",
-    "start-container",
-    "stop-container",
-    "unpause-container",
-    "rename-container",
-    "remove-container",
-    "copy-file",
-    "connect-network",
-    "disconnect-network",
-];
-/// Verbs of the commands of people and agents.
-pub(super) const COMMANDS: [&str; 14] = [
-    "down",
-    "retry",
-    "restart",
-    "hold",
-    "resume",
-    "cancel",
-    "beginTest",
-    "endTest",
-    "recordTests",
-    "rollback",
-    "fork",
-    "cleanOrphans",
-    "resetBreaker",
-    "resumeController",
-];
 
 /// Codes of failed runs; they label the times to detect and to recover.
 const FAILURES: [Code; 4] = [
@@ -61,26 +26,48 @@ const FAILURES: [Code; 4] = [
     Code::HealthCheckTimeout,
 ];
 
-/// The counters and histograms; cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Counters {
-    actions: IntCounterVec,
-    action_seconds: HistogramVec,
-    records: IntCounterVec,
-    restarts: IntCounterVec,
-    recovered: IntCounter,
-    given_up: IntCounter,
-    errors: IntCounterVec,
-    ports: IntCounter,
-    breakers: IntCounterVec,
-    orphans_found: IntCounterVec,
-    orphans_removed: IntCounterVec,
-    commands: IntCounterVec,
-    tasks: IntCounterVec,
-    detect_seconds: HistogramVec,
-    recover_seconds: HistogramVec,
-    ready_seconds: Histogram,
-    history: Arc<Mutex<History>>,
+/// Names of the actions that change something on an engine. The journal has no record of the others.
+pub(super) fn action_verbs() -> impl Iterator<Item = &'static str> {
+    let kinds = ActionKind::ALL.iter().map(|kind| kind.as_str());
+    kinds.filter(|verb| *verb != ActionKind::CollectEvidence.as_str())
+}
+
+metric_set! {
+    /// The counters and histograms.
+    pub(crate) struct Counters {
+        actions: IntCounterVec = counters("argus_actions_total",
+            "Completed actions on the engine, by verb and result.", &["verb", "result"]);
+        action_seconds: HistogramVec = histograms("argus_action_duration_seconds",
+            "Time of an action from its intent in the journal to its end, including the wait for a permit.", &["verb"], make::CALLS);
+        records: IntCounterVec = counters("argus_journal_records_total",
+            "Records written to the journal, by kind.", &["kind"]);
+        restarts: IntCounterVec = counters("argus_container_restarts_total",
+            "Restarts of services, by the error code of the failure (`NONE` without one).", &["environment", "service", "reason"]);
+        recovered: IntCounter = counter("argus_recoveries_total", "Services that recovered after a restart.");
+        given_up: IntCounter = counter("argus_services_given_up_total",
+            "Services given up until a retry or a new revision.");
+        errors: IntCounterVec = counters("argus_errors_total",
+            "Errors reported in a status, each once, by code.", &["code"]);
+        ports: IntCounter = counter("argus_ports_moved_total",
+            "Published ports that moved away from their previous or requested host port.");
+        breakers: IntCounterVec = counters("argus_circuit_breaker_transitions_total",
+            "State changes of circuit breakers, by scope and new state.", &["scope", "state"]);
+        orphans_found: IntCounterVec = counters("argus_orphans_found_total",
+            "Orphaned resources found, by kind.", &["kind"]);
+        orphans_removed: IntCounterVec = counters("argus_orphans_removed_total",
+            "Orphaned resources removed, by kind.", &["kind"]);
+        commands: IntCounterVec = counters("argus_commands_total",
+            "Commands of people and agents, by verb and result.", &["verb", "result"]);
+        tasks: IntCounterVec = counters("argus_task_ends_total",
+            "Ends of internal tasks while the controller ran, by task.", &["task"]);
+        detect_seconds: HistogramVec = histograms("argus_time_to_detect_seconds",
+            "Time from a failure until its error is in the status, by error code. A failure is the end of a container (engine clock) or the first failed probe.", &["reason"], make::LONG);
+        recover_seconds: HistogramVec = histograms("argus_time_to_recover_seconds",
+            "Time from the first failure of a service until a restart recovers it, by error code.", &["reason"], make::LONG);
+        ready_seconds: Histogram = histogram("argus_time_to_ready_seconds",
+            "Time from the acceptance of a revision until its environment is first ready.", make::LONG);
+    }
+    and { history: Arc<Mutex<History>> }
 }
 
 /// State between records.
@@ -98,121 +85,16 @@ struct History {
 
 impl Default for Counters {
     fn default() -> Self {
-        let counters = Self {
-            actions: make::counters(
-                "argus_actions_total",
-                "Completed actions on the engine, by verb and result.",
-                &["verb", "result"],
-            ),
-            action_seconds: make::histograms(
-                "argus_action_duration_seconds",
-                "Time of an action from its intent in the journal to its end, including the wait for a permit.",
-                &["verb"],
-                make::CALLS,
-            ),
-            records: make::counters(
-                "argus_journal_records_total",
-                "Records written to the journal, by kind.",
-                &["kind"],
-            ),
-            restarts: make::counters(
-                "argus_container_restarts_total",
-                "Restarts of services, by the error code of the failure (`NONE` without one).",
-                &["environment", "service", "reason"],
-            ),
-            recovered: make::counter(
-                "argus_recoveries_total",
-                "Services that recovered after a restart.",
-            ),
-            given_up: make::counter(
-                "argus_services_given_up_total",
-                "Services given up until a retry or a new revision.",
-            ),
-            errors: make::counters(
-                "argus_errors_total",
-                "Errors reported in a status, each once, by code.",
-                &["code"],
-            ),
-            ports: make::counter(
-                "argus_ports_moved_total",
-                "Published ports that moved away from their previous or requested host port.",
-            ),
-            breakers: make::counters(
-                "argus_circuit_breaker_transitions_total",
-                "State changes of circuit breakers, by scope and new state.",
-                &["scope", "state"],
-            ),
-            orphans_found: make::counters(
-                "argus_orphans_found_total",
-                "Orphaned resources found, by kind.",
-                &["kind"],
-            ),
-            orphans_removed: make::counters(
-                "argus_orphans_removed_total",
-                "Orphaned resources removed, by kind.",
-                &["kind"],
-            ),
-            commands: make::counters(
-                "argus_commands_total",
-                "Commands of people and agents, by verb and result.",
-                &["verb", "result"],
-            ),
-            tasks: make::counters(
-                "argus_task_ends_total",
-                "Ends of internal tasks while the controller ran, by task.",
-                &["task"],
-            ),
-            detect_seconds: make::histograms(
-                "argus_time_to_detect_seconds",
-                "Time from a failure until its error is in the status, by error code. A failure is the end of a container (engine clock) or the first failed probe.",
-                &["reason"],
-                make::LONG,
-            ),
-            recover_seconds: make::histograms(
-                "argus_time_to_recover_seconds",
-                "Time from the first failure of a service until a restart recovers it, by error code.",
-                &["reason"],
-                make::LONG,
-            ),
-            ready_seconds: make::histogram(
-                "argus_time_to_ready_seconds",
-                "Time from the acceptance of a revision until its environment is first ready.",
-                make::LONG,
-            ),
-            history: Arc::default(),
-        };
+        let counters = Self::create();
         counters.create_series();
         counters
     }
 }
 
 impl Counters {
-    /// Returns all metrics, for a registry.
-    pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
-        let all = self.clone();
-        vec![
-            Box::new(all.actions),
-            Box::new(all.action_seconds),
-            Box::new(all.records),
-            Box::new(all.restarts),
-            Box::new(all.recovered),
-            Box::new(all.given_up),
-            Box::new(all.errors),
-            Box::new(all.ports),
-            Box::new(all.breakers),
-            Box::new(all.orphans_found),
-            Box::new(all.orphans_removed),
-            Box::new(all.commands),
-            Box::new(all.tasks),
-            Box::new(all.detect_seconds),
-            Box::new(all.recover_seconds),
-            Box::new(all.ready_seconds),
-        ]
-    }
-
     /// Creates all series with known labels at zero.
     fn create_series(&self) {
-        for verb in VERBS {
+        for verb in action_verbs() {
             self.action_seconds.with_label_values(&[verb]);
             for result in [
                 Outcome::Done,
@@ -239,7 +121,8 @@ impl Counters {
                     .with_label_values(&[&enum_label(scope), &enum_label(state)]);
             }
         }
-        for verb in COMMANDS {
+        // The journal has no record of `sync`, which changes nothing.
+        for verb in Command::VERBS.iter().copied().filter(|verb| *verb != "sync") {
             for result in ["accepted", "rejected"] {
                 self.commands.with_label_values(&[verb, result]);
             }

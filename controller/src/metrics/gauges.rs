@@ -158,7 +158,7 @@ impl GaugeSet {
     }
 
     fn set_plans(&self, snapshot: &Snapshot) {
-        for verb in super::counters::VERBS {
+        for verb in super::counters::action_verbs() {
             self.in_flight.with_label_values(&[verb]);
         }
         for action in snapshot.state.in_flight.values() {

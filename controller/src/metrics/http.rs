@@ -1,21 +1,26 @@
 //! Metrics of the HTTP interface: number of requests, response times, event streams.
 
 use argus_reconciler::clock::Stopwatch;
+use argus_reconciler::metric_set;
 use argus_reconciler::metrics::make;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus::core::Collector;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge};
 
-/// The metrics; cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpMetrics {
-    requests: IntCounterVec,
-    request_seconds: HistogramVec,
-    streams: IntGauge,
-    refusals: IntCounterVec,
+metric_set! {
+    /// The metrics.
+    pub(crate) struct HttpMetrics {
+        requests: IntCounterVec = counters("argus_http_requests_total",
+            "HTTP requests, by path template, method and status code.", &["path", "method", "code"]);
+        request_seconds: HistogramVec = histograms("argus_http_request_duration_seconds",
+            "Time from the head of a request to the head of its response.", &["path"], make::FAST);
+        streams: IntGauge = gauge("argus_event_streams", "Open event streams.");
+        refusals: IntCounterVec = counters(REFUSALS,
+            "Refused HTTP requests, by the limit that was reached: connections, public (requests without the token) or streams.",
+            &["reason"]);
+    }
 }
 
 /// Limit because of which a request was refused.
@@ -56,44 +61,15 @@ impl Drop for OpenStreamGuard {
 
 impl Default for HttpMetrics {
     fn default() -> Self {
-        let refusals = make::counters(
-            REFUSALS,
-            "Refused HTTP requests, by the limit that was reached: connections, public (requests without the token) or streams.",
-            &["reason"],
-        );
+        let metrics = Self::create();
         for limit in RequestLimit::ALL {
-            refusals.with_label_values(&[limit.name()]);
+            metrics.refusals.with_label_values(&[limit.name()]);
         }
-        Self {
-            refusals,
-            requests: make::counters(
-                "argus_http_requests_total",
-                "HTTP requests, by path template, method and status code.",
-                &["path", "method", "code"],
-            ),
-            request_seconds: make::histograms(
-                "argus_http_request_duration_seconds",
-                "Time from the head of a request to the head of its response.",
-                &["path"],
-                make::FAST,
-            ),
-            streams: make::gauge("argus_event_streams", "Open event streams."),
-        }
+        metrics
     }
 }
 
 impl HttpMetrics {
-    /// Returns all metrics, for a registry.
-    pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
-        let all = self.clone();
-        vec![
-            Box::new(all.requests),
-            Box::new(all.request_seconds),
-            Box::new(all.streams),
-            Box::new(all.refusals),
-        ]
-    }
-
     /// Counts a new event stream.
     pub(crate) fn count_open_stream(&self) -> OpenStreamGuard {
         self.streams.inc();

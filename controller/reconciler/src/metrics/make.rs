@@ -52,3 +52,38 @@ pub fn histograms(name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> H
 fn unwrap_metric<T>(name: &str, metric: Result<T>) -> T {
     metric.unwrap_or_else(|error| unreachable!("metric `{name}`: {error}"))
 }
+
+/// Defines a set of metrics that is cheap to clone. A row has the field, its type, and the call of a constructor of this module. The fields
+/// after `and` are not metrics; they begin with their default.
+#[macro_export]
+macro_rules! metric_set {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $set:ident {
+            $($field:ident: $metric:ty = $make:ident($($argument:expr),+);)+
+        }
+        $(and { $($other:ident: $type:ty),+ })?
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone)]
+        $visibility struct $set {
+            $(pub(crate) $field: $metric,)+
+            $($($other: $type,)+)?
+        }
+
+        impl $set {
+            /// Creates the metrics without series.
+            fn create() -> Self {
+                Self {
+                    $($field: $crate::metrics::make::$make($($argument),+),)+
+                    $($($other: Default::default(),)+)?
+                }
+            }
+
+            /// Returns all metrics, for a registry.
+            pub fn collectors(&self) -> Vec<Box<dyn ::prometheus::core::Collector>> {
+                vec![$(Box::new(self.$field.clone())),+]
+            }
+        }
+    };
+}
