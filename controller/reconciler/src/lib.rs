@@ -22,6 +22,7 @@
 //! Continue with [`reconciler`], the pass that turns these facts into actions. Host ports move in the planner, see
 //! [`argus_core::plan::port`].
 
+mod blocking;
 pub mod breaker_guard;
 pub mod clock;
 pub mod command;

@@ -92,16 +92,10 @@ pub(crate) struct Reconciler<B> {
 #[derive(Debug)]
 enum Wake {
     Stop,
-    Specs,
-    Store,
-    Health,
-    Leases,
-    Preflight,
-    Links,
+    /// An input changed; its value is the label `wake` of the metrics.
+    Input(&'static str),
     Heartbeat,
     Progress,
-    Journal,
-    Timer,
     ActionDone(Box<Finished>),
     Command(Request),
 }
@@ -144,14 +138,7 @@ impl<B: Backend> Reconciler<B> {
             self.outputs.heartbeat.beat();
             let why = match wake {
                 Wake::Stop => break,
-                Wake::Specs => "specs",
-                Wake::Store => "store",
-                Wake::Health => "health",
-                Wake::Leases => "leases",
-                Wake::Preflight => "preflight",
-                Wake::Links => "links",
-                Wake::Timer => "timer",
-                Wake::Journal => "journal",
+                Wake::Input(why) => why,
                 Wake::Progress => {
                     self.publish();
                     continue;
@@ -182,16 +169,16 @@ impl<B: Backend> Reconciler<B> {
             () = stop.cancelled() => Wake::Stop,
             finished = self.executor.next_result() => Wake::ActionDone(Box::new(finished)),
             Some(request) = inputs.commands.recv() => Wake::Command(request),
-            Ok(()) = inputs.specs.changed() => Wake::Specs,
-            Ok(()) = inputs.stores.changed() => Wake::Store,
-            Ok(()) = inputs.healths.changed() => Wake::Health,
-            Ok(()) = inputs.journal.changed() => Wake::Journal,
-            Ok(()) = inputs.leases.changed() => Wake::Leases,
-            Ok(()) = inputs.preflights.changed() => Wake::Preflight,
-            Ok(()) = inputs.links.changed() => Wake::Links,
+            Ok(()) = inputs.specs.changed() => Wake::Input("specs"),
+            Ok(()) = inputs.stores.changed() => Wake::Input("store"),
+            Ok(()) = inputs.healths.changed() => Wake::Input("health"),
+            Ok(()) = inputs.journal.changed() => Wake::Input("journal"),
+            Ok(()) = inputs.leases.changed() => Wake::Input("leases"),
+            Ok(()) = inputs.preflights.changed() => Wake::Input("preflight"),
+            Ok(()) = inputs.links.changed() => Wake::Input("links"),
             () = self.outputs.heartbeat.requested() => Wake::Heartbeat,
             Ok(()) = self.progress.changed() => Wake::Progress,
-            () = self.clock.sleep_until(wake_at) => Wake::Timer,
+            () = self.clock.sleep_until(wake_at) => Wake::Input("timer"),
         }
     }
 

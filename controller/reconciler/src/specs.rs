@@ -15,6 +15,7 @@ use futures::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking;
 use crate::clock::Clock;
 
 pub mod admission;
@@ -92,22 +93,13 @@ pub async fn run(
         let started = clock.now();
         // This scan sees what caused the notifications so far.
         let _: Option<()> = triggers.changed.notified().now_or_never();
-        let scanned = tokio::task::spawn_blocking(move || {
-            let mut loader = loader;
+        // After a panic, the supervisor restarts the task with the persisted state.
+        let (returned, result) = blocking::run(move || {
             let result = loader.scan_once(clock.now());
             (loader, result)
-        });
-        let result = match scanned.await {
-            Ok((returned, result)) => {
-                loader = returned;
-                result
-            }
-            Err(error) => match error.try_into_panic() {
-                // The supervisor restarts the task with the persisted state.
-                Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => return,
-            },
-        };
+        })
+        .await;
+        loader = returned;
         if stop.is_cancelled() {
             return;
         }

@@ -14,6 +14,7 @@ use argus_core::time::Timestamp;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use tokio::sync::{Notify, watch};
 
+use crate::blocking;
 use crate::snapshot::Snapshot;
 use crate::state_dir::{StateDir, is_status};
 use crate::state_file;
@@ -112,22 +113,13 @@ pub async fn run(
         must_write |= ended || snapshot.is_awaited_after(&shown) || disk.due_in().is_zero();
         let written = snapshot.clone();
         let (dir, view) = (state.clone(), view.clone());
-        let done = tokio::task::spawn_blocking(move || {
-            let mut status_files = status_files;
+        let (back, result) = blocking::run(move || {
             let result = if first { status_files.read(&dir) } else { Ok(()) };
             let result = result.and_then(|()| status_files.update(&dir, &*view, &snapshot, must_write));
             (status_files, result)
-        });
-        let result = match done.await {
-            Ok((back, result)) => {
-                status_files = back;
-                result
-            }
-            Err(error) => match error.try_into_panic() {
-                Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => return,
-            },
-        };
+        })
+        .await;
+        status_files = back;
         match result {
             Ok(bytes) => {
                 first = false;

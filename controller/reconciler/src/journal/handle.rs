@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::feed::Feed;
 use super::log_file::{JournalContents, LogFile};
 use super::writer::{JournalWriter, WriteRequest};
+use crate::blocking;
 use crate::clock::Clock;
 use crate::metrics::TaskMetrics;
 use crate::quarantine::{self, Quarantined};
@@ -283,7 +284,7 @@ impl WriterTask {
                 () = closing.cancelled() => None,
                 () = clock.sleep_until(again) => {
                     again = None;
-                    writer = blocking(writer, move |writer| writer.try_again(clock.now())).await;
+                    writer = with_writer(writer, move |writer| writer.try_again(clock.now())).await;
                     continue;
                 }
             };
@@ -294,30 +295,22 @@ impl WriterTask {
             {
                 batch.push(next);
             }
-            writer = blocking(writer, move |writer| writer.execute(batch)).await;
+            writer = with_writer(writer, move |writer| writer.execute(batch)).await;
         }
-        blocking(writer, JournalWriter::finish).await;
+        with_writer(writer, JournalWriter::finish).await;
     }
 }
 
-/// Runs `work` on a thread that may block.
-async fn blocking(
-    writer: JournalWriter,
+/// Runs `work` on a thread that may block. A panic of it ends the controller, with its message.
+async fn with_writer(
+    mut writer: JournalWriter,
     work: impl FnOnce(&mut JournalWriter) + Send + 'static,
 ) -> JournalWriter {
-    let joined = tokio::task::spawn_blocking(move || {
-        let mut writer = writer;
+    blocking::run(move || {
         work(&mut writer);
         writer
-    });
-    match joined.await {
-        Ok(writer) => writer,
-        Err(error) => match error.try_into_panic() {
-            // The supervisor ends the controller with the message of the panic.
-            Ok(payload) => std::panic::resume_unwind(payload),
-            Err(_) => std::future::pending().await,
-        },
-    }
+    })
+    .await
 }
 
 #[cfg(test)]
