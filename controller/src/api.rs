@@ -29,8 +29,6 @@ pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
-pub(crate) mod restart;
-pub(crate) mod retry;
 pub(crate) mod status;
 mod summary;
 pub(crate) mod sync;

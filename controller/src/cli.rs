@@ -47,7 +47,6 @@ mod pages_tests;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
-mod restart;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -127,7 +126,7 @@ commands! {
     /// Retry given-up services, or restore removed environments
     Retry(retry::Retry),
     /// Restart services or environments
-    Restart(restart::Restart),
+    Restart(retry::Restart),
     /// Pause all changes to an environment or a service
     Hold(hold::Hold),
     /// Resume a held environment or service, or a controller in mode Safe

@@ -11,7 +11,7 @@ use crate::api::arguments::{self, Object};
 use crate::api::{
     Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
     environments, events, evidence, explain, incidents, logs, mock_requests, network, orphans, plan,
-    preflight, prune, restart, retry, status, sync, test, test_results, validate, wait, why,
+    preflight, prune, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
 use crate::test_runner::operation::RunTests;
@@ -89,8 +89,8 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<incidents::Incidents>(),
             entry_with_tool::<explain::Explain>(),
             entry_with_tool::<preflight::Preflight>(),
-            entry_with_tool::<retry::Retry>(),
-            entry_with_tool::<restart::Restart>(),
+            entry_with_tool::<commands::Retry>(),
+            entry_with_tool::<commands::Restart>(),
             entry_with_tool::<breaker::ResetBreaker>(),
             entry_with_tool::<orphans::Orphans>(),
             entry_with_tool::<RunTests>(),

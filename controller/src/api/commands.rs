@@ -9,34 +9,159 @@ use argus_crds::error::{Code, Reason};
 use argus_reconciler::{Command, Reply, clock};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::target;
+use super::target::{self, Target};
 use super::wait::goal;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 use crate::status;
 
-pub(super) fn wait_step(env: &str) -> NextStep {
-    let env = json!({ "environment": env });
+fn wait_step(target: &Target) -> NextStep {
+    let env = json!({ "environment": target.environment });
     NextStep::new("wait until it is ready or fails", "argus_wait", env)
 }
 
-fn resume_step(target: Value) -> NextStep {
-    NextStep::new("end the hold", "argus_resume", target)
+fn resume_step(target: &Target) -> NextStep {
+    let mut arguments = json!({ "environment": target.environment });
+    if let Some(service) = &target.service {
+        arguments["service"] = json!(service);
+    }
+    NextStep::new("end the hold", "argus_resume", arguments)
 }
 
-pub(super) fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
+fn parse_target(target: &str, service: Option<&str>) -> Result<(EnvName, Option<ServiceName>), Failure> {
+    let (env, service) = target::parse_target(target, service)?;
     let service = service.map(ServiceName::new).transpose();
-    service.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
+    let service = service
+        .map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())?;
+    Ok((status::parse_environment(&env)?, service))
 }
 
-/// Returns `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
-pub(crate) fn format_target(environment: &str, service: Option<&str>) -> String {
-    match service {
-        Some(service) => format!("{environment}/{service}"),
-        None => environment.to_owned(),
+/// Target of an accepted command.
+fn target_of(target: &str, service: Option<&str>) -> Target {
+    Target::parse(target, service).unwrap_or_else(|_| Target::environment(target))
+}
+
+/// Defines commands whose only argument is an environment or one of its services.
+macro_rules! service_commands {
+    ($($name:ident)+) => {$(
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// Environment, or ENVIRONMENT/SERVICE
+            pub(crate) environment: String,
+            /// Service name [default: the whole environment]
+            pub(crate) service: Option<String>,
+        }
+
+        impl $name {
+            fn command(&self) -> Result<Command, Failure> {
+                let (environment, service) = parse_target(&self.environment, self.service.as_deref())?;
+                Ok(Command::$name { environment, service })
+            }
+
+            fn target(&self) -> Target {
+                target_of(&self.environment, self.service.as_deref())
+            }
+        }
+    )+};
+}
+
+/// Defines commands whose only argument is a whole environment. For a service, the error says why, and names the command to use instead.
+macro_rules! environment_commands {
+    ($($name:ident: $why:literal, $remedy:literal;)+) => {$(
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// Environment name
+            pub(crate) environment: String,
+        }
+
+        impl $name {
+            fn command(&self) -> Result<Command, Failure> {
+                let remedy = |env: &str| format!("{} {env}`", $remedy);
+                let environment = target::parse_whole_environment(&self.environment, $why, remedy)?;
+                Ok(Command::$name { environment })
+            }
+
+            fn target(&self) -> Target {
+                Target::environment(&self.environment)
+            }
+        }
+    )+};
+}
+
+/// Table of the commands on a target: effect, HTTP route, tool, and the effect in one sentence with the next call.
+macro_rules! table_of_commands {
+    ($($name:ident {
+        effect: $effect:ident, is_open_world: $is_open_world:literal, verb: $verb:literal, title: $title:literal,
+        route: $route:literal,
+        about: $about:literal,
+        sentence: $sentence:literal, then: $then:ident,
+    })+) => {$(
+        impl Operation for $name {
+            const EFFECT: Effect = Effect::$effect;
+            const IS_OPEN_WORLD: bool = $is_open_world;
+            const ROUTES: &'static [Route] = &[Route::command(concat!("/api/v1/commands/", $verb), $route)];
+            type Output = CommandReply;
+
+            async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+                context.client.send(self.command()?).await
+            }
+        }
+
+        impl Tool for $name {
+            const NAME: &'static str = concat!("argus_", $verb);
+            const TITLE: &'static str = $title;
+            const ABOUT: &'static str = $about;
+            type Data = CommandReply;
+
+            async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+                let target = self.target();
+                Summary::new(reply, format!("{target} {}", $sentence)).with_next($then(&target))
+            }
+        }
+    )+};
+}
+
+service_commands! { Retry Restart }
+
+environment_commands! {
+    Cancel: "services share their images, so pulls and builds belong to the environment",
+        "cancel those of the environment with `argus cancel";
+    Rollback: "a revision contains all services of its environment", "roll back the environment with `argus rollback";
+}
+
+table_of_commands! {
+    Retry {
+        // It pulls and builds again.
+        effect: Additive, is_open_world: true, verb: "retry", title: "Retry",
+        route: "retries given-up services of an environment, or one service",
+        about: "Retries services that Argus gave up, with the same file and with failure counters at zero; with `service`, only this one. For an environment, it also restores what \
+`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit, which takes effect automatically.",
+        sentence: "is retried", then: wait_step,
+    }
+    Restart {
+        effect: DestructiveEachTime, is_open_world: false, verb: "restart", title: "Restart",
+        route: "restarts a service, or all services of an environment",
+        about: "Stops and starts the containers of a service, or of an environment without its completed one-shots. It uses no \
+restart budget and does not count as a failure. During a test lease, it waits. Not needed after an edit, which takes effect automatically.",
+        sentence: "restarts", then: wait_step,
+    }
+    Cancel {
+        effect: Destructive, is_open_world: false, verb: "cancel", title: "Cancel pulls and builds",
+        route: "cancels pulls and builds, and holds the environment",
+        about: "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.",
+        sentence: "is cancelled and held until argus_resume", then: resume_step,
+    }
+    Rollback {
+        effect: Destructive, is_open_world: false, verb: "rollback", title: "Roll back",
+        route: "returns to the last other revision that was ready",
+        about: "Returns to the last other revision that was ready, with the same images, until the file changes; \
+`argus_retry` keeps it. Use it if an edit broke an environment that is needed now.",
+        sentence: "returns to its last other revision that was ready, until its file changes", then: wait_step,
     }
 }
 
@@ -66,11 +191,11 @@ impl Operation for Hold {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
+        let (environment, service) = parse_target(&self.environment, self.service.as_deref())?;
         let until = |seconds: NonZeroU32| clock::now() + Duration::from_secs(seconds.get().into());
         let command = Command::Hold {
-            environment: status::parse_environment(&env)?,
-            service: parse_service(service)?,
+            environment,
+            service,
             until: self.for_seconds.map(until),
             reason: self.reason.clone(),
             holder: self.holder.clone(),
@@ -87,18 +212,12 @@ impl Tool for Hold {
     type Data = CommandReply;
 
     async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
-        let (env, service) =
-            target::parse_target(&self.environment, self.service.as_deref()).unwrap_or_default();
-        let held = format_target(&env, service.as_deref());
+        let target = target_of(&self.environment, self.service.as_deref());
         let text = match self.for_seconds {
-            Some(seconds) => format!("{held} is held for {seconds} s"),
-            None => format!("{held} is held until argus_resume"),
+            Some(seconds) => format!("{target} is held for {seconds} s"),
+            None => format!("{target} is held until argus_resume"),
         };
-        let mut target = json!({ "environment": env });
-        if let Some(service) = service {
-            target["service"] = json!(service);
-        }
-        Summary::new(reply, text).with_next(resume_step(target))
+        Summary::new(reply, text).with_next(resume_step(&target))
     }
 }
 
@@ -128,11 +247,8 @@ impl Operation for Resume {
             None if self.service.is_some() => return Err(Failure::usage("`service` needs `environment`")),
             None => Command::ResumeController,
             Some(target) => {
-                let (env, service) = target::parse_target(target, self.service.as_deref())?;
-                Command::Resume {
-                    environment: status::parse_environment(&env)?,
-                    service: parse_service(service)?,
-                }
+                let (environment, service) = parse_target(target, self.service.as_deref())?;
+                Command::Resume { environment, service }
             }
         };
         context.client.send(command).await
@@ -150,84 +266,8 @@ after its cause (a journal that cannot be written) is fixed.";
         let Some(target) = &self.environment else {
             return Summary::new(reply, "the controller resumes");
         };
-        let env = target.split('/').next().unwrap_or_default();
-        let resumed = format_target(target, self.service.as_deref());
-        Summary::new(reply, format!("{resumed} resumes")).with_next(wait_step(env))
-    }
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Cancel {
-    /// Environment name
-    pub(crate) environment: String,
-}
-
-impl Operation for Cancel {
-    const EFFECT: Effect = Effect::Destructive;
-    const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/commands/cancel",
-        "cancels pulls and builds, and holds the environment",
-    )];
-    type Output = CommandReply;
-
-    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let why = "services share their images, so pulls and builds belong to the environment";
-        let remedy = |env: &str| format!("cancel those of the environment with `argus cancel {env}`");
-        let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
-        let command = Command::Cancel { environment };
-        context.client.send(command).await
-    }
-}
-
-impl Tool for Cancel {
-    const NAME: &'static str = "argus_cancel";
-    const TITLE: &'static str = "Cancel pulls and builds";
-    const ABOUT: &'static str =
-        "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.";
-    type Data = CommandReply;
-
-    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
-        let env = &self.environment;
-        let text = format!("{env} is cancelled and held until argus_resume");
-        Summary::new(reply, text).with_next(resume_step(json!({ "environment": env })))
-    }
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Rollback {
-    /// Environment name
-    pub(crate) environment: String,
-}
-
-impl Operation for Rollback {
-    const EFFECT: Effect = Effect::Destructive;
-    const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/commands/rollback",
-        "returns to the last other revision that was ready",
-    )];
-    type Output = CommandReply;
-
-    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let why = "a revision contains all services of its environment";
-        let remedy = |env: &str| format!("roll back the environment with `argus rollback {env}`");
-        let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
-        context.client.send(Command::Rollback { environment }).await
-    }
-}
-
-impl Tool for Rollback {
-    const NAME: &'static str = "argus_rollback";
-    const TITLE: &'static str = "Roll back";
-    const ABOUT: &'static str = "Returns to the last other revision that was ready, with the same images, until the file changes; \
-`argus_retry` keeps it. Use it if an edit broke an environment that is needed now.";
-    type Data = CommandReply;
-
-    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
-        let env = &self.environment;
-        let text = format!("{env} returns to its last other revision that was ready, until its file changes");
-        Summary::new(reply, text).with_next(wait_step(env))
+        let target = target_of(target, self.service.as_deref());
+        Summary::new(reply, format!("{target} resumes")).with_next(wait_step(&target))
     }
 }
 
@@ -280,7 +320,7 @@ Use it for experiments without effects on other users.";
     async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
         let (env, to) = (&self.environment, self.copy());
         let text = format!("{to} is a copy of {env}, until argus_down {to}");
-        Summary::new(reply, text).with_next(wait_step(&to))
+        Summary::new(reply, text).with_next(wait_step(&Target::environment(to)))
     }
 }
 

@@ -11,7 +11,6 @@ use clap::Args;
 use super::get::SERVICES;
 use super::target::Target;
 use super::{call, events, notes};
-use crate::api::commands::format_target;
 use crate::api::environments::GetEnvironment;
 use crate::api::target::select_service;
 use crate::call_trace;
@@ -42,7 +41,10 @@ impl Describe {
         let state = context.client.state();
         let (environment, service) = self.target.resolve(state)?;
         notes::note_if_not_running(state);
-        let target = format_target(&environment, service.as_deref());
+        let target = match &service {
+            Some(service) => format!("{environment}/{service}"),
+            None => environment.clone(),
+        };
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
         let status = select_service(status, service.as_deref())?;
         let events = if self.output.is_text() {
