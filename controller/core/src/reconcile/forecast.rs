@@ -20,7 +20,7 @@ use crate::user_requests::UserRequests;
 /// Maximum number of passes. A plan that is not settled by then is a defect, and its forecast is cut.
 const MAX_PASSES: usize = 10_000;
 
-/// Forecasts all steps until the plans are settled, in a possible order of execution.
+/// Forecasts all steps until the plans are settled, in a possible order of execution, each with the environment whose plan has it.
 ///
 /// Simulated one-shots exit with 0, probes succeed, and images are present.
 pub fn forecast(
@@ -30,7 +30,7 @@ pub fn forecast(
     health: &HealthStates,
     leases: &ControllerLeases,
     now: Timestamp,
-) -> Vec<Step> {
+) -> Vec<(EnvName, Step)> {
     let (mut store, mut health, mut now) = (store.clone(), health.clone(), now);
     let mut steps = Vec::new();
     // Leases do not expire because of the simulated time.
@@ -57,7 +57,11 @@ pub fn forecast(
             planner.finished(step, &Ok(done), &store, now);
         }
         let has_changed = finish_runs(specs, &mut store, &mut health, now);
-        steps.extend(result.steps.iter().cloned());
+        for step in &result.steps {
+            let mut plans = result.plans.iter();
+            let owner = plans.find(|(_, plan)| plan.steps.contains(step));
+            steps.extend(owner.map(|(env, _)| (env.clone(), step.clone())));
+        }
         if result.steps.is_empty() && !has_changed {
             match result.wake_at {
                 // Only time can cause further steps; simulated time passes immediately.

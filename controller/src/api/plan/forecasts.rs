@@ -7,7 +7,6 @@ use argus_backend::Backend as _;
 use argus_core::action::{Step, Subject};
 use argus_core::desired::Accepted;
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
-use argus_core::observed::Store;
 use argus_core::plan::{self, ControllerIdentity};
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::reconcile::{Inputs, Planner, forecast};
@@ -223,10 +222,8 @@ pub(crate) async fn create_forecasts(
         .collect();
     // Environments of other controllers are not planned.
     forecasts.retain(|env, forecast| specs.contains_key(env) || !forecast.plan.is_settled());
-    for step in forecast::forecast(planner, &specs, &store, &health, &leases, now) {
-        if let Some(env) = find_environment(&step.subject, &specs, &store) {
-            forecasts.entry(env).or_default().steps.push(step);
-        }
+    for (env, step) in forecast::forecast(planner, &specs, &store, &health, &leases, now) {
+        forecasts.entry(env).or_default().steps.push(step);
     }
     for (env, accepted) in &registry.environments {
         let forecast = forecasts.entry(env.clone()).or_default();
@@ -252,27 +249,6 @@ fn create_planner_state(settings: &Settings, persisted: &PersistedState) -> Plan
         retries: settings.times.retries,
         waits: settings.times.waits,
         ..PlannerState::default()
-    }
-}
-
-/// Environment of a subject. For a shared image, the first environment that uses it.
-pub(crate) fn find_environment(
-    subject: &Subject,
-    specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    store: &Store,
-) -> Option<EnvName> {
-    match subject {
-        Subject::Service { environment, .. }
-        | Subject::Network { environment }
-        | Subject::Volume { environment, .. } => Some(environment.clone()),
-        Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
-            let mut services = accepted.desired.services.values();
-            services
-                .any(|service| *key == service.image.key())
-                .then(|| env.clone())
-        }),
-        Subject::ExtraContainer { id } => Some(store.container(id)?.owner()?.environment),
-        Subject::ExtraNetwork { id } => Some(store.network(id)?.owner()?.environment),
     }
 }
 
