@@ -2,18 +2,13 @@
 
 use std::path::Path;
 
+pub(crate) use argus_core::status::is_good;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::status::{
-    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus, SuiteStatus,
-    Truth,
+    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, SuiteStatus, Truth,
 };
 
 use crate::output;
-
-/// True if a service is ready or completed.
-pub(crate) fn is_good(row: &ServiceStatus) -> bool {
-    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
-}
 
 /// Description of a running test.
 pub(crate) fn format_running_test(test: &RunningTest) -> String {

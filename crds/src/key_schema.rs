@@ -20,9 +20,14 @@ pub(crate) fn root() -> &'static Value {
 }
 
 /// Follows the references of a schema.
-pub(crate) fn resolve(mut schema: &'static Value) -> &'static Value {
+pub(crate) fn resolve(schema: &'static Value) -> &'static Value {
+    follow(root(), schema)
+}
+
+/// Follows the references of a schema into the document `root`.
+pub(crate) fn follow<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        match root().pointer(reference.trim_start_matches('#')) {
+        match root.pointer(reference.trim_start_matches('#')) {
             Some(next) => schema = next,
             None => break,
         }

@@ -62,18 +62,6 @@ impl ModeInputs {
     }
 }
 
-/// Returns the rank of a mode, from 0 (`Full`) to 5 (`Safe`); a higher rank forbids more.
-pub fn restriction_level(mode: Mode) -> u8 {
-    match mode {
-        Mode::Full => 0,
-        Mode::Reduced => 1,
-        Mode::Limited => 2,
-        Mode::Minimal => 3,
-        Mode::Recovery => 4,
-        Mode::Safe => 5,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +102,18 @@ mod tests {
                 ..ModeInputs::default()
             };
             assert_eq!(inputs.mode(), mode, "{inputs:?}");
+        }
+    }
+
+    /// Returns the rank of a mode, from 0 (`Full`) to 5 (`Safe`); a higher rank forbids more.
+    fn restriction_level(mode: Mode) -> u8 {
+        match mode {
+            Mode::Full => 0,
+            Mode::Reduced => 1,
+            Mode::Limited => 2,
+            Mode::Minimal => 3,
+            Mode::Recovery => 4,
+            Mode::Safe => 5,
         }
     }
 

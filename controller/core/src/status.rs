@@ -46,6 +46,7 @@ pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
 pub use error::{code_of, error_id, is_blocking, unwritable, with_controller};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
+pub use phase::is_good;
 pub use port::{UNREACHABLE_HINT, client_address, env_file, host_address};
 pub use wait::describe_wait;
 

@@ -17,7 +17,7 @@ use argus_core::state::CaseAttribution;
 use argus_core::time::Timestamp;
 use argus_crds::status::PortMapping;
 use argus_reconciler::{TestReport, clock};
-use argus_suite::{RunReport, Verdict};
+use argus_suite::{RunReport, Verdict, milliseconds, rfc3339};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -164,18 +164,6 @@ pub(crate) struct FailedCase {
     /// Line of the log in which a service reported a panic during the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) panic: Option<String>,
-}
-
-fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u128(took.as_millis())
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference"
-)]
-fn rfc3339<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(at)
 }
 
 impl Attempt {

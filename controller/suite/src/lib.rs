@@ -53,7 +53,7 @@ pub use container::{CommandOutput, Connect, ContainerCheck, ContainerCommand};
 pub use exchange::Exchange;
 pub use file::{ParsedSuite, SetupItem, SuiteFile, parse};
 pub use reach::{AllowedHost, PublishedPort, Reach, parse_host};
-pub use report::{CaseResult, Note, RunReport, Verdict};
+pub use report::{CaseResult, Note, RunReport, Verdict, milliseconds, rfc3339};
 pub use request::{Request, actual_address};
 pub use response::{Assessment, Response};
 pub use retry::{Growth, Retry};

@@ -71,15 +71,17 @@ pub enum Verdict {
     Unsupported,
 }
 
-fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
+/// Writes a duration in milliseconds.
+pub fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u128(took.as_millis())
 }
 
+/// Writes a time in the form of RFC 3339.
 #[allow(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde calls it with a reference"
 )]
-fn rfc3339<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+pub fn rfc3339<S: serde::Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(at)
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::tree::{Entry, Kind, Node, shown};
 use crate::diagnostic::{Diagnostic, Location};
-use crate::key_schema;
+use crate::key_schema::{self, join};
 
 mod scalar;
 mod unknown;
@@ -93,14 +93,8 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Follows the references of a schema.
-    fn resolve(&self, mut schema: &'a Value) -> &'a Value {
-        while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            match self.root.pointer(reference.trim_start_matches('#')) {
-                Some(next) => schema = next,
-                None => break,
-            }
-        }
-        schema
+    fn resolve(&self, schema: &'a Value) -> &'a Value {
+        key_schema::follow(self.root, schema)
     }
 
     fn value(&mut self, schema: &'a Value, node: &Node, path: &str, location: Location) {
@@ -306,14 +300,6 @@ fn types(schema: &Value) -> Vec<&str> {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::tree::{self, Entry, Kind, Node};
 use crate::diagnostic::{Diagnostic, Location};
+use crate::key_schema::join;
 
 /// Locations of all paths in a parsed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -167,14 +168,6 @@ fn collect_scalars<'a>(node: &'a Node, line: usize, path: String, all: &mut Vec<
                 collect_scalars(&entry.value, entry.location().line, path, all);
             }
         }
-    }
-}
-
-pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
 use crate::diagnostic::{Diagnostic, Location};
+use crate::key_schema::join;
 
 /// List, map or scalar of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub(super) fn relocate(
         },
         Kind::List(items) => {
             let path_of = |index, item: &Node| match item.get("name").map(|entry| &entry.value.kind) {
-                Some(Kind::Scalar { text, .. }) => source::join(path, text),
+                Some(Kind::Scalar { text, .. }) => join(path, text),
                 Some(Kind::List(_) | Kind::Map(_)) | None => format!("{path}[{index}]"),
             };
             let moved = |(index, item): (usize, &Arc<Node>)| {
@@ -115,7 +116,7 @@ pub(super) fn relocate(
         }
         Kind::Map(entries) => {
             let moved = |entry: &Entry| {
-                let value = relocate(&entry.value, &source::join(path, &entry.key), location, locate);
+                let value = relocate(&entry.value, &join(path, &entry.key), location, locate);
                 Entry {
                     key: entry.key.clone(),
                     key_location: value.location,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{FileId, PathError, Resolved, resolve, stat_of};
+use super::{FileId, PathError, Resolved, real, stat_of};
 
 /// Sockets that engines use by default. Each is compared only where it exists.
 const WELL_KNOWN: [&str; 7] = [
@@ -86,14 +86,10 @@ fn of_users(folder: &Path) -> impl Iterator<Item = PathBuf> {
 /// Adds the socket and every directory above it. The directory exists even while the engine is stopped and the socket
 /// does not exist.
 fn add(socket: &Path, to: &mut BTreeSet<FileId>) {
-    for path in [socket.to_owned(), resolved(socket)] {
+    for path in [socket.to_owned(), real(socket)] {
         let identities = path.ancestors().filter_map(stat_of);
         to.extend(identities.map(|stat| FileId::of(&stat)));
     }
-}
-
-fn resolved(path: &Path) -> PathBuf {
-    resolve(path).map_or_else(|_| path.to_owned(), |resolved| resolved.path)
 }
 
 /// Mount points of this process's mount namespace.
@@ -131,6 +127,7 @@ fn unescaped(text: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host_path::resolve;
 
     #[test]
     fn mount_points_are_unescaped() {

@@ -89,8 +89,8 @@ pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> b
         && services.iter().all(|row| is_good(row) || is_optional(row))
 }
 
-/// True if the service reached its goal.
-pub(super) fn is_good(row: &ServiceStatus) -> bool {
+/// True if a service is ready or completed.
+pub fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
