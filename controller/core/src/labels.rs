@@ -32,11 +32,11 @@ pub const CONTROLLER: &str = "argusai.controller";
 pub const FOLDER: &str = "argusai.folder";
 /// `true` on a network without access to other networks.
 pub const INTERNAL: &str = "argusai.internal";
-/// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas.
+/// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas. Empty without ports.
 pub const PORTS: &str = "argusai.ports";
 
 /// Services that the service of the container depends on, directly or through other services, joined by commas. They stop
-/// after it. Containers of older versions do not have this label.
+/// after it. Empty without dependencies. Containers of older versions do not have this label.
 pub const DEPENDS_ON: &str = "argusai.depends-on";
 
 /// Run id of the holder, on a lease.
@@ -131,8 +131,8 @@ impl ObjectLabels {
         if !self.is_elsewhere(own_folder) {
             return owner;
         }
-        let of_project = self.project_option();
-        format!("{owner}; after the end of that controller, `argus orphans --clean{of_project}` removes it")
+        let command = orphan_removal(&self.project, false);
+        format!("{owner}; after the end of that controller, `{command}` removes it")
     }
 
     /// Describes the owner as the holder of a volume name that the project in another folder needs.
@@ -141,10 +141,9 @@ impl ObjectLabels {
         if !self.is_elsewhere(own_folder) {
             return owner;
         }
-        let of_project = self.project_option();
+        let command = orphan_removal(&self.project, true);
         format!(
-            "{owner}; after the end of that controller and the removal of this spec file, \
-`argus orphans --clean{of_project} --volumes` removes it, and `argus allow` takes it over"
+            "{owner}; after the end of that controller, `{command}` removes it; `argus allow` takes it over"
         )
     }
 
@@ -161,15 +160,20 @@ impl ObjectLabels {
             None => format!("environment `{environment}`, controller `{controller}`"),
         }
     }
+}
 
-    /// Option of a command for the project. Its name is a text of another file, and the command is for a shell.
-    fn project_option(&self) -> String {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if self.project.is_empty() || !self.project.chars().all(is_plain) {
-            return String::new();
-        }
-        format!(" --project {}", self.project)
+/// Returns the command that removes the orphans of a project. Its name is a text of another file, and the command is for a shell, so another
+/// name than a plain one is left out.
+pub fn orphan_removal(project: &str, volumes: bool) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let mut command = "argus orphans --clean".to_owned();
+    if !project.is_empty() && project.chars().all(is_plain) {
+        command.extend([" --project ", project]);
     }
+    if volumes {
+        command.push_str(" --volumes");
+    }
+    command
 }
 
 #[cfg(test)]
@@ -205,7 +209,7 @@ mod tests {
         assert!(!text.contains("argus allow"), "{text}");
         let text = of("Shop").unwrap().describe_volume_holder(Some("/a"));
         assert!(
-            text.contains("`argus orphans --clean --project Shop --volumes` removes it, and `argus allow`"),
+            text.contains("`argus orphans --clean --project Shop --volumes` removes it; `argus allow`"),
             "{text}"
         );
         let text = of("a; rm").unwrap().describe_holder(Some("/a"));

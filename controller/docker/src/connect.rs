@@ -3,9 +3,10 @@
 mod access;
 mod discover;
 mod tls;
+mod transport;
 
 pub(crate) use discover::config_folder;
-pub(crate) use tls::connect as connect_tls;
+pub(crate) use transport::{MAX_ANSWER_BYTES, open};
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -171,28 +172,23 @@ impl Connection {
     }
 
     fn create(&self) -> Result<bollard::Docker, ActionError> {
-        let created = match &self.endpoint {
-            Endpoint::Unix(path) => bollard::Docker::connect_with_unix(
-                &path.to_string_lossy(),
-                CLIENT_TIMEOUT_SECONDS,
-                API_DEFAULT_VERSION,
-            ),
-            Endpoint::Tcp(address) => {
-                bollard::Docker::connect_with_http(address, CLIENT_TIMEOUT_SECONDS, API_DEFAULT_VERSION)
+        match &self.endpoint {
+            Endpoint::Unix(path) if !path.exists() => {
+                return Err(ActionError::Unreachable(format!(
+                    "socket `{}` not found",
+                    path.display()
+                )));
             }
-            Endpoint::Tls(address, certificates) => {
-                // The client ignores a key that it cannot read.
-                tls::read_settings(certificates)?;
-                bollard::Docker::connect_with_ssl(
-                    address,
-                    &certificates.join(tls::KEY),
-                    &certificates.join(tls::CERTIFICATE),
-                    &certificates.join(tls::AUTHORITY),
-                    CLIENT_TIMEOUT_SECONDS,
-                    API_DEFAULT_VERSION,
-                )
-            }
-        };
+            Endpoint::Tls(_, certificates) => drop(tls::read_settings(certificates)?),
+            Endpoint::Unix(_) | Endpoint::Tcp(_) => {}
+        }
+        let host = self.endpoint.address().unwrap_or("docker");
+        let created = bollard::Docker::connect_with_custom_transport(
+            transport::new(&self.endpoint),
+            Some(format!("http://{host}")),
+            CLIENT_TIMEOUT_SECONDS,
+            API_DEFAULT_VERSION,
+        );
         let client = created.map_err(|error| ActionError::Unreachable(error.to_string()))?;
         Ok(client.with_request_modifier(refuse_duplicate_networks))
     }

@@ -21,6 +21,7 @@ use tokio::sync::Mutex;
 
 use crate::Shared;
 use crate::call::{self, REMOVE_TIMEOUT, WRITE_TIMEOUT};
+use crate::connect::MAX_ANSWER_BYTES;
 use crate::error::{self, Op};
 use crate::image::build::{BUILD_DIGEST, build};
 use crate::ownership;
@@ -133,11 +134,12 @@ async fn run_attached(shared: &Shared, id: &str) -> Result<String, ActionError> 
     let mut output = Vec::new();
     let all = async {
         while let Some(part) = stream.next().await {
-            output.extend_from_slice(
-                &part
-                    .map_err(|failure| error::classify_transport(&failure))?
-                    .into_bytes(),
-            );
+            let part = part.map_err(|failure| error::classify_transport(&failure))?;
+            output.extend_from_slice(&part.into_bytes());
+            if output.len() > MAX_ANSWER_BYTES {
+                let message = "the output of the helper container is too large";
+                return Err(ActionError::Unknown(message.to_owned()));
+            }
         }
         Ok(())
     };

@@ -1,15 +1,17 @@
 //! Ownership checks before a change.
 //!
 //! An object belongs to Argus when it carries the `argusai.*` labels. A container does not belong to Argus if
-//! all of these labels come from its image, for example after `docker commit` of a managed container.
+//! all of these labels come from its image, for example after `docker commit` of a managed container. If the image is gone, the time in the
+//! labels decides: inherited labels have the time of another container.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::{ContainerId, NetworkId};
-use argus_core::labels::{MANAGED, ObjectLabels};
+use argus_core::labels::{CREATED_AT, MANAGED, ObjectLabels};
 use argus_core::observed::Container;
 use argus_core::outcome::ActionError;
+use argus_core::time::Timestamp;
 use bollard::models;
 
 use crate::Shared;
@@ -22,6 +24,10 @@ const IMAGE_LABELS_CAPACITY: usize = 256;
 
 /// Capacity of each cache of container ids. A full cache is cleared and filled again on demand.
 const CONTAINER_IDS_CAPACITY: usize = 16 * 1024;
+
+/// Maximum time between the label of a container and its creation, in milliseconds: the deadline of the action, and the difference of
+/// two clocks.
+const MAX_CREATION_DELAY: u64 = 3_600_000;
 
 /// Prefix of all labels of Argus.
 const LABEL_PREFIX: &str = "argusai.";
@@ -145,7 +151,7 @@ pub(crate) async fn has_inherited_labels(shared: &Shared, container: &Container,
     let Ok(image) = image_labels(shared, image_id).await else {
         return false;
     };
-    let inherited = is_inherited(&container.labels, &image);
+    let inherited = is_inherited(container, image.as_deref());
     if inherited {
         shared.owned_ids.insert_inherited(&container.id);
     }
@@ -161,7 +167,7 @@ pub(crate) async fn find_owner(
         return Ok(None);
     };
     let image = image_labels(shared, &inspected.image_id).await?;
-    Ok((!is_inherited(&inspected.container.labels, &image)).then_some(owner))
+    Ok((!is_inherited(&inspected.container, image.as_deref())).then_some(owner))
 }
 
 /// Inspects a network and checks its owner; `None` when the network is gone.
@@ -200,13 +206,13 @@ pub(crate) async fn inspect_network(
     }
 }
 
-/// The labels of an image; empty for an image that no longer exists.
-pub(crate) async fn image_labels(
+/// The labels of an image; `None` for an image that no longer exists.
+async fn image_labels(
     shared: &Shared,
     id: &str,
-) -> Result<Arc<BTreeMap<String, String>>, ActionError> {
+) -> Result<Option<Arc<BTreeMap<String, String>>>, ActionError> {
     if id.is_empty() {
-        return Ok(Arc::default());
+        return Ok(Some(Arc::default()));
     }
     let known = |labels: &ImageLabels| {
         labels
@@ -217,10 +223,10 @@ pub(crate) async fn image_labels(
             .cloned()
     };
     if let Some(labels) = known(&shared.image_labels) {
-        return Ok(labels);
+        return Ok(Some(labels));
     }
     let Some(labels) = inspect_image(shared, id).await? else {
-        return Ok(Arc::default());
+        return Ok(None);
     };
     let labels = Arc::new(labels);
     let mut known = shared
@@ -232,7 +238,7 @@ pub(crate) async fn image_labels(
         known.clear();
     }
     known.insert(id.to_owned(), labels.clone());
-    Ok(labels)
+    Ok(Some(labels))
 }
 
 /// The labels of an image by reference or id; `None` when the engine does not have it.
@@ -264,10 +270,15 @@ pub(crate) fn check_reference(reference: &str) -> Result<(), ActionError> {
     )))
 }
 
-/// True when every label of Argus comes from the image, as after `docker commit` of a managed container.
+/// True when every label of Argus comes from the image, as after `docker commit` of a managed container. `None` for an image that is gone.
 ///
 /// A container that Argus created differs from its image at least in `argusai.created-at`.
-fn is_inherited(labels: &BTreeMap<String, String>, image: &BTreeMap<String, String>) -> bool {
+fn is_inherited(container: &Container, image: Option<&BTreeMap<String, String>>) -> bool {
+    let labels = &container.labels;
+    let Some(image) = image else {
+        let at = labels.get(CREATED_AT).and_then(|at| Timestamp::parse(at));
+        return at.is_none_or(|at| at.0.abs_diff(container.created_at.0) > MAX_CREATION_DELAY);
+    };
     let ours = labels.iter().filter(|(key, _)| key.starts_with(LABEL_PREFIX));
     image.contains_key(MANAGED) && ours.into_iter().all(|(key, value)| image.get(key) == Some(value))
 }
@@ -284,6 +295,8 @@ fn classify_read(error: CallError) -> ActionError {
 
 #[cfg(test)]
 mod tests {
+    use argus_core::observed::ContainerState;
+
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -293,6 +306,22 @@ mod tests {
             .collect()
     }
 
+    /// A container of 1970-01-01T00:01:00Z.
+    fn container(labels: &BTreeMap<String, String>) -> Container {
+        Container {
+            id: ContainerId::new("abc").unwrap(),
+            name: "web".to_owned(),
+            labels: labels.clone(),
+            image: "web:1".to_owned(),
+            state: ContainerState::Exited,
+            created_at: Timestamp(60_000),
+            networks: BTreeMap::new(),
+            inspect: None,
+            stopped_by_other: None,
+            oom_at: None,
+        }
+    }
+
     #[test]
     fn labels_inherited_from_the_image_do_not_count() {
         let image = labels(&[
@@ -300,6 +329,8 @@ mod tests {
             ("argusai.created-at", "1"),
             ("x", "y"),
         ]);
+        let is_inherited =
+            |labels: &BTreeMap<_, _>, image: &BTreeMap<_, _>| is_inherited(&container(labels), Some(image));
         assert!(is_inherited(&image, &image));
         let mut by_hand = image.clone();
         by_hand.insert("mine".into(), "z".into());
@@ -307,6 +338,23 @@ mod tests {
         let ours = labels(&[("argusai.managed", "true"), ("argusai.created-at", "2")]);
         assert!(!is_inherited(&ours, &image));
         assert!(!is_inherited(&ours, &BTreeMap::new()));
+    }
+
+    #[test]
+    fn labels_without_their_image_need_the_time_of_the_container() {
+        for (at, is_foreign) in [
+            ("1970-01-01T00:00:58Z", false),
+            ("1970-01-01T00:50:00Z", false),
+            ("1970-01-01T02:00:00Z", true),
+            ("now", true),
+        ] {
+            let ours = labels(&[("argusai.managed", "true"), ("argusai.created-at", at)]);
+            assert_eq!(is_inherited(&container(&ours), None), is_foreign, "{at}");
+        }
+        assert!(is_inherited(
+            &container(&labels(&[("argusai.managed", "true")])),
+            None
+        ));
     }
 
     #[test]

@@ -15,8 +15,9 @@ use bollard::query_parameters::{
 use crate::Shared;
 use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
-use crate::image::build::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG};
-use crate::ownership::{check_reference, inspect_image};
+use crate::image::build::label::{history, is_ours, writes_our_label};
+use crate::image::build::{BUILD_DIGEST, BUILD_TAG};
+use crate::ownership::inspect_image;
 use crate::raw_http;
 
 /// Deadline of the disk usage query. An engine may scan its whole disk for it.
@@ -72,15 +73,6 @@ fn read(
     })
 }
 
-/// True when the last step writes our labels. The engine writes each label in its own step, in any order, at the end.
-fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
-    history.first().is_some_and(writes_our_label)
-}
-
-fn writes_our_label(step: &ImageHistoryResponseItem) -> bool {
-    step.created_by.contains("LABEL") && step.created_by.contains(BUILD_LABELS)
-}
-
 /// The steps of a build, without those of its base image. A base image of the classic builder has a tag or was pulled. `BuildKit` does not
 /// show where its base image ends, so steps of `BuildKit` in a base image count as well.
 fn own_steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
@@ -112,16 +104,6 @@ async fn has_own_parent(shared: &Shared, history: &[ImageHistoryResponseItem]) -
     };
     let labels = inspect_image(shared, &parent.id).await?;
     Ok(labels.is_some_and(|labels| labels.contains_key(BUILD_DIGEST)))
-}
-
-async fn history(shared: &Shared, id: &str) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
-    check_reference(id)?;
-    let client = shared.connection.client()?;
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.image_history(id)).await {
-        Ok(history) => Ok(Some(history)),
-        Err(error) if error.has_status(404) => Ok(None),
-        Err(error) => Err(error.classify(Op::Inspect)),
-    }
 }
 
 /// Removes an image by id, together with its intermediate steps when a build on this engine created all of them.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use argus_core::labels::orphan_removal;
+use argus_crds::status::Orphan;
 use clap::Args;
 
 use super::call;
@@ -63,7 +65,13 @@ impl Down {
         let envs = envs.collect::<Result<Vec<_>, _>>()?;
         runtime::block_on(async {
             if client.is_alive() {
-                remove_environments(&context, &names, self.volumes, self.timeout, output::print_note).await
+                remove_environments(&context, &names, self.volumes, self.timeout, output::print_note).await?;
+                if self.volumes {
+                    let statuses = client.statuses().await?;
+                    let kept = describe_kept_volumes(&statuses.controller.orphans, &names);
+                    kept.for_each(|note| output::print_note(&note));
+                }
+                Ok(())
             } else {
                 let envs = if self.all { Vec::new() } else { envs };
                 offline::remove_environments(&client.query_settings(), envs, self.volumes, self.timeout).await
@@ -74,5 +82,50 @@ impl Down {
             output::join_lines(names.iter().map(|name| format!("{name} gone")))
         })?;
         Ok(Exit::Done)
+    }
+}
+
+/// Describes the volumes of removed environments that stay, because they belong to the project in another folder.
+fn describe_kept_volumes(orphans: &[Orphan], names: &[String]) -> impl Iterator<Item = String> {
+    let is_removed = move |orphan: &Orphan| {
+        let env = orphan.environment.as_ref();
+        env.is_some_and(|env| names.contains(env))
+    };
+    let kept = orphans
+        .iter()
+        .filter(move |orphan| orphan.is_kept() && is_removed(orphan));
+    kept.map(|orphan| {
+        let command = orphan_removal(orphan.project.as_deref().unwrap_or_default(), true);
+        let name = &orphan.name;
+        format!("volume `{name}` belongs to the project in another folder and stays; `{command}` removes it")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_volume_is_described_with_the_command_that_removes_it() {
+        let volume = |env: &str, result: &str| Orphan {
+            name: format!("argusai-{env}_data"),
+            environment: Some(env.to_owned()),
+            project: Some("shop".to_owned()),
+            result: result.to_owned(),
+            ..Orphan::default()
+        };
+        let all = [
+            volume("shop", Orphan::KEPT),
+            volume("shop", "removing"),
+            volume("other", Orphan::KEPT),
+        ];
+        let notes: Vec<_> = describe_kept_volumes(&all, &["shop".to_owned()]).collect();
+        assert_eq!(
+            notes,
+            [
+                "volume `argusai-shop_data` belongs to the project in another folder and stays; \
+              `argus orphans --clean --project shop --volumes` removes it"
+            ]
+        );
     }
 }

@@ -1,8 +1,11 @@
-//! Responses to callers without the token have no output of containers, and every response has its headers.
+//! Responses to callers without the token have no output of containers, no names of suites and no values of rejected files, and every
+//! response has its headers.
 
+use argus_crds::diagnostic::{Correction, Diagnostic};
 use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{
-    Condition, ControllerStatus, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth,
+    Condition, ControllerStatus, EnvironmentStatus, Phase, RejectedSpec, RunningTest, ServiceState,
+    ServiceStatus, SuiteStatus, Truth,
 };
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -17,12 +20,24 @@ use crate::client::ControllerClient;
 use crate::operations;
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// Text that only a container writes.
+/// Text that only a container, a suite or a rejected file has.
 const OUTPUT: &str = "wolpertinger";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const ADDRESS: &str = "127.0.0.1:9470";
 
-/// Status of an environment whose service failed with output in every text.
+/// Error in a file, with its value in every text.
+fn diagnostic() -> Diagnostic {
+    let mut diagnostic =
+        Diagnostic::error("services[0].image", format!("`{OUTPUT}` is invalid")).hint(OUTPUT);
+    diagnostic.correction = Some(Box::new(Correction {
+        now: Some(OUTPUT.to_owned()),
+        suggest: Some(OUTPUT.to_owned()),
+        ..Correction::default()
+    }));
+    diagnostic
+}
+
+/// Status of an environment whose service failed with output in every text, and whose file was edited and rejected during a test.
 fn failed() -> EnvironmentStatus {
     let error = StructuredError::new(Code::ContainerCrash, format!("failed: {OUTPUT}"))
         .environment("shop")
@@ -40,15 +55,38 @@ fn failed() -> EnvironmentStatus {
             last_error: Some(error.clone()),
             ..ServiceStatus::default()
         }],
-        conditions: vec![Condition {
-            kind: "Blocked".to_owned(),
-            status: Truth::True,
-            reason: Code::ContainerCrash.reason().to_owned(),
-            message: format!("`web`: failed: {OUTPUT}"),
-            last_transition_time: String::new(),
+        conditions: vec![
+            condition("Blocked", Truth::True, Code::ContainerCrash),
+            condition("SpecAccepted", Truth::False, Code::SpecInvalid),
+        ],
+        errors: vec![
+            error,
+            StructuredError::new(Code::SpecInvalid, format!("line 3: `{OUTPUT}` is invalid"))
+                .details(json!({ "diagnostics": [diagnostic()] })),
+        ],
+        diagnostics: vec![diagnostic()],
+        tests: vec![RunningTest {
+            case: OUTPUT.to_owned(),
+            purpose: Some(OUTPUT.to_owned()),
+            ..RunningTest::default()
         }],
-        errors: vec![error],
+        test_results: vec![SuiteStatus {
+            suite: OUTPUT.to_owned(),
+            result: "failed".to_owned(),
+            failed_cases: vec![OUTPUT.to_owned()],
+            ..SuiteStatus::default()
+        }],
         ..EnvironmentStatus::default()
+    }
+}
+
+fn condition(kind: &str, status: Truth, code: Code) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: code.reason().to_owned(),
+        message: format!("`web`: failed: {OUTPUT}"),
+        last_transition_time: String::new(),
     }
 }
 
@@ -58,6 +96,11 @@ fn app(dir: &std::path::Path) -> TowerToHyperService<axum::Router> {
     std::fs::create_dir_all(state.join("environments")).unwrap();
     let controller = ControllerStatus {
         errors: status.errors.clone(),
+        rejected: vec![RejectedSpec {
+            spec_path: "e2e.yaml".to_owned(),
+            environment: Some("shop".to_owned()),
+            diagnostics: vec![diagnostic()],
+        }],
         ..ControllerStatus::default()
     };
     let calls = json!({ "01M7ZT8NQ3JK5CY13HJAQAYAWR": status.errors[0].debug });
@@ -127,7 +170,7 @@ fn paths() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn response_without_the_token_has_no_output() {
+async fn response_without_the_token_has_no_foreign_text() {
     let dir = tempfile::tempdir().unwrap();
     let app = app(dir.path());
     let bearer = format!("Bearer {TOKEN}");
@@ -149,6 +192,8 @@ async fn response_without_the_token_has_no_output() {
     let status: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(status["errors"][0]["code"], "CONTAINER_CRASH", "{status:#}");
     assert_eq!(status["services"][0]["state"], json!(ServiceState::Failed));
+    assert_eq!(status["diagnostics"][0]["path"], "services[0].image");
+    assert_eq!(status["testResults"][0]["result"], "failed", "{status:#}");
     assert!(status["errors"][0]["debug"].is_null(), "{status:#}");
 }
 

@@ -87,19 +87,22 @@ fn orphan_of_another_project_is_shown_with_run_and_age() {
 #[test]
 fn project_in_another_folder_gets_no_data_of_a_volume() {
     let engine = engine();
-    let spec = |prefix: &str| {
+    let spec = |project: &str, prefix: &str| {
         format!(
-            "version: \"1\"\nproject: {{ name: taken }}\nservices:\n  web: {{ image: {IMAGE}, container: {{ name: {prefix}-web }} }}\n  \
+            "version: \"1\"\nproject: {{ name: {project} }}\nservices:\n  web: {{ image: {IMAGE}, container: {{ name: {prefix}-web }} }}\n  \
              db:\n    image: {IMAGE}\n    container: {{ name: {prefix}-db, volumes: [\"data:/data\"] }}\n"
         )
     };
     let first = Controller::start(engine, RunOptions::default());
-    first.write_spec("e2e.yaml", &spec("victim"));
+    first.write_spec("e2e.yaml", &spec("taken", "victim"));
+    first.write_spec("kept/e2e.yaml", &spec("kept", "left"));
     first.wait_ready("taken", LIMIT);
+    first.wait_ready("kept", LIMIT);
     first.kill9();
 
     let second = Controller::start(engine, RunOptions::default());
-    second.write_spec("e2e.yaml", &spec("other"));
+    second.write_spec("e2e.yaml", &spec("taken", "other"));
+    second.write_spec("kept/e2e.yaml", &spec("kept", "new"));
     let status = second.wait_status("taken", LIMIT, "reports the volume", |status| {
         error_codes(status).contains(&"NAME_CONFLICT")
     });
@@ -119,16 +122,40 @@ fn project_in_another_folder_gets_no_data_of_a_volume() {
         engine.inspect("victim-web").is_none().then_some(())
     });
     assert!(engine.inspect("other-db").is_none());
-    // The end of the environment removes its containers, but not the data.
-    second.remove_spec("e2e.yaml");
+    // The printed command is the way, and the file stays.
+    let folder_of = |volume: &str| {
+        engine.docker_ok(&[
+            "volume",
+            "inspect",
+            "-f",
+            "{{index .Labels \"argusai.folder\"}}",
+            volume,
+        ])
+    };
+    assert!(folder_of("argusai-taken_data").starts_with(&folder));
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let clean = second.cli(&words);
+    assert!(clean.status.success(), "{clean:?}");
+    second.wait_ready("taken", LIMIT);
+    assert!(engine.inspect("victim-db").is_none());
+    assert!(!folder_of("argusai-taken_data").starts_with(&folder));
+    // The end of an environment removes its containers, but not the data.
+    let down = second.cli(&["down", "kept", "--volumes"]);
+    assert!(down.status.success(), "{down:?}");
+    let note = String::from_utf8_lossy(&down.stderr).into_owned();
+    assert!(
+        note.contains("`argus orphans --clean --project kept --volumes`"),
+        "{note}"
+    );
     second.wait_until(LIMIT, "all containers are removed", || {
-        let names = ["other-web", "victim-db"];
+        let names = ["new-web", "left-db"];
         names
             .iter()
             .all(|name| engine.inspect(name).is_none())
             .then_some(())
     });
-    engine.docker_ok(&["volume", "rm", "argusai-taken_data"]);
+    assert!(folder_of("argusai-kept_data").starts_with(&folder));
+    engine.docker_ok(&["volume", "rm", "argusai-kept_data"]);
 }
 
 /// Fills the address pool of a private engine, 172.30.0.0/16, except one range.

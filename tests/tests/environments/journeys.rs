@@ -322,7 +322,11 @@ fn image_that_a_person_built_keeps_its_tag() {
     };
     dockerfile("one");
     let tag = "journey-by-hand:local";
-    engine.docker_ok(&["tag", IMAGE, tag]);
+    // It has the labels of a build of Argus, as if it were based on one.
+    let label = format!("LABEL argusai.build-tag={tag} argusai.build-digest=0");
+    let container = engine.docker_ok(&["create", IMAGE]);
+    engine.docker_ok(&["commit", "--change", &label, &container, tag]);
+    engine.docker_ok(&["rm", &container]);
     let id = || engine.docker_ok(&["image", "inspect", "-f", "{{.Id}}", tag]);
     let by_hand = id();
     let text = format!(

@@ -17,7 +17,7 @@ enum Key {
 }
 
 /// Everything in one file that a conflict needs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Keys {
     names: BTreeSet<Key>,
     /// Sources of all mounts.
@@ -30,22 +30,13 @@ struct Keys {
 type FilesOfSource = BTreeMap<String, BTreeSet<String>>;
 
 /// Index of accepted files by path. The directories above a source are not stored: an expanded file can have many long sources.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConflictIndex {
     by_name: HashMap<Key, BTreeSet<String>>,
     by_source: FilesOfSource,
     by_writable: FilesOfSource,
     keys_of: HashMap<String, Keys>,
 }
-
-/// The index follows from the files, so that two registries with equal files are equal.
-impl PartialEq for ConflictIndex {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for ConflictIndex {}
 
 impl ConflictIndex {
     /// Number of files.

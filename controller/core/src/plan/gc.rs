@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
-use super::{Decision, Plan, PlanInput};
+use super::{Decision, Plan, PlanInput, volume};
 use crate::action::{Action, Cause, Subject};
 use crate::ident::ResourceName;
 use crate::labels::{self, ObjectLabels};
@@ -41,9 +41,7 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
             plan_network_removal(input, subject, network, cause)
         });
     }
-    if input.accepted.is_none() {
-        plan_volumes(input, plan);
-    }
+    plan_volumes(input, plan);
 }
 
 /// An object that no environment desires.
@@ -119,7 +117,7 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
     };
     // This check runs for every container in every pass, so it reads only two labels.
     let maker = labels::maker(&container.labels);
-    if input.accepted.is_some_and(desired) {
+    if input.accepted.is_some_and(desired) && !is_in_the_way(input, container) {
         return None;
     }
     match orphan::owner_status(input, maker) {
@@ -142,6 +140,20 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
             ))
         }
     }
+}
+
+/// Returns whether a container of the project in another folder keeps a volume whose removal was requested. Its service waits for that volume.
+fn is_in_the_way(input: &PlanInput<'_>, container: &Container) -> bool {
+    if input.requests.volume_removal.is_empty() || container.is_made_by(&input.identity.controller) {
+        return false;
+    }
+    container.owner().is_some_and(|owner| {
+        let is_requested = input
+            .requests
+            .is_volume_removal_requested(&owner.project, input.now);
+        let is_mounted = |service| volume::is_foreign_mounted(input, &service);
+        is_requested && owner.service.is_some_and(is_mounted)
+    })
 }
 
 fn removal_cause(input: &PlanInput<'_>, removed: Cause) -> Cause {
@@ -271,12 +283,20 @@ fn plan_network_removal(
     Decision::Do(action, cause)
 }
 
-/// Plans the removal of volumes. A volume is kept unless its spec requested the removal.
+/// Plans the removal of volumes. A volume is kept unless its spec requested the removal. Those of an environment with a file stay, except the
+/// volumes of the project in another folder whose removal a person requested.
 fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
+    let is_declared = input.accepted.is_some();
     for volume in input.observed.volumes.values() {
+        if is_declared && !input.is_foreign(labels::maker(&volume.labels)) {
+            continue;
+        }
         let Ok(name) = ResourceName::new(volume.name.clone()) else {
             continue;
         };
+        if is_declared && !volume::is_foreign(input, &name, volume) {
+            continue;
+        }
         let Some(unwanted) = classify_volume(input, volume) else {
             continue;
         };
@@ -284,8 +304,13 @@ fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
             environment: input.env.clone(),
             name: name.clone(),
         };
+        if matches!(unwanted, Undesired::Orphan(_, Ok(()))) {
+            // The wait of the file for this removal.
+            plan.waits.retain(|wait| wait.subject != subject);
+        }
         unwanted.add_to(input, plan, subject, |cause, subject| {
-            if !input.observed.containers.is_empty() {
+            let mut containers = input.observed.containers.values();
+            if containers.any(|container| !is_declared || is_in_the_way(input, container)) {
                 Decision::Wait(WaitReason::Containers)
             } else if let Some(wait) = input.blocked_by(subject) {
                 Decision::Wait(wait)
@@ -321,7 +346,9 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         .and_then(|history| history.delete_volumes)
         .unwrap_or(by_label);
     let maker = labels::maker(&volume.labels);
+    let is_declared = input.accepted.is_some();
     let status = match orphan::owner_status(input, maker) {
+        OwnerStatus::Own if is_declared => return None,
         // A file with the same name in another folder does not decide about this data.
         OwnerStatus::Own if input.is_foreign(maker) => OwnerStatus::DeadController,
         status => status,
@@ -331,7 +358,7 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
         OwnerStatus::DeadController => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
-            let is_kept = !by_label
+            let is_kept = (is_declared || !by_label)
                 && !input
                     .requests
                     .is_volume_removal_requested(&owner.project, input.now);

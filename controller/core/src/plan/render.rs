@@ -43,8 +43,9 @@ pub fn stamped(
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
     let service = spec.labels.get(labels::SERVICE).map(String::as_str);
     let dependencies = stop_order::dependencies_label(desired, service.unwrap_or_default());
-    let label = |names| (labels::DEPENDS_ON.to_owned(), names);
-    spec.labels.extend(dependencies.map(label));
+    spec.labels.insert(labels::DEPENDS_ON.into(), dependencies);
+    // A container inherits a label of its image that its creation does not set.
+    spec.labels.entry(labels::PORTS.into()).or_default();
     spec
 }
 

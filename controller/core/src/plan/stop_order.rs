@@ -24,8 +24,8 @@ use crate::wait::{Wait, WaitReason};
 /// Names of the services that are reached from a service, by its name.
 type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Returns the value of the label [`labels::DEPENDS_ON`]; `None` for a service without dependencies.
-pub(super) fn dependencies_label(desired: &Desired, service: &str) -> Option<String> {
+/// Returns the value of the label [`labels::DEPENDS_ON`].
+pub(super) fn dependencies_label(desired: &Desired, service: &str) -> String {
     let mut found = BTreeSet::new();
     let mut next = vec![service];
     while let Some(name) = next.pop() {
@@ -36,7 +36,7 @@ pub(super) fn dependencies_label(desired: &Desired, service: &str) -> Option<Str
         next.extend(names.filter(|name| found.insert(*name)));
     }
     let names: Vec<&str> = found.into_iter().collect();
-    (!names.is_empty()).then(|| names.join(","))
+    names.join(",")
 }
 
 /// Returns the time that the stop of all services takes if each uses its grace period: that of the slowest chain.
@@ -160,7 +160,9 @@ fn dependencies<'a>(input: &'a PlanInput<'a>) -> Graph<'a> {
     for container in input.observed.containers.values() {
         let label = |key| container.labels.get(key).map(String::as_str);
         if let (Some(service), Some(names)) = (label(labels::SERVICE), label(labels::DEPENDS_ON)) {
-            let names = names.split(',').filter(|name| *name != service);
+            let names = names
+                .split(',')
+                .filter(|name| !name.is_empty() && *name != service);
             all.entry(service).or_default().extend(names);
         }
     }

@@ -22,7 +22,7 @@ pub(super) fn exists(input: &PlanInput<'_>, name: &ResourceName) -> bool {
 }
 
 /// Returns whether a volume belongs to another project. An external volume can.
-fn is_foreign(input: &PlanInput<'_>, name: &ResourceName, volume: &Volume) -> bool {
+pub(super) fn is_foreign(input: &PlanInput<'_>, name: &ResourceName, volume: &Volume) -> bool {
     let is_external = |accepted: &Accepted| accepted.desired.external_volumes.contains(name);
     input.is_foreign(labels::maker(&volume.labels)) && !input.accepted.is_some_and(is_external)
 }

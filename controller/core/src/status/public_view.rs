@@ -1,15 +1,20 @@
-//! Public view: statuses and errors for callers without the token, without text that a container, a build or a suite wrote.
+//! Public view: statuses and errors for callers without the token, without text that a container, a build, a suite or a rejected file wrote.
 //!
 //! The text of an error with such a code is replaced as a whole, because no part of it is certainly ours. All facts stay:
-//! codes, phases, states, counters, exit codes and times.
+//! codes, phases, states, counters, exit codes, positions in files and times.
 
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{ControllerStatus, EnvironmentStatus, WaitingOn};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, Truth, WaitingOn};
 
 /// Conditions whose messages quote waits.
 const QUOTE_WAITS: [&str; 2] = ["Progressing", "Ready"];
 /// Condition whose message quotes an error.
 const QUOTES_ERROR: &str = "Blocked";
+/// Condition whose message quotes a rejected file.
+const QUOTES_FILE: &str = "SpecAccepted";
+/// Wait reason whose message quotes the name of a test case.
+const QUOTES_CASE: &str = "TestLease";
 /// Wait reasons whose messages quote the text of a failed call.
 const QUOTE_CALLS: [&str; 2] = ["Failed", "RetryBackoff"];
 /// Message of a condition that quotes hidden text.
@@ -27,14 +32,24 @@ pub fn environment(status: &EnvironmentStatus) -> EnvironmentStatus {
         }
     }
     for one in &mut status.errors {
-        hides_error |= quotes_output(one.code);
+        hides_error |= quotes_text(one.code);
         *one = error(one);
     }
     for condition in &mut status.conditions {
         let kind = condition.kind.as_str();
-        if hides_wait && QUOTE_WAITS.contains(&kind) || hides_error && kind == QUOTES_ERROR {
+        let is_rejection = kind == QUOTES_FILE && condition.status == Truth::False;
+        if hides_wait && QUOTE_WAITS.contains(&kind) || hides_error && kind == QUOTES_ERROR || is_rejection {
             HIDDEN.clone_into(&mut condition.message);
         }
+    }
+    status.diagnostics.iter_mut().for_each(hide_diagnostic);
+    for test in &mut status.tests {
+        test.case.clear();
+        test.purpose = None;
+    }
+    for result in &mut status.test_results {
+        result.suite.clear();
+        result.failed_cases.clear();
     }
     status
 }
@@ -42,10 +57,18 @@ pub fn environment(status: &EnvironmentStatus) -> EnvironmentStatus {
 /// Status of the controller without foreign text.
 #[must_use]
 pub fn controller(status: &ControllerStatus) -> ControllerStatus {
-    ControllerStatus {
-        errors: status.errors.iter().map(error).collect(),
-        ..status.clone()
-    }
+    let mut status = status.clone();
+    status.errors = status.errors.iter().map(error).collect();
+    let diagnostics = status.rejected.iter_mut().flat_map(|file| &mut file.diagnostics);
+    diagnostics.for_each(hide_diagnostic);
+    status
+}
+
+/// Removes the values of the file from a diagnostic. The keys and the position stay.
+fn hide_diagnostic(diagnostic: &mut Diagnostic) {
+    HIDDEN.clone_into(&mut diagnostic.message);
+    diagnostic.hint = None;
+    diagnostic.correction = None;
 }
 
 /// Error without foreign text.
@@ -57,7 +80,7 @@ pub fn error(error: &StructuredError) -> StructuredError {
         debug: Vec::new(),
         ..error.clone()
     };
-    if !quotes_output(error.code) {
+    if !quotes_text(error.code) {
         return error;
     }
     let actions = error.suggested_actions.clone();
@@ -66,7 +89,7 @@ pub fn error(error: &StructuredError) -> StructuredError {
         details: serde_json::Map::new(),
         ..error
     };
-    // The changes of the spec file quote the output, too.
+    // The changes of the spec file quote the text, too.
     hidden.suggest(&actions)
 }
 
@@ -78,7 +101,8 @@ fn hide_wait(on: &mut WaitingOn) -> bool {
         on.message = format!("image `{}`", image.reference);
         return true;
     }
-    let quotes = QUOTE_CALLS.contains(&on.reason.as_str()) && on.error.is_none_or(quotes_output);
+    let is_call = QUOTE_CALLS.contains(&on.reason.as_str()) && on.error.is_none_or(quotes_text);
+    let quotes = is_call || on.reason == QUOTES_CASE;
     if quotes {
         let summary = on.error.map(|code| code.explanation().summary);
         summary.unwrap_or(HIDDEN).clone_into(&mut on.message);
@@ -86,10 +110,13 @@ fn hide_wait(on: &mut WaitingOn) -> bool {
     quotes
 }
 
-/// True for the codes of errors that can contain text of a container, a build, a suite or a client of a mock.
-const fn quotes_output(code: Code) -> bool {
+/// True for the codes of errors that can contain text of a container, a build, a suite, a client of a mock or a rejected file.
+const fn quotes_text(code: Code) -> bool {
     match code {
-        Code::ContainerOom
+        Code::SpecInvalid
+        | Code::SpecConflict
+        | Code::PolicyViolation
+        | Code::ContainerOom
         | Code::ContainerCrash
         | Code::ContainerRestartExhausted
         | Code::HealthCheckTimeout
@@ -104,10 +131,7 @@ const fn quotes_output(code: Code) -> bool {
         | Code::MockRequestInvalid
         | Code::MockNoAnswer
         | Code::Internal => true,
-        Code::SpecInvalid
-        | Code::SpecConflict
-        | Code::PolicyViolation
-        | Code::DockerUnavailable
+        Code::DockerUnavailable
         | Code::DockerPermissionDenied
         | Code::EventsUnavailable
         | Code::DiskSpaceLow

@@ -470,6 +470,39 @@ fn index_finds_every_file_with_a_conflict() {
 }
 
 #[test]
+fn each_of_5000_files_is_compared_only_with_itself() {
+    use argus_core::desired::conflict_index::ConflictIndex;
+    let text = "project: { name: shop }\nservice: { image: demo, container: { name: app, volumes: [\"data:/d\"] } }\n";
+    let first = desired(text, &context());
+    let named = |letter: char, number: usize| format!("{letter}{number}");
+    let numbered = |number: usize| {
+        let mut file = first.clone();
+        file.env = argus_core::ident::EnvName::new(named('e', number)).unwrap();
+        file.network = argus_core::ident::ResourceName::new(named('n', number)).unwrap();
+        for service in file.services.values_mut() {
+            service.container_name = argus_core::ident::ResourceName::new(named('c', number)).unwrap();
+        }
+        file
+    };
+    let files: Vec<_> = (0..5_000).map(numbered).collect();
+    let mut index = ConflictIndex::default();
+    for (number, file) in files.iter().enumerate() {
+        index.insert(&format!("{number}.e2e.yaml"), file);
+    }
+    let mounts = MountPlaces::default();
+    let compared = files.iter().map(|file| {
+        let candidate = Candidate::new(file, "new.e2e.yaml", &mounts, false);
+        index.find(&candidate).len()
+    });
+    assert_eq!(compared.sum::<usize>(), files.len());
+    // Two indexes are equal only with equal files.
+    let mut other = index.clone();
+    assert_eq!(other, index);
+    other.remove("7.e2e.yaml");
+    assert_ne!(other, index);
+}
+
+#[test]
 fn name_in_use_by_another_file_is_rejected() {
     let file = |name: &str, container: &str, volume: &str, network: &str| {
         format!(

@@ -10,9 +10,10 @@ use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, PortMap, ServiceName};
 use argus_core::labels;
 use argus_core::lease::{ControllerLeases, ProcessIdentity};
-use argus_core::observed::{Container, ContainerState, Network, Object, Store, Volume, WatchEvent};
+use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Store, Volume, WatchEvent};
 use argus_core::plan::Plan;
-use argus_core::plan::render::render_all;
+use argus_core::plan::orphan::OrphanDecision;
+use argus_core::plan::render::{render_all, stamped};
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::{EnvHistory, PlannerState};
@@ -224,4 +225,87 @@ fn removed_file_deletes_no_volume_of_another_project() {
     };
     assert!(is_removed("/a"));
     assert!(!is_removed("/b"));
+}
+
+/// Actions of a pass on this container and on the volume.
+fn actions(plan: &Plan) -> Vec<String> {
+    let steps = plan.steps.iter().map(|step| format!("{:?}", step.action));
+    let of_volume = ["RemoveContainer", "RemoveVolume", "CreateVolume"];
+    let kinds = steps.filter_map(|step| of_volume.into_iter().find(|kind| step.starts_with(kind)));
+    kinds.map(str::to_owned).collect()
+}
+
+#[test]
+fn requested_removal_of_a_volume_needs_no_removal_of_the_file() {
+    let specs = specs("shop", "shop", false);
+    let mut requests = UserRequests::default();
+    let mut store = store("/b");
+    let kept = pass(&specs, &store, &requests);
+    assert_eq!(actions(&kept), [""; 0]);
+    let listed = kept.orphans.iter().find(|orphan| orphan.name == VOLUME);
+    assert_eq!(listed.unwrap().decision, OrphanDecision::KeptVolume);
+
+    // Without the volumes, the request is for containers only.
+    requests.request_orphan_removal(["shop".to_owned()], false, NOW + HOUR);
+    assert_eq!(actions(&pass(&specs, &store, &requests)), [""; 0]);
+
+    requests.request_orphan_removal(["shop".to_owned()], true, NOW + HOUR);
+    let plan = pass(&specs, &store, &requests);
+    assert_eq!(actions(&plan), ["RemoveContainer"], "{plan:#?}");
+    assert!(
+        matches!(wait_of(&plan, VOLUME), Some(WaitReason::Containers)),
+        "{plan:#?}"
+    );
+    store.apply(WatchEvent::Delete(ObjectId::Container(container("/b").id)));
+    // Another service of this file runs.
+    let mut other = container("/a");
+    other
+        .labels
+        .insert(labels::CONTROLLER.to_owned(), "me".to_owned());
+    other.labels.insert(labels::SERVICE.to_owned(), "api".to_owned());
+    other.state = ContainerState::Running;
+    store.apply(WatchEvent::Apply(Object::Container(Arc::new(other))));
+    assert_eq!(actions(&pass(&specs, &store, &requests)), ["RemoveVolume"]);
+    store.apply(WatchEvent::Delete(ObjectId::Volume(VOLUME.into())));
+    assert_eq!(actions(&pass(&specs, &store, &requests)), ["CreateVolume"]);
+}
+
+#[test]
+fn requested_removal_leaves_volumes_of_this_folder_and_allowed_ones() {
+    let mut requests = UserRequests::default();
+    requests.request_orphan_removal(["shop".to_owned()], true, NOW + HOUR);
+    for (folder, is_allowed) in [("/a", false), ("/b", true)] {
+        let plan = pass(&specs("shop", "shop", is_allowed), &store(folder), &requests);
+        assert!(!actions(&plan).contains(&"RemoveVolume".to_owned()), "{folder}");
+        assert!(
+            plan.orphans.iter().all(|orphan| orphan.name != VOLUME),
+            "{folder}"
+        );
+    }
+}
+
+#[test]
+fn created_container_inherits_no_label_of_its_image() {
+    let specs = specs("shop", "shop", false);
+    let desired = &specs[&EnvName::new("shop").unwrap()].desired;
+    let rendered = render_all(desired, &PortMap::new(), &identity());
+    let (spec, hash) = &rendered[&ServiceName::new("web").unwrap()];
+    let created = stamped(spec, hash, desired, &identity(), NOW).labels;
+    for key in [
+        labels::MANAGED,
+        labels::PROJECT,
+        labels::ENVIRONMENT,
+        labels::SERVICE,
+        labels::ROLE,
+        labels::SPEC_HASH,
+        labels::REVISION,
+        labels::CONTROLLER,
+        labels::RUN_ID,
+        labels::CREATED_AT,
+        labels::FOLDER,
+        labels::PORTS,
+        labels::DEPENDS_ON,
+    ] {
+        assert!(created.contains_key(key), "{key}: {created:?}");
+    }
 }

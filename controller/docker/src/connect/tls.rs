@@ -12,11 +12,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Certificates of the authorities that sign the certificate of the engine.
-pub(super) const AUTHORITY: &str = "ca.pem";
+const AUTHORITY: &str = "ca.pem";
 /// Certificate of the client.
-pub(super) const CERTIFICATE: &str = "cert.pem";
+const CERTIFICATE: &str = "cert.pem";
 /// Private key of the client.
-pub(super) const KEY: &str = "key.pem";
+const KEY: &str = "key.pem";
 
 /// Reads the certificate files of a folder.
 ///
@@ -55,7 +55,7 @@ fn describe(error: &pem::Error) -> String {
 }
 
 /// Connects to `host:port`.
-pub(crate) async fn connect(address: &str, folder: &Path) -> Result<TlsStream<TcpStream>, ActionError> {
+pub(super) async fn connect(address: &str, folder: &Path) -> Result<TlsStream<TcpStream>, ActionError> {
     let unreachable = |error: std::io::Error| ActionError::Unreachable(error.to_string());
     let settings = read_settings(folder)?;
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);

@@ -2,7 +2,7 @@
 //! while it is sent.
 
 mod buildkit;
-mod label;
+pub(crate) mod label;
 mod request;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -140,7 +140,8 @@ async fn find_tag(shared: &Shared, tag: &str) -> Result<String, ActionError> {
     // The file of a person cannot contain a reserved tag.
     let substitute = Some(substitute_tag(tag)).filter(|_| !tag.starts_with(RESERVED));
     for tag in iter::once(tag.to_owned()).chain(substitute) {
-        if is_available(&tag, inspect_image(shared, &tag).await?.as_ref()) {
+        let labels = inspect_image(shared, &tag).await?;
+        if is_available(&tag, labels.as_ref()) && (labels.is_none() || label::is_own(shared, &tag).await?) {
             return Ok(tag);
         }
     }
@@ -149,8 +150,8 @@ async fn find_tag(shared: &Shared, tag: &str) -> Result<String, ActionError> {
     })
 }
 
-/// Returns whether Argus can set a tag: the tag does not exist, or Argus created it, from the labels of its image. Others can tag a built
-/// image, and build from it.
+/// Returns whether the labels of an image let Argus set its tag: the tag does not exist, or the labels name it. Others can tag a built
+/// image.
 fn is_available(tag: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
     labels.is_none_or(|labels| match labels.get(BUILD_TAG) {
         Some(built_as) => full_tag(built_as) == full_tag(tag),

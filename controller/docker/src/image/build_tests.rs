@@ -2,7 +2,12 @@
 
 use std::sync::Mutex;
 
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+
 use super::*;
+use crate::{Docker, Endpoint};
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<ActionProgress>>);
@@ -134,4 +139,55 @@ fn failed_build_has_its_step_and_log() {
     log.append("cp: error writing 'big': No space left on device\n", &());
     let message = "Step 2/2 : RUN make: non-zero code: 2: no space left on device".to_owned();
     assert_eq!(complete(&log, failed()), ("disk", message, String::new()));
+}
+
+/// An engine that only has the image `web:1`, with this configuration and last step.
+async fn serve_image(listener: UnixListener, config: Value, step: &str) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let mut head = [0; 4096];
+        let read = stream.read(&mut head).await.unwrap();
+        let head = String::from_utf8_lossy(&head[..read]).into_owned();
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let (status, body) = if !path.contains("/images/web:1/") {
+            ("404 Not Found", json!({ "message": "No such image" }))
+        } else if path.ends_with("/history") {
+            let last = json!({ "Id": "sha256:1", "Created": 0, "CreatedBy": step, "Tags": [], "Size": 0, "Comment": "" });
+            ("200 OK", json!([last]))
+        } else {
+            ("200 OK", json!({ "Id": "sha256:1", "Config": config }))
+        };
+        let body = body.to_string();
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn image_with_inherited_labels_keeps_its_tag() {
+    let label = format!("/bin/sh -c #(nop)  LABEL {BUILD_TAG}=web:1");
+    let own = json!({ "Labels": { BUILD_TAG: "web:1", BUILD_DIGEST: "d" } });
+    let with_trigger = json!({ "Labels": { BUILD_TAG: "web:1" }, "OnBuild": ["RUN make"] });
+    for (config, step, is_own) in [
+        (&own, label.as_str(), true),
+        (&own, "/bin/sh -c apt-get install curl", false),
+        (&with_trigger, "ONBUILD RUN make", true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let docker = Docker::new(Endpoint::Unix(path), Arc::new(|| argus_core::time::Timestamp(0)));
+        let tag = tokio::select! {
+            tag = find_tag(&docker.shared, "web:1") => tag.unwrap(),
+            () = serve_image(listener, config.clone(), step) => panic!("the engine ended"),
+        };
+        let expected = if is_own {
+            "web:1".to_owned()
+        } else {
+            substitute_tag("web:1")
+        };
+        assert_eq!(tag, expected, "{step}");
+    }
 }

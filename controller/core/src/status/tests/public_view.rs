@@ -1,4 +1,4 @@
-//! Public view: no text of a container or build, and all facts.
+//! Public view: no text of a container, a build, a suite or a rejected file, and all facts.
 
 use argus_crds::error::Code;
 
@@ -138,4 +138,33 @@ fn public_view_keeps_the_messages_of_argus() {
     assert_eq!(shown, all);
     assert_eq!(public.conditions, status.conditions);
     assert_eq!(shown[0].0, &Code::PortConflict);
+}
+
+#[test]
+fn public_view_has_no_case_and_no_value_of_a_rejected_file() {
+    let refused =
+        || vec![Diagnostic::error("services[0].image", format!("`{OUTPUT}` is invalid")).hint(OUTPUT)];
+    let of_file = |code| {
+        let mut shop = Shop::ready();
+        shop.diagnostics = Some((code, refused()));
+        shop
+    };
+    let mut in_test = Shop::ready();
+    let (case, until) = (OUTPUT.to_owned(), NOW);
+    in_test.add_wait("db", WaitReason::TestLease { case, until });
+    let mut conflict = Shop::ready();
+    conflict.conflicting_spec = Some(refused());
+    for shop in [
+        of_file(Code::SpecInvalid),
+        of_file(Code::SpecConflict),
+        of_file(Code::PolicyViolation),
+        conflict,
+        in_test,
+    ] {
+        let status = shop.status();
+        assert!(text(&status).contains(OUTPUT), "{status:#?}");
+        let public = public_view::environment(&status);
+        assert!(!text(&public).contains(OUTPUT), "{public:#?}");
+        assert_eq!(public_view::environment(&public), public);
+    }
 }

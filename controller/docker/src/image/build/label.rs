@@ -8,14 +8,16 @@ use std::io;
 
 use argus_core::desired::Build;
 use argus_core::outcome::{ActionError, Done};
+use bollard::models::ImageHistoryResponseItem;
 use bollard::query_parameters::{BuildImageOptions, BuilderVersion, TagImageOptionsBuilder};
 use bytes::Bytes;
 use futures::StreamExt as _;
 
-use super::{BUILD_DIGEST, BUILD_TAG, Log, classify, context_error};
+use super::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG, Log, classify, context_error};
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
+use crate::ownership::check_reference;
 
 const DOCKERFILE: &str = "Dockerfile";
 
@@ -30,13 +32,10 @@ pub(super) fn own_labels(build: &Build) -> HashMap<String, String> {
 
 /// Tags and labels a built image.
 pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<Done, ActionError> {
-    let client = shared.connection.client()?;
-    let inspect = client.inspect_image(image);
-    let inspected = call::run(Op::Inspect, READ_TIMEOUT, inspect).await?;
-    let triggers = inspected.config.and_then(|config| config.on_build);
-    if triggers.is_some_and(|triggers| !triggers.is_empty()) {
+    if has_triggers(shared, image).await? {
         return tag(shared, build, image).await;
     }
+    let client = shared.connection.client()?;
     let options = BuildImageOptions {
         dockerfile: DOCKERFILE.to_owned(),
         t: Some(build.tag.clone()),
@@ -59,6 +58,44 @@ pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<D
                 });
             }
         }
+    }
+}
+
+/// Returns whether an image has `ONBUILD` instructions. An image that is based on it does not have them.
+async fn has_triggers(shared: &Shared, image: &str) -> Result<bool, ActionError> {
+    let client = shared.connection.client()?;
+    let inspected = call::run(Op::Inspect, READ_TIMEOUT, client.inspect_image(image)).await?;
+    let triggers = inspected.config.and_then(|config| config.on_build);
+    Ok(triggers.is_some_and(|triggers| !triggers.is_empty()))
+}
+
+/// Returns whether the labels of an image are its own, and not those of the image that it is based on.
+pub(super) async fn is_own(shared: &Shared, image: &str) -> Result<bool, ActionError> {
+    let history = history(shared, image).await?.unwrap_or_default();
+    Ok(is_ours(&history) || has_triggers(shared, image).await?)
+}
+
+/// True when the last step writes our labels. The engine writes each label in its own step, in any order, at the end.
+pub(crate) fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
+    history.first().is_some_and(writes_our_label)
+}
+
+/// True for a step that writes a label of Argus.
+pub(crate) fn writes_our_label(step: &ImageHistoryResponseItem) -> bool {
+    step.created_by.contains("LABEL") && step.created_by.contains(BUILD_LABELS)
+}
+
+/// Steps of an image, the last one first; `None` when the engine does not have it.
+pub(crate) async fn history(
+    shared: &Shared,
+    image: &str,
+) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
+    check_reference(image)?;
+    let client = shared.connection.client()?;
+    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.image_history(image)).await {
+        Ok(history) => Ok(Some(history)),
+        Err(error) if error.has_status(404) => Ok(None),
+        Err(error) => Err(error.classify(Op::Inspect)),
     }
 }
 
