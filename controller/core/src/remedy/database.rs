@@ -161,7 +161,7 @@ pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.hint("add the password, such as `redis://:PASSWORD@HOST:PORT`"))
 }
 
-/// Address of a MongoDB database whose user is in the database `admin`.
+/// Address of a database of `MongoDB` whose user is in the database `admin`.
 pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
     case.line_with(&["authentication failed", "auth failed"])?;
     let (sibling, _, password) = only_sibling(case, &["MONGO_INITDB_ROOT_PASSWORD"])?;
