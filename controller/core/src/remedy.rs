@@ -22,11 +22,15 @@ mod headline;
 mod health_check;
 mod host_files;
 mod limits;
+mod listeners;
 mod network;
 mod privileges;
 mod probe;
 mod program;
 mod rule;
+mod settings;
+mod shell;
+mod siblings;
 mod signals;
 #[cfg(test)]
 mod test_environment;
@@ -38,6 +42,9 @@ use rule::Phase;
 
 /// A shorter run ends immediately: it says nothing about the memory that it needs.
 const IMMEDIATE: Duration = Duration::from_secs(2);
+
+/// Exit code of a process that ended itself with `abort`.
+const SIGABRT: i64 = 134;
 
 /// Minimum suggested `startPeriod`.
 const MIN_START_PERIOD: Duration = Duration::from_secs(10);
@@ -89,6 +96,8 @@ impl EditContext<'_> {
             FailureKind::Unhealthy => vec![Phase::Probe, Phase::Check],
             FailureKind::Exit => vec![Phase::Exit],
             FailureKind::NotRunnable => vec![Phase::NotRunnable],
+            // A runtime that aborts reports its error first.
+            FailureKind::Signal if failed_run.exit_code == SIGABRT => vec![Phase::Signal, Phase::Exit],
             FailureKind::Signal => vec![Phase::Signal],
             FailureKind::OutOfMemory => Vec::new(),
         };
@@ -108,7 +117,8 @@ impl EditContext<'_> {
 
     fn missing_program(&self, case: &Case<'_>) -> Option<SpecEdit> {
         let of_files = [
-            command::one_element,
+            shell::one_element,
+            shell::shell_words,
             host_files::script_mode,
             host_files::script_line_ends,
             host_files::script_interpreter,
@@ -133,7 +143,9 @@ impl EditContext<'_> {
         .next()?;
         let reason = format!("`{}` is not a name of this environment", found.host);
         let edit = self.edit(&format!("container.environment.{}", found.variable), reason);
-        Some(edit.now(found.host).suggest(found.meant))
+        let value = self.service.env_vars.get(&found.variable)?;
+        let (now, meant) = case::unambiguous(value, &found.host, &found.meant);
+        Some(edit.now(now).suggest(meant))
     }
 
     /// Dependency with the condition `started` that was not healthy yet when the program ended.

@@ -52,7 +52,7 @@ impl HostView {
         let in_lines = lines.flat_map(|line| paths(line).map(str::to_owned).chain(self.relative(line)));
         let in_words = self.words.iter().map(|word| self.absolute(word));
         let mut found: Vec<(String, String)> = Vec::new();
-        for path in in_lines.chain(in_words) {
+        for path in in_lines.chain(in_words).flat_map(|path| self.with_target(path)) {
             if found.iter().all(|(known, _)| *known != path)
                 && let Some(host) = self.host_path(&path)
             {
@@ -65,11 +65,21 @@ impl HostView {
         found
     }
 
+    /// A path, and the target of its mount, whose mode can deny a write below it.
+    fn with_target(&self, path: String) -> impl Iterator<Item = String> + use<> {
+        let target = self.innermost(&path).map(|mount| mount.target().to_owned());
+        std::iter::once(path).chain(target)
+    }
+
+    /// Innermost bind mount that contains a path.
+    fn innermost(&self, path: &str) -> Option<&Mount> {
+        let mounts = self.mounts.iter().filter(|mount| is_below(path, mount.target()));
+        mounts.max_by_key(|mount| mount.target().len())
+    }
+
     /// Path on the host below the innermost bind mount.
     fn host_path(&self, path: &str) -> Option<String> {
-        let mounts = self.mounts.iter().filter(|mount| is_below(path, mount.target()));
-        let innermost = mounts.max_by_key(|mount| mount.target().len());
-        match innermost {
+        match self.innermost(path) {
             Some(Mount::Bind { source, target, .. }) => {
                 let rest = &path[target.trim_end_matches('/').len()..];
                 Some(format!("{}{rest}", source.trim_end_matches('/')))
@@ -208,6 +218,29 @@ pub(crate) fn is_plain(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A line names only the file, and its parent is a folder of the host.
+    #[test]
+    fn target_of_the_mount_is_among_the_paths() {
+        let mount = Mount::Bind {
+            source: "/p/data".to_owned(),
+            target: "/data".to_owned(),
+            read_only: false,
+        };
+        let view = HostView {
+            mounts: vec![mount],
+            ..HostView::default()
+        };
+        let evidence = Evidence {
+            stderr: vec!["open /data/x: permission denied".to_owned()],
+            ..Evidence::default()
+        };
+        let pair = |path: &str, host: &str| (path.to_owned(), host.to_owned());
+        assert_eq!(
+            view.paths(&evidence),
+            [pair("/data/x", "/p/data/x"), pair("/data", "/p/data")]
+        );
+    }
 
     #[test]
     fn names_of_other_files_are_not_similar() {

@@ -164,6 +164,19 @@ pub(super) fn shell_quoted(path: &str) -> String {
     }
 }
 
+/// A part of a value and its replacement, with a character next to it if the part occurs more than once.
+pub(super) fn unambiguous(value: &str, part: &str, meant: &str) -> (String, String) {
+    const AROUND: [(&str, &str); 3] = [("//", ""), ("@", ""), ("", ":")];
+    let is_single = |text: &str| value.matches(text).count() == 1;
+    let mut around = AROUND.iter().filter(|_| !is_single(part));
+    let found = around.find(|(before, after)| is_single(&format!("{before}{part}{after}")));
+    let (before, after) = found.unwrap_or(&("", ""));
+    (
+        format!("{before}{part}{after}"),
+        format!("{before}{meant}{after}"),
+    )
+}
+
 /// Texts between quotes in a line.
 pub(super) fn quoted(line: &str) -> impl Iterator<Item = &str> {
     ['"', '\'', '`']

@@ -1,10 +1,12 @@
-//! Commands that the container cannot run: one element with shell syntax, and scripts from a mount.
+//! Commands that the container cannot run, and options and subcommands that the program does not know.
 
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
 use super::case::{Case, contains, host_file, is_plain, paths, quoted_after, shell_quoted};
+use super::network::ports;
 use super::program::{blamed, is_place, program_in};
+use super::shell::shell_text;
 use crate::desired::Image;
 use crate::desired::suggest::closest;
 use crate::failed_run::{FailureKind, kind};
@@ -12,17 +14,8 @@ use crate::failed_run::{FailureKind, kind};
 /// Parts of a message about a program that is not there, in lower case.
 const ABSENT: [&str; 3] = ["no such file", "not found", "cannot run"];
 
-/// Bytes of a command that an edit repeats.
-const LONGEST: usize = 200;
-
-/// Programs that interpret operators and variables.
-const SHELLS: [&str; 7] = ["sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"];
-
-/// Elements of a command that only a shell understands.
-const OPERATORS: [&str; 9] = ["&&", "||", "|", ";", ">", ">>", "2>&1", "<", "&"];
-
 /// Parts of a message about an option that the program does not know, in lower case.
-const UNKNOWN_OPTION: [&str; 19] = [
+const UNKNOWN_OPTION: [&str; 20] = [
     "unknown option",
     "unrecognized option",
     "unrecognised option",
@@ -42,7 +35,11 @@ const UNKNOWN_OPTION: [&str; 19] = [
     "no such option",
     "unknown variable '",
     "not allowed in node_options",
+    "field not found, node:",
 ];
+
+/// Parts of a message about a file that the program cannot open, in lower case.
+const UNREADABLE: [&str; 4] = ["can't open", "cannot open", "could not open", "no such file"];
 
 /// Parts of a message about an option that the command does not have, in lower case.
 const REQUIRED_OPTION: [&str; 9] = [
@@ -69,66 +66,16 @@ const UNKNOWN_COMMAND: [&str; 8] = [
     "is not a valid command",
 ];
 
-/// A command that is one text with arguments or shell syntax.
-pub(super) fn one_element(case: &Case<'_>) -> Option<SpecEdit> {
-    (kind(case.run) == FailureKind::NotRunnable)
-        .then(|| shell_text(&case.context))
-        .flatten()
-}
-
-/// An operator of a shell as an element of a command whose program is no shell.
-pub(super) fn shell_words(case: &Case<'_>) -> Option<SpecEdit> {
-    let mut words = case.words();
-    // The end of an action of `find`.
-    let has_action = case.words().any(|word| word.starts_with("-exec"));
-    let is_operator = |word: &str| OPERATORS.contains(&word) && !(has_action && word == ";");
-    let operator = words.find(|word| is_operator(word))?;
-    // A shell would change these words.
-    let mut others = case.words().filter(|word| !is_operator(word));
-    if others.any(|word| word.contains(['&', '*', '$', '#', '~', '?', '<', '>'])) {
-        return None;
-    }
-    let reason = format!("without a shell, `{operator}` is an argument of the program");
-    in_shell(case, reason)
-}
-
-/// A variable in a command whose program is no shell, if the cause repeats it.
-pub(super) fn shell_variable(case: &Case<'_>) -> Option<SpecEdit> {
-    let is_repeated = |text: &str| case.lines().any(|line| line.contains(text));
-    let variable = case.words().find_map(|word| {
-        let rest = &word[word.find('$')?..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_${}".contains(c)));
-        let variable = &rest[..end.unwrap_or(rest.len())];
-        (variable.len() > 1 && is_repeated(variable)).then_some(variable)
-    })?;
-    let reason = format!("without a shell, the program receives the text `{variable}`");
-    in_shell(case, reason)
-}
-
-/// The command as one text of a shell; `None` if its program is a shell.
-fn in_shell(case: &Case<'_>, reason: String) -> Option<SpecEdit> {
-    if SHELLS.contains(&case.program()?) {
-        return None;
-    }
-    let key = case.command_key(case.words().next()?);
-    let edit = case.context.edit(key, reason);
-    let text = case.words().map(String::as_str).collect::<Vec<_>>().join(" ");
-    let is_one_list = case.context.service.entrypoint.as_ref().is_none_or(Vec::is_empty);
-    // A word with other characters would need quotes.
-    let is_simple = !case
-        .words()
-        .any(|word| word.contains([' ', '"', '\'', '\\', '(']));
-    if !is_one_list || !is_simple || text.len() > LONGEST {
-        return Some(edit.hint("write `[\"sh\", \"-c\", …]` with the whole command as its last element"));
-    }
-    Some(edit.suggest(shell_list(&text)?))
-}
-
 /// Image of another platform than that of the engine.
 pub(super) fn platform(case: &Case<'_>) -> Option<SpecEdit> {
     let difference = case.run.evidence.as_ref()?.wrong_platform.as_ref()?;
-    if matches!(case.context.service.image, Image::Built(_)) {
-        return None;
+    if let Image::Built(build) = &case.context.service.image {
+        let platform = build.options.platform.as_ref()?;
+        let edit = case.context.edit("build.platform", difference.clone());
+        return Some(
+            edit.now(platform)
+                .hint("remove it, or write the platform of the engine"),
+        );
     }
     let edit = case.context.edit("image", difference.clone());
     Some(edit.hint("use an image for the platform of the engine"))
@@ -136,15 +83,10 @@ pub(super) fn platform(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Option of the command, or of a variable with options, that the program does not know.
 pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&UNKNOWN_OPTION)?;
-    let lower = line.to_lowercase();
-    let part = UNKNOWN_OPTION.iter().find(|part| lower.contains(**part))?;
-    let rest = line.get(lower.find(part)? + part.len().min(part.trim_end_matches('\'').len())..)?;
+    let (line, rest) = unknown_in(case)?;
     // Some programs name the option before these words.
     let before = line.split_whitespace().filter(|word| word.starts_with('-'));
-    let candidates: Vec<&str> = rest
-        .split(|c: char| c.is_whitespace() || "\"'`:,;()[]".contains(c))
-        .map(|word| word.trim_end_matches('.'))
+    let candidates: Vec<&str> = words_of(rest)
         .chain(before)
         .filter(|word| !word.trim_start_matches('-').is_empty())
         .collect();
@@ -163,12 +105,55 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
     let in_command = in_command.map(|word| (case.command_key(word).to_owned(), word));
     let all: Vec<(String, &str)> = in_command.chain(in_variables).collect();
     // The nearest word to the message is meant, and not a suggestion after it.
-    let (key, word) = candidates
-        .iter()
-        .find_map(|candidate| all.iter().find(|(_, word)| is_option(word, candidate)))?;
+    let mut places = candidates.iter().filter_map(|candidate| {
+        let mut words = all.iter();
+        words.position(|(_, word)| is_option(word, candidate))
+    });
+    let place = places.next()?;
+    let (key, word) = &all[place];
     let reason = format!("the program does not know the option `{word}`");
     let edit = case.context.edit(key, reason).now(*word);
-    Some(edit.hint("remove it, or write an option that this version knows"))
+    let name = word.split('=').next().unwrap_or(word);
+    let is_other = |other: &&str| {
+        let bare = other.trim_start_matches('-');
+        other.starts_with('-')
+            && bare.len() > 1
+            && is_plain(bare)
+            && all.iter().all(|(_, word)| word != other)
+    };
+    let known = case.lines().flat_map(words_of).filter(is_other);
+    if let Some(meant) = closest(name, known).filter(|_| name.len() > 3) {
+        return Some(edit.now(name).suggest(meant));
+    }
+    let next = all.get(place + 1).and_then(|(_, next)| next.parse().ok());
+    let is_port = next.is_some_and(|port| ports(service).contains(&port));
+    Some(edit.hint(if is_port {
+        "remove it, or write the long option of the port, such as `--port`"
+    } else {
+        "remove it, or write an option that this version knows"
+    }))
+}
+
+/// Line about an unknown option, and its text that begins with the option. A program without options reads it as the name of a file.
+fn unknown_in<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
+    if let Some(line) = case.line_with(&UNKNOWN_OPTION) {
+        let lower = line.to_lowercase();
+        let part = UNKNOWN_OPTION.iter().find(|part| lower.contains(**part))?;
+        let rest = line.get(lower.find(part)? + part.trim_end_matches('\'').len()..)?;
+        return Some((line, rest));
+    }
+    let mut lines = case.lines().filter(|line| contains(line, &UNREADABLE));
+    lines.find_map(|line| {
+        let mut quoted = line.split(['"', '\'', '`']).skip(1);
+        let option = quoted.find(|text| text.starts_with('-') && text.len() > 1 && !text.contains(' '))?;
+        Some((line, option))
+    })
+}
+
+/// Words of a message without its punctuation.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| c.is_whitespace() || "\"'`:,;()[]?".contains(c));
+    words.map(|word| word.trim_end_matches('.'))
 }
 
 /// Returns whether a word of a command is the option that a message names, often without its dashes.
@@ -184,7 +169,9 @@ fn is_option(word: &str, named: &str) -> bool {
 
 /// Option that the program requires.
 pub(super) fn required_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&REQUIRED_OPTION)?;
+    let Some(line) = case.line_with(&REQUIRED_OPTION) else {
+        return required_setting(case);
+    };
     // An argument of a function.
     if contains(line, &["typeerror", "(pos "]) {
         return None;
@@ -211,15 +198,49 @@ pub(super) fn required_option(case: &Case<'_>) -> Option<SpecEdit> {
         None if contains(rest, &["flag"]) || part.contains("flag") => format!("--{}", argument()?),
         None => argument()?,
     };
-    if case
-        .words()
-        .any(|word| word.split(['=', ' ']).any(|word| word == option))
-    {
+    add_option(case, &option)
+}
+
+fn add_option(case: &Case<'_>, option: &str) -> Option<SpecEdit> {
+    let is_set = |word: &String| word.split(['=', ' ']).any(|word| word == option);
+    if case.words().any(is_set) {
         return None;
     }
     let reason = format!("the program requires `{option}`");
     let edit = case.context.edit("command", reason);
     Some(edit.hint(format!("add `{option}` with its value")))
+}
+
+/// Place or address in lower case that the program reports as empty. The command has other options, so it has one for this setting too.
+fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
+    const EMPTY: [&str; 4] = [
+        " cannot be empty",
+        " must not be empty",
+        " must be specified",
+        " must be set",
+    ];
+    const ENDS: [&str; 9] = [
+        "dir",
+        "directory",
+        "file",
+        "path",
+        "addr",
+        "address",
+        "port",
+        "url",
+        "config",
+    ];
+    let line = case.line_with(&EMPTY)?;
+    let lower = line.to_lowercase();
+    let place = EMPTY.iter().find_map(|part| lower.find(part))?;
+    let name = line.get(..place)?;
+    let name = name.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    let name = name.map(|name| name.trim_start_matches('-')).next()?;
+    let (_, end) = name.rsplit_once(['_', '-'])?;
+    let option = case.words().find(|word| word.starts_with('-'))?;
+    let dashes = &option[..option.len() - option.trim_start_matches('-').len()];
+    let is_setting = name.chars().all(|c| !c.is_ascii_uppercase()) && ENDS.contains(&end);
+    is_setting.then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-"))))?
 }
 
 /// Subcommand that the program does not know.
@@ -319,33 +340,6 @@ pub(super) fn of_reason(context: &EditContext<'_>, reason: &str) -> Option<SpecE
     shell_text(context)
         .filter(|_| contains(reason, &ABSENT))
         .or_else(|| script_in(context, reason))
-}
-
-fn shell_text(context: &EditContext<'_>) -> Option<SpecEdit> {
-    let (key, [text]) = [
-        ("entrypoint", &context.service.entrypoint),
-        ("command", &context.service.command),
-    ]
-    .into_iter()
-    .find_map(|(key, words)| Some((key, words.as_deref().filter(|words| !words.is_empty())?)))?
-    else {
-        return None;
-    };
-    if !text.contains(char::is_whitespace) {
-        return None;
-    }
-    let reason = "the engine runs one element as the name of a program, without a shell";
-    let edit = context.edit(key, reason.to_owned());
-    if text.len() > LONGEST {
-        return Some(edit.hint("write `[\"sh\", \"-c\", …]` with this text as its last element"));
-    }
-    Some(edit.now(text.as_str()).suggest(shell_list(text)?))
-}
-
-/// List of a shell that runs a text.
-fn shell_list(text: &str) -> Option<String> {
-    let written = serde_json::to_string(&["sh", "-c", text]).ok()?;
-    Some(written.replace("\",\"", "\", \""))
 }
 
 fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdit> {

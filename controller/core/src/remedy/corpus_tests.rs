@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 
-#[path = "corpus_tests/commands.rs"]
+#[path = "tests/commands.rs"]
 mod commands;
-#[path = "corpus_tests/controls.rs"]
+#[path = "tests/controls.rs"]
 mod controls;
-#[path = "corpus_tests/host.rs"]
+#[path = "tests/host.rs"]
 mod host;
-#[path = "corpus_tests/messages.rs"]
+#[path = "tests/kinds.rs"]
+mod kinds;
+#[path = "tests/messages.rs"]
 mod messages;
-#[path = "corpus_tests/more_controls.rs"]
+#[path = "tests/more_controls.rs"]
 mod more_controls;
-#[path = "corpus_tests/more_messages.rs"]
+#[path = "tests/more_messages.rs"]
 mod more_messages;
-#[path = "corpus_tests/second_half.rs"]
+#[path = "tests/observed.rs"]
+mod observed;
+#[path = "tests/second_half.rs"]
 mod second_half;
 
 use super::case::Case;
@@ -64,6 +68,7 @@ const CURL: &str = "{ type: exec, command: [curl, \"-f\", \"http://localhost:808
 /// A run of `web` in its environment.
 struct Scenario {
     accepted: Accepted,
+    history: EnvHistory,
     run: FailedRun,
 }
 
@@ -99,7 +104,11 @@ impl Scenario {
             }),
             ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(5_000))
         };
-        Self { accepted, run }
+        Self {
+            accepted,
+            history: EnvHistory::default(),
+            run,
+        }
     }
 
     fn unhealthy(probe: &str, output: &str) -> Self {
@@ -115,11 +124,10 @@ impl Scenario {
     }
 
     fn edits_with(&self, volumes: &BTreeMap<String, Arc<Volume>>) -> (Option<SpecEdit>, Vec<&'static str>) {
-        let history = EnvHistory::default();
         let context = EditContext {
             accepted: &self.accepted,
             service: &self.accepted.desired.services["web"],
-            history: &history,
+            history: &self.history,
             volumes,
         };
         let phases = context.phases(&self.run);

@@ -3,10 +3,12 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, quoted_after};
-use super::next_name;
+use super::network::siblings;
+use super::{EditContext, next_name};
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::{Mount, Service};
 use crate::ident::ResourceName;
+use crate::secrets::REDACTED;
 
 /// Variables of database images for the user, the password and the database.
 const USERS: [&str; 4] = [
@@ -30,7 +32,7 @@ const OF_DATABASE: [&str; 8] = [
 const DATABASES: [&str; 3] = ["POSTGRES_DB", "MYSQL_DATABASE", "MARIADB_DATABASE"];
 
 /// Parts of a message about data that this version of the program cannot read, in lower case.
-const UNFIT_DATA: [&str; 12] = [
+const UNFIT_DATA: [&str; 13] = [
     "incompatible",
     "not compatible",
     "initialized by",
@@ -43,6 +45,7 @@ const UNFIT_DATA: [&str; 12] = [
     "created by a newer",
     "existing data files",
     "featurecompatibilityversion",
+    "unsupported redo log format",
 ];
 
 /// Parts of a message about stored data, in lower case.
@@ -67,7 +70,30 @@ pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
         .line_with(&["database"])
         .filter(|line| line.contains("does not exist") || line.to_lowercase().contains("unknown database"))?;
     let name = quoted_after(line, "atabase")?;
-    differing(case, name, &DATABASES, "database")
+    differing(case, name, &DATABASES, "database").or_else(|| absent_database(case, name))
+}
+
+/// Variable of the sibling that creates the database, if none of its variables creates another one.
+fn absent_database(case: &Case<'_>, name: &str) -> Option<SpecEdit> {
+    const BY_PASSWORD: [(&str, &str); 3] = [
+        ("POSTGRES_PASSWORD", "POSTGRES_DB"),
+        ("MYSQL_ROOT_PASSWORD", "MYSQL_DATABASE"),
+        ("MARIADB_ROOT_PASSWORD", "MARIADB_DATABASE"),
+    ];
+    let mut variables = case.context.service.env_vars.values();
+    if !variables.any(|value| uses(value, name)) || only_sibling(case, &DATABASES).is_some() {
+        return None;
+    }
+    BY_PASSWORD.iter().find_map(|(password, variable)| {
+        let (sibling, ..) = only_sibling(case, &[*password])?;
+        let context = EditContext {
+            service: sibling,
+            ..case.context
+        };
+        let reason = format!("no variable of `{}` creates the database `{name}`", sibling.name);
+        let edit = context.edit(&format!("container.environment.{variable}"), reason);
+        Some(edit.suggest(name))
+    })
 }
 
 /// Role that the sibling does not create.
@@ -107,7 +133,8 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
     let edit = case
         .context
         .edit(&format!("container.environment.{name}"), reason);
-    Some(edit.hint(format!("write the value of `{theirs}` of `{}`", sibling.name)))
+    let hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
+    Some(edit.now(REDACTED).hint(hint))
 }
 
 /// Address without a password of a sibling that requires one.
@@ -118,12 +145,11 @@ pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
         "authentication required",
     ])?;
     let own = case.context.service;
-    let services = case.context.accepted.desired.services.values();
     let is_protected = |sibling: &&Service| {
         let mut words = sibling.command.iter().flatten();
-        sibling.name != own.name && words.any(|word| word.contains("--requirepass"))
+        words.any(|word| word.contains("--requirepass"))
     };
-    let sibling = services
+    let sibling = siblings(case)
         .filter(is_protected)
         .find(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))?;
     let mut variables = own.env_vars.iter();
@@ -135,39 +161,33 @@ pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.hint("add the password, such as `redis://:PASSWORD@HOST:PORT`"))
 }
 
-/// New database whose administrator has no password.
-pub(super) fn first_password(case: &Case<'_>) -> Option<SpecEdit> {
-    const OF_IMAGES: [(&str, &str); 4] = [
-        ("superuser password is not specified", "POSTGRES_PASSWORD"),
-        ("mariadb_root_password", "MARIADB_ROOT_PASSWORD"),
-        ("password option is not specified", "MYSQL_ROOT_PASSWORD"),
-        ("mysql_root_password not set", "MYSQL_ROOT_PASSWORD"),
-    ];
-    let name = OF_IMAGES
-        .iter()
-        .find_map(|(part, name)| case.line_with(&[*part]).map(|_| *name))
-        .filter(|_| case.line_with(&["not specified", "not set"]).is_some())?;
-    let set = case.context.service.env_vars.get(name);
-    if set.is_some_and(|value| !value.is_empty()) {
-        return None;
-    }
-    let reason = "a new database needs a password for its administrator".to_owned();
+/// Address of a database of `MongoDB` whose user is in the database `admin`.
+pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&["authentication failed", "auth failed"])?;
+    let (sibling, _, password) = only_sibling(case, &["MONGO_INITDB_ROOT_PASSWORD"])?;
+    let (name, rest) = case.context.service.env_vars.iter().find_map(|(name, value)| {
+        let (_, address) = value.strip_prefix("mongodb")?.split_once("://")?;
+        let rest = &address[address.find('/')?..];
+        let database = rest[1..].split('?').next()?;
+        let is_root = address.contains(&format!(":{password}@"));
+        let is_other = !["", "admin"].contains(&database) && !rest.contains("authSource=");
+        (is_root && is_other).then_some((name, rest))
+    })?;
+    let mark = if rest.contains('?') { '&' } else { '?' };
+    let reason = format!("the user of `{}` is in the database `admin`", sibling.name);
     let edit = case
         .context
         .edit(&format!("container.environment.{name}"), reason);
-    Some(edit.hint("write any password for tests, and the same one at its clients"))
+    Some(edit.now(rest).suggest(format!("{rest}{mark}authSource=admin")))
 }
 
 /// Data of another version, which the output names together with the version of the program.
 pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&UNFIT_DATA)?;
-    let found = versions(line);
-    let [data, program, ..] = &found[..] else {
-        return None;
-    };
-    if data == program {
-        return None;
-    }
+    let mut lines = case.lines().filter(|line| contains(line, &UNFIT_DATA));
+    let (line, data, program) = lines.find_map(|line| match &versions(line)[..] {
+        [data, program, ..] => Some((line, data.clone(), program.clone())),
+        _ => None,
+    })?;
     if let Some((name, edit)) = old_volume(case, line) {
         let reason = format!(
             "the process cannot use the earlier data in the volume `{name}`: it is of version {data}, the program of {program}"
@@ -293,30 +313,26 @@ fn old_volume(case: &Case<'_>, line: &str) -> Option<(String, SpecEdit)> {
 /// Variable with this value, which a variable of the sibling replaces.
 fn differing(case: &Case<'_>, name: &str, theirs: &[&'static str], kind: &str) -> Option<SpecEdit> {
     let (sibling, variable, value) = only_sibling(case, theirs)?;
-    let is_used = |value: &str| {
-        let mut words = value.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
-        words.any(|word| word == name)
-    };
-    let (key, _) = case
-        .context
-        .service
-        .env_vars
-        .iter()
-        .find(|(_, value)| is_used(value))?;
+    let mut variables = case.context.service.env_vars.iter();
+    let (key, _) = variables.find(|(_, value)| uses(value, name))?;
     let reason = format!("`{variable}` of `{}` is another {kind}", sibling.name);
     let edit = case.context.edit(&format!("container.environment.{key}"), reason);
     (value != name).then(|| edit.now(name).suggest(value.as_str()))
 }
 
+/// Returns whether a value contains a name as a whole word.
+fn uses(value: &str, name: &str) -> bool {
+    let mut words = value.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+    words.any(|word| word == name)
+}
+
 /// The only sibling that a variable of the service names and that has one of these variables, with that variable and its value.
-fn only_sibling<'a>(
+pub(super) fn only_sibling<'a>(
     case: &Case<'a>,
     variables: &[&'static str],
 ) -> Option<(&'a Service, &'static str, &'a String)> {
     let own = case.context.service;
-    let services = case.context.accepted.desired.services.values();
-    let mut found = services
-        .filter(|sibling| sibling.name != own.name)
+    let mut found = siblings(case)
         .filter(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))
         .filter_map(|sibling| {
             let value = |name: &&'static str| Some((*name, sibling.env_vars.get(*name)?));

@@ -35,8 +35,8 @@ const MISSING: [&str; 21] = [
 ];
 /// Words that mark any word in capitals as a variable, in lower case.
 const VARIABLE_WORDS: [&str; 6] = ["variable", "env", "parameter", "keyerror", "setting", "unbound"];
-/// Words in capitals that are no variables.
-const LEVELS: [&str; 33] = [
+/// Words in capitals of levels, statuses and formats, which name no variable.
+const CAPITALS: [&str; 33] = [
     "ERROR",
     "FATAL",
     "PANIC",
@@ -72,7 +72,7 @@ const LEVELS: [&str; 33] = [
     "OPTIONS",
 ];
 /// Parts of messages of compilers, linkers and runtimes about other names, in lower case.
-const OTHER_NAMES: [&str; 15] = [
+const OTHER_NAMES: [&str; 16] = [
     "properties of undefined",
     "property of undefined",
     "undefined symbol",
@@ -88,6 +88,7 @@ const OTHER_NAMES: [&str; 15] = [
     "undefined constant",
     "certificate verify",
     "ssl:",
+    "version `glibc",
 ];
 /// Parts of a message about a value that a program rejects, in lower case.
 const INVALID: [&str; 22] = [
@@ -174,7 +175,14 @@ pub(super) fn invalid_variable(case: &Case<'_>) -> Option<SpecEdit> {
         let mut found = set().filter(|(_, value)| is_quoted(value));
         found.next().filter(|_| found.next().is_none())
     };
-    let (name, value) = named.or_else(by_value)?;
+    // Without its value, the message can only mean a port that is not a number.
+    let by_port = || {
+        let is_port = |name: &str| name.rsplit('_').next() == Some("PORT");
+        let mut found = set().filter(|(name, value)| is_port(name) && value.parse::<u16>().is_err());
+        contains(line, &["bad_port", "invalid port"])
+            .then(|| found.next().filter(|_| found.next().is_none()))?
+    };
+    let (name, value) = named.or_else(by_value).or_else(by_port)?;
     let reason = format!("the process rejects the value of `{name}`");
     let edit = case
         .context
@@ -320,7 +328,7 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
                 .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         is_name
             && (word.contains('_') || is_about_variables)
-            && !LEVELS.contains(word)
+            && !CAPITALS.contains(word)
             && !word.starts_with("ERR_")
     })?;
     // The name itself can contain such a part.

@@ -3,12 +3,13 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_below, mount_of, paths};
-use super::host_files;
+use super::database::only_sibling;
+use super::{EditContext, host_files};
 use crate::desired::Mount;
 use crate::failed_run::{FailureKind, kind};
 
 /// Parts of a message about the contents of a file, in lower case.
-const CONTENTS: [&str; 22] = [
+const CONTENTS: [&str; 24] = [
     "parse error",
     "parsing error",
     "syntax error",
@@ -31,6 +32,16 @@ const CONTENTS: [&str; 22] = [
     "did not find expected",
     "malformed",
     "unknown key",
+    "unknown entry",
+    "parsing [",
+];
+
+/// Parts of a message about a write that a mount denies, in lower case.
+const READ_ONLY: [&str; 4] = [
+    "read-only file system",
+    "erofs",
+    "write a readonly database",
+    "read-only database",
 ];
 
 /// Folders for files of a run, which a `tmpfs` can replace.
@@ -39,7 +50,20 @@ const SCRATCH: [&str; 5] = ["/run", "/var/run", "/tmp", "/var/cache", "/var/log"
 /// Write below a mount that ends with `:ro`.
 pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
     let line = read_only_line(case)?;
-    let (index, mount) = paths(line).find_map(|path| mount_of(&case.context, path))?;
+    let in_line = paths(line).find_map(|path| mount_of(&case.context, path));
+    // A database names no file, so the path of a variable is meant.
+    let in_variable = || {
+        let mut variables = case.context.service.env_vars.iter();
+        let is_unnamed = paths(line).next().is_none();
+        let of_database = |(name, value): (&String, &String)| {
+            let (_, path) = value.split_once("://").unwrap_or(("", value.as_str()));
+            let is_meant = path.contains('/') && (name.contains("DB") || name.contains("DATABASE"));
+            let path = format!("/{}", path.trim_start_matches('/'));
+            mount_of(&case.context, &path).filter(|_| is_meant)
+        };
+        variables.find_map(of_database).filter(|_| is_unnamed)
+    };
+    let (index, mount) = in_line.or_else(in_variable)?;
     let (Mount::Bind {
         read_only, target, ..
     }
@@ -64,7 +88,7 @@ pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
 fn read_only_line<'a>(case: &Case<'a>) -> Option<&'a str> {
     let is_skipped = |line: &str| contains(line, &[": info:", "(read-only file system?)"]);
     case.lines()
-        .find(|line| contains(line, &["read-only file system", "erofs"]) && !is_skipped(line))
+        .find(|line| contains(line, &READ_ONLY) && !is_skipped(line))
 }
 
 /// Write to a folder that is read-only, though no mount of the file contains it.
@@ -84,7 +108,7 @@ pub(super) fn read_only_folder(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the process writes below `{folder}`, which is read-only");
     // It would hide the files of the image in another folder.
     if SCRATCH.iter().any(|scratch| is_below(folder, scratch)) {
-        return Some(add_tmpfs(case, folder, reason));
+        return Some(add_tmpfs(&case.context, folder, reason));
     }
     let edit = case.context.edit("tmpfs", reason);
     Some(edit.hint("add this folder, if it has no files of the image"))
@@ -169,7 +193,7 @@ fn is_file(case: &Case<'_>, path: &str) -> bool {
 }
 
 /// Number of a line at the start of a text, such as `:3` or ` line 3`.
-fn number_in(text: &str) -> Option<usize> {
+pub(super) fn number_in(text: &str) -> Option<usize> {
     let text = text.trim_start_matches(|c: char| " :(,\"'`".contains(c));
     let text = text.trim_start_matches("line ");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -212,7 +236,7 @@ pub(super) fn permission(case: &Case<'_>) -> Option<SpecEdit> {
         Err(_) => "mode=1777".to_owned(),
     };
     let reason = format!("the user `{user}` cannot create `{path}`");
-    Some(add_tmpfs(case, &format!("{path}:{mode}"), reason))
+    Some(add_tmpfs(&case.context, &format!("{path}:{mode}"), reason))
 }
 
 /// Module that is missing below a mount, which replaces the folder with the modules of the image.
@@ -254,21 +278,38 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn no_space(case: &Case<'_>) -> Option<SpecEdit> {
     shared_memory(case).or_else(|| {
         let line = case.line_with(&["no space left", "enospc"])?;
-        let is_full = |entry: &&String| paths(line).any(|path| is_below(path, folder(entry)));
-        larger_tmpfs(case, case.context.service.tmpfs.iter().find(is_full)?)
+        let entries = &case.context.service.tmpfs;
+        let named = entries
+            .iter()
+            .find(|entry| paths(line).any(|path| is_below(path, folder(entry))));
+        // Without a path in the message, the only folder with a size is meant.
+        let mut sized = entries.iter().filter(|entry| entry.contains("size="));
+        let only = || {
+            let only = sized.next().filter(|_| sized.next().is_none());
+            only.filter(|_| paths(line).next().is_none())
+        };
+        larger_tmpfs(&case.context, named.or_else(only)?)
     })
 }
 
 /// Full shared memory. A program that writes into it may end with a bus error.
 pub(super) fn shared_memory(case: &Case<'_>) -> Option<SpecEdit> {
     const FULL: [&str; 4] = ["no space left", "could not resize", "too small", "bus error"];
-    case.line_with(&["/dev/shm", "shared memory"])
+    let line = case
+        .line_with(&["/dev/shm", "shared memory"])
         .filter(|line| contains(line, &FULL))?;
-    let mut entries = case.context.service.tmpfs.iter();
+    // A server reports its shared memory to its client.
+    let is_of_server = contains(line, &["/postgresql."]);
+    let server = only_sibling(case, &["POSTGRES_PASSWORD"]).filter(|_| is_of_server);
+    let context = EditContext {
+        service: server.map_or(case.context.service, |(sibling, ..)| sibling),
+        ..case.context
+    };
+    let mut entries = context.service.tmpfs.iter();
     match entries.find(|entry| folder(entry) == "/dev/shm") {
-        Some(entry) => larger_tmpfs(case, entry),
+        Some(entry) => larger_tmpfs(&context, entry),
         None => Some(add_tmpfs(
-            case,
+            &context,
             "/dev/shm:size=256m",
             "its shared memory is full".to_owned(),
         )),
@@ -280,7 +321,7 @@ fn folder(entry: &str) -> &str {
 }
 
 /// The entry with four times its size and its other options; `None` without a size in bytes.
-fn larger_tmpfs(case: &Case<'_>, entry: &str) -> Option<SpecEdit> {
+fn larger_tmpfs(context: &EditContext<'_>, entry: &str) -> Option<SpecEdit> {
     let (_, options) = entry.split_once(':')?;
     let size = options
         .split(',')
@@ -291,20 +332,16 @@ fn larger_tmpfs(case: &Case<'_>, entry: &str) -> Option<SpecEdit> {
         &format!("size={size}"),
         &format!("size={larger}{}", &size[digits.len()..]),
     );
-    let index = case
-        .context
-        .service
-        .tmpfs
-        .iter()
-        .position(|listed| listed == entry)?;
+    let mut entries = context.service.tmpfs.iter();
+    let index = entries.position(|listed| listed == entry)?;
     let reason = format!("`{}` is full", folder(entry));
-    let edit = case.context.edit(&format!("tmpfs[{index}]"), reason);
+    let edit = context.edit(&format!("tmpfs[{index}]"), reason);
     Some(edit.now(entry).suggest(written))
 }
 
-fn add_tmpfs(case: &Case<'_>, entry: &str, reason: String) -> SpecEdit {
-    let mut entries = case.context.service.tmpfs.clone();
+fn add_tmpfs(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
+    let mut entries = context.service.tmpfs.clone();
     entries.push(entry.to_owned());
     let written = serde_json::to_string(&entries).unwrap_or_default();
-    case.context.edit("tmpfs", reason).suggest(written)
+    context.edit("tmpfs", reason).suggest(written)
 }

@@ -81,7 +81,7 @@ const UNNEEDED: [&str; 8] = [
     "using", "default", "fallback", "falling", "disabled", "optional", "ignored", "skipping",
 ];
 /// Parts of lines after which earlier errors are history, in lower case.
-const SUCCESS: [&str; 9] = [
+const SUCCESS: [&str; 10] = [
     "connected to ",
     "reconnected",
     "connection established",
@@ -89,6 +89,7 @@ const SUCCESS: [&str; 9] = [
     "listening on ",
     "listening at ",
     "server started",
+    "startup complete",
     "retry succeeded",
     "recovered",
 ];
@@ -144,6 +145,14 @@ pub(super) fn after_success(lines: &[String]) -> &[String] {
     };
     let from = lines.iter().rposition(is_success).map_or(0, |index| index + 1);
     &lines[from..]
+}
+
+/// Returns whether the program reported a success before its end.
+pub(super) fn has_served(evidence: &Evidence) -> bool {
+    let streams = [&evidence.stderr, &evidence.stdout];
+    streams
+        .iter()
+        .any(|lines| after_success(lines).len() < lines.len())
 }
 
 /// Returns whether a line only reports a request or an unneeded setting, or has a level below a warning.

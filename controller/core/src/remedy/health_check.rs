@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
 
+use super::case::{contains, ports_in};
 use super::{EditContext, probe, recovery_time, seconds};
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
@@ -31,9 +32,9 @@ impl EditContext<'_> {
             return Some(edit);
         }
         let evidence = failed_run.evidence.as_ref()?;
-        let (path, port) = match &settings.kind {
-            ProbeHandler::Http { path, port } => (Some(path.as_str()), *port),
-            ProbeHandler::Tcp { port } => (None, *port),
+        let (is_http, port) = match &settings.kind {
+            ProbeHandler::Http { port, .. } => (true, *port),
+            ProbeHandler::Tcp { port } => (false, *port),
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
@@ -52,15 +53,29 @@ impl EditContext<'_> {
             Some(listening) if is_refused(failed_run) && is_ipv6_only(port, listening) => {
                 self.ipv6_address(port)
             }
-            Some(_) | None => self.probe_path(path?, evidence, failed_run),
+            Some(_) | None if is_http => self.probe_path(evidence, failed_run),
+            Some(_) | None => None,
         }
     }
 
     /// Address of the command or of a variable that makes the process listen on the loopback interface only.
     fn local_address(&self, port: u16) -> Option<SpecEdit> {
-        let (key, local) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"])?;
         let reason = format!("the process listens on port {port} only inside its container");
-        Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"))
+        if let Some((key, local)) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"]) {
+            return Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"));
+        }
+        let mut words = self
+            .service
+            .command
+            .iter()
+            .flatten()
+            .flat_map(|word| word.split_whitespace());
+        let option = words.find_map(|word| {
+            let program = word.rsplit('/').next();
+            let (_, option) = LOCAL_PROGRAMS.iter().find(|(name, _)| Some(*name) == program)?;
+            Some(option.replace("PORT", &port.to_string()))
+        })?;
+        Some(self.edit("command", reason).hint(format!("add `{option}`")))
     }
 
     /// Address of the command or of a variable that makes the process listen on IPv6 only.
@@ -125,33 +140,58 @@ impl EditContext<'_> {
         )
     }
 
-    fn probe_path(&self, path: &str, evidence: &Evidence, failed_run: &FailedRun) -> Option<SpecEdit> {
+    fn probe_path(&self, evidence: &Evidence, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let ProbeHandler::Http { path, port } = &self.service.probe.as_ref()?.kind else {
+            return None;
+        };
         let last = failed_run.probe_output.last()?;
-        let is_wrong = ["404", "405", "410"]
-            .iter()
-            .any(|status| probe::is_status(last, status));
-        let without_query = path.split('?').next().unwrap_or(path);
-        let best = evidence
-            .healthy_paths
-            .iter()
-            .find(|healthy| *healthy != without_query);
-        match best {
-            // A path that exists may fail for a good reason.
-            Some(best) if is_wrong => {
-                let reason = format!("`{without_query}` does not succeed, `{best}` does");
-                Some(
-                    self.edit("container.healthcheck.path", reason)
-                        .suggest(best.clone()),
-                )
-            }
-            None if is_wrong => {
-                let reason = format!("`{without_query}` does not exist in the container");
-                Some(self.edit("container.healthcheck.path", reason))
-            }
-            Some(_) | None => None,
+        let mut statuses = ["404", "405", "410"].iter();
+        statuses.find(|status| probe::is_status(last, status))?;
+        let path = path.split('?').next().unwrap_or(path);
+        if let Some(other) = management_port(evidence, *port) {
+            let reason = format!(
+                "`{path}` does not exist on port {port}, and the program reports its management port"
+            );
+            let edit = self.edit("container.healthcheck.port", reason);
+            return Some(edit.suggest(other.to_string()));
         }
+        let key = "container.healthcheck.path";
+        Some(
+            match evidence.healthy_paths.iter().find(|healthy| *healthy != path) {
+                // A path that exists may fail for a good reason.
+                Some(best) => {
+                    let reason = format!("`{path}` does not succeed, `{best}` does");
+                    self.edit(key, reason).suggest(best.clone())
+                }
+                None => self.edit(key, format!("`{path}` does not exist in the container")),
+            },
+        )
     }
 }
+
+/// Another port on which the container listens, and that its output names as the one for management.
+fn management_port(evidence: &Evidence, port: u16) -> Option<u16> {
+    let listening = evidence.listening.as_ref()?;
+    let is_open = |other: &u16| {
+        let mut addresses = listening.iter().filter(|address| !is_loopback(address));
+        *other != port && addresses.any(|address| address.port() == *other)
+    };
+    let lines = evidence.stdout.iter().chain(&evidence.stderr);
+    let mut named = lines.filter(|line| contains(line, &["management", "actuator"]));
+    named.find_map(|line| ports_in(line).find(is_open))
+}
+
+/// Programs that listen only inside their container by default, with the option for another address.
+const LOCAL_PROGRAMS: [(&str, &str); 8] = [
+    ("flask", "--host 0.0.0.0"),
+    ("uvicorn", "--host 0.0.0.0"),
+    ("vite", "--host 0.0.0.0"),
+    ("jekyll", "--host 0.0.0.0"),
+    ("hugo", "--bind 0.0.0.0"),
+    ("rails", "-b 0.0.0.0"),
+    ("puma", "-b tcp://0.0.0.0:PORT"),
+    ("runserver", "0.0.0.0:PORT"),
+];
 
 /// Names of variables that are the address of the program itself, in upper case.
 const OWN_NAMES: [&str; 8] = [

@@ -7,7 +7,8 @@ use argus_crds::error::SpecEdit;
 use super::case::{Case, contains, is_below, mount_of, paths, shell_quoted};
 use super::command::script_path;
 use crate::desired::Mount;
-use crate::failed_run::host_view::{absolute, is_file_name, is_plain};
+use crate::failed_run::host_view::{absolute, differs_by_one_error, is_file_name, is_plain};
+use crate::failed_run::{FailureKind, kind};
 use crate::outcome::HostFile;
 
 /// Parts of a message about a missing file, in lower case.
@@ -214,7 +215,11 @@ pub(super) fn missing_file(case: &Case<'_>) -> Option<SpecEdit> {
 /// Missing file outside of all mounts, that the project or a mount of a sibling has.
 pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&MISSING)?;
-    let path = paths(line).filter(|path| is_file_name(path)).last()?;
+    let named = paths(line).filter(|path| is_file_name(path)).last();
+    if let Some(edit) = near_mount(case, named) {
+        return Some(edit);
+    }
+    let path = named?;
     if mount_of(&case.context, path).is_some() {
         return None;
     }
@@ -246,8 +251,47 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.hint(format!("add `{entry}`")))
 }
 
+/// Missing path in the command or in a variable that is similar to the target of a mount.
+fn near_mount(case: &Case<'_>, named: Option<&str>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let in_words = case.words().map(|word| (case.command_key(word).to_owned(), word));
+    let variables = service.env_vars.iter();
+    let in_variables = variables.map(|(name, value)| (format!("container.environment.{name}"), value));
+    in_words.chain(in_variables).find_map(|(key, text)| {
+        let is_missing = |path: &&str| named.is_none_or(|named| named == *path);
+        let path = paths(text).find(is_missing)?;
+        if mount_of(&case.context, path).is_some() {
+            return None;
+        }
+        let mut targets = service
+            .mounts
+            .iter()
+            .map(|mount| mount.target().trim_end_matches('/'));
+        let (target, meant) = targets.find_map(|target| Some((target, meant_path(path, target)?)))?;
+        let reason = format!("the container has no `{path}`, a mount is at `{target}`");
+        Some(case.context.edit(&key, reason).now(path).suggest(meant))
+    })
+}
+
+/// The path with the target of a mount for a similar folder, or a mounted file of the same name.
+fn meant_path(path: &str, target: &str) -> Option<String> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    if name(path) == name(target) && name(target).contains('.') {
+        return Some(target.to_owned());
+    }
+    let depth = target.split('/').count();
+    let parts: Vec<&str> = path.split('/').take(depth).collect();
+    let folder = parts.join("/");
+    let is_similar = target.len() >= 5 && differs_by_one_error(&folder, target);
+    is_similar.then(|| format!("{target}{}", &path[folder.len()..]))
+}
+
 /// Path below a bind mount that a line reports as missing, and that does not exist on the host.
 fn missing<'a>(case: &Case<'a>) -> Option<(String, &'a HostFile)> {
+    // A program that ends with success did not need the file.
+    if kind(case.run) == FailureKind::Exit && case.run.exit_code == 0 {
+        return None;
+    }
     let service = case.context.service;
     let line = case.line_with(&MISSING)?;
     let relative = case

@@ -131,6 +131,31 @@ pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
     Some(case.context.edit("memory", reason).suggest(larger))
 }
 
+/// Memory of a server whose worker the kernel killed, while its main process lives.
+pub(super) fn killed_worker(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&[
+        "sent sigkill",
+        "by signal 9",
+        "on signal 9",
+        "signal 9 (sigkill)",
+        "signal: killed",
+    ])?;
+    // The server kills a worker that does not answer.
+    let is_late = case.line_with(&["worker timeout", "timed out"]).is_some();
+    let limit = case.run.memory_limit.or(case.context.service.memory)?;
+    let peak = case.run.peak();
+    let is_unused = peak.is_some_and(|peak| peak.saturating_mul(100) < limit.saturating_mul(90));
+    if is_late || is_unused {
+        return None;
+    }
+    let reason = format!(
+        "a worker was killed, and the service has {}",
+        ByteSize::from_bytes(limit)
+    );
+    let larger = ByteSize::from_bytes(limit.saturating_mul(2)).to_string();
+    Some(case.context.edit("memory", reason).suggest(larger))
+}
+
 /// Limit of processes and threads.
 pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&[

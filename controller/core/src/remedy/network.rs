@@ -3,7 +3,8 @@
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::{Case, contains, ports_in};
+use super::case::{Case, contains, is_plain, paths, ports_in, quoted, unambiguous};
+use super::files::number_in;
 use crate::desired::Service;
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::suggest::closest;
@@ -12,7 +13,7 @@ use crate::time::Timestamp;
 
 /// Parts of a message about a name that DNS does not know, in lower case.
 const UNRESOLVED: [&str; 9] = [
-    "enotfound",
+    " enotfound",
     "eai_again",
     "no such host",
     "could not translate host name",
@@ -23,59 +24,118 @@ const UNRESOLVED: [&str; 9] = [
     "nodename nor servname",
 ];
 
-/// Name that is similar to the name of a sibling, in a variable or in the command.
+/// Name in a variable, in the command or in a mounted file that means a sibling.
 pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&UNRESOLVED)?;
     let service = case.context.service;
     let names = dns_names(case.context.accepted.desired.services.values());
-    let others = || {
-        names
-            .iter()
-            .copied()
-            .filter(|name| *name != service.name.as_str())
-    };
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
     // A name with a dot is one of a module or outside of the environment.
-    let words = words
+    let mut words = words
         .map(|word| word.trim_end_matches('.'))
-        .filter(|word| !word.contains('.'));
-    let used = |word: &str| {
-        let in_variable = service
-            .env_vars
+        .filter(|word| !word.contains('.') && word.len() >= 2 && !names.contains(word));
+    // The same word can be the kind of a database, such as in `DB_CONNECTION`.
+    let is_address = |name: &str, value: &str| {
+        let is_named = ["HOST", "ADDR", "SERVER", "URL", "URI"]
             .iter()
-            .find(|(name, value)| !is_secret(name) && names_host(value, word));
-        let in_command = || {
-            let mut words = service.command.iter().flatten();
-            words.any(|text| text.contains(word))
-        };
-        match in_variable {
-            Some((name, _)) => Some(format!("container.environment.{name}")),
-            None => in_command().then(|| "command".to_owned()),
-        }
+            .any(|part| name.contains(part));
+        is_named || value.contains(':')
     };
-    words
-        .filter(|word| word.len() >= 2 && !names.contains(word))
-        .find_map(|word| {
-            let dashed = word.replace('_', "-");
-            let meant = others()
-                .find(|name| *name == dashed)
-                .or_else(|| closest(word, others()))?;
-            let reason = format!("`{word}` is not a name of this environment");
-            Some(case.context.edit(&used(word)?, reason).now(word).suggest(meant))
-        })
+    let in_variable = |word: &str| {
+        let named = service.env_vars.iter();
+        let named = named.filter(|(name, value)| !is_secret(name) && names_host(value, word));
+        let (name, value) = named.min_by_key(|(name, value)| !is_address(&name.to_uppercase(), value))?;
+        let (_, port) = hosts(value).into_iter().find(|(host, _)| *host == word)?;
+        let (now, meant) = unambiguous(value, word, meant(case, word, port)?);
+        Some((format!("container.environment.{name}"), now, meant))
+    };
+    let in_command = |word: &str| {
+        let mut texts = service.command.iter().flatten();
+        let is_used = texts.any(|text| text.contains(word));
+        let meant = similar(case, word).filter(|_| is_used)?;
+        Some(("command".to_owned(), word.to_owned(), meant.to_owned()))
+    };
+    let found = words.find_map(|word| {
+        let (key, now, meant) = in_variable(word).or_else(|| in_command(word))?;
+        let reason = format!("`{word}` is not a name of this environment");
+        Some(case.context.edit(&key, reason).now(now).suggest(meant))
+    });
+    found.or_else(|| host_in_file(case, line))
+}
+
+/// Mounted file with a name that is not one of the environment.
+fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
+    let (path, file) = paths(line).find_map(|path| Some((path, case.host_file(path)?)))?;
+    let found = hosts(quoted(line).next()?);
+    let (host, port) = found.first().copied().filter(|(host, _)| is_plain(host))?;
+    let names = dns_names(siblings(case));
+    // A sibling without a running container has a name that cannot be resolved.
+    if names.contains(host) || names.is_empty() {
+        return None;
+    }
+    let instead = meant(case, host, port).map_or_else(
+        || "the name of a service".to_owned(),
+        |meant| format!("`{meant}`"),
+    );
+    let (_, rest) = line.split_once(path)?;
+    let reason = format!("`{host}` is not a name of this environment");
+    let hint = format!("write {instead} instead of `{host}`, then `argus_retry`");
+    Some(Case::host_edit(file, reason, hint).line(number_in(rest)))
+}
+
+/// Name of the sibling that an unknown name means: a similar one, that of its image, or the only one with the port.
+fn meant<'a>(case: &Case<'a>, word: &str, port: Option<u16>) -> Option<&'a str> {
+    let only = |fits: &dyn Fn(&Service) -> bool| {
+        let mut found = siblings(case).filter(|sibling| fits(sibling));
+        let first = found.next().filter(|_| found.next().is_none())?;
+        Some(first.name.as_str())
+    };
+    let is_of_image = |sibling: &Service| {
+        let name = sibling.image.reference().rsplit('/').next().unwrap_or_default();
+        let name = name.split([':', '@']).next().unwrap_or_default();
+        word.len() >= 4 && name.len() >= 4 && (name.starts_with(word) || word.starts_with(name))
+    };
+    let has_port = |sibling: &Service| port.is_some_and(|port| ports(sibling).contains(&port));
+    similar(case, word)
+        .or_else(|| only(&is_of_image))
+        .or_else(|| only(&has_port))
+}
+
+/// Name of a sibling that is similar to a word.
+fn similar<'a>(case: &Case<'a>, word: &str) -> Option<&'a str> {
+    let names = dns_names(siblings(case));
+    let dashed = word.replace('_', "-");
+    let names = || names.iter().copied();
+    names()
+        .find(|name| *name == dashed)
+        .or_else(|| closest(word, names()))
+}
+
+/// The other services of the environment.
+pub(super) fn siblings<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Service> + use<'a> {
+    let own = case.context.service;
+    let services = case.context.accepted.desired.services.values();
+    services.filter(move |sibling| sibling.name != own.name)
 }
 
 /// Parts of a message about a connection that nothing accepts, in lower case.
-const REFUSED: [&str; 3] = ["econnrefused", "connection refused", "actively refused"];
+pub(super) const REFUSED: [&str; 7] = [
+    "econnrefused",
+    "connection refused",
+    "actively refused",
+    "can't reach database server",
+    "couldn't connect to server",
+    "unable to connect to",
+    "failed to connect to",
+];
 
 /// Variable with a port on which the sibling does not listen, or with `localhost` for a sibling.
 pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&REFUSED)?;
-    let services = &case.context.accepted.desired.services;
     let own = case.context.service;
     named_addresses(case, line).find_map(|(name, host, port)| {
         let key = format!("container.environment.{name}");
-        let mut siblings = services.values().filter(|sibling| sibling.name != own.name);
+        let mut siblings = siblings(case);
         if ["localhost", "127.0.0.1"].contains(&host) {
             let sibling = siblings.find(|sibling| ports(sibling).contains(&port))?;
             let is_own = ports(own).contains(&port);
@@ -108,10 +168,8 @@ pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
     const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
     let line = case.line_with(&REFUSED)?;
-    let own = case.context.service;
     named_addresses(case, line).find_map(|(_, host, port)| {
-        let mut siblings = case.context.accepted.desired.services.values();
-        let sibling = siblings.find(|sibling| sibling.name != own.name && is_name_of(sibling, host))?;
+        let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
         let context = EditContext {
             service: sibling,
             ..case.context
@@ -125,16 +183,23 @@ pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
     })
 }
 
-/// Dependency that the file does not declare: the sibling became healthy after the program had ended.
+/// Dependency that the file does not declare: the sibling became healthy after the program had ended, or had no address yet.
 pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&REFUSED).or_else(|| case.line_with(&UNRESOLVED))?;
+    let refused = case.line_with(&REFUSED);
+    let line = refused.or_else(|| case.line_with(&UNRESOLVED))?;
     let own = case.context.service;
-    let desired = &case.context.accepted.desired;
     let is_declared = |sibling: &Service| {
         let mut needs = own.depends_on.iter();
         needs.any(|need| need.service == sibling.name)
     };
-    let is_late = |sibling: &Service| healthy_since(case, sibling).is_some_and(|since| since > case.run.at);
+    let is_late = |sibling: &Service| {
+        sibling.probe.is_some() && healthy_since(case, sibling).is_some_and(|since| since > case.run.at)
+    };
+    let words = |text: &'_ str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+        words.map(str::to_owned).collect()
+    };
+    let has_name = |sibling: &Service, text: &str| words(text).iter().any(|word| is_name_of(sibling, word));
     let is_named = |sibling: &Service| {
         let mut variables = own.env_vars.iter().filter(|(name, _)| !is_secret(name));
         let in_variable = variables.any(|(_, value)| {
@@ -145,15 +210,19 @@ pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
                 is_meant && is_name_of(sibling, host)
             })
         });
-        let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
-        in_variable || words.any(|word| is_name_of(sibling, word))
+        in_variable || has_name(sibling, line)
     };
-    let mut siblings = desired
-        .services
-        .values()
-        .filter(|sibling| sibling.name != own.name);
-    let sibling = siblings.find(|sibling| {
-        sibling.probe.is_some() && !is_declared(sibling) && is_late(sibling) && is_named(sibling)
+    // A quoted name is the subject of the message.
+    let is_unresolved = |sibling: &Service| {
+        let mut subjects = quoted(line).peekable();
+        let is_subject = match subjects.peek() {
+            Some(_) => subjects.any(|text| has_name(sibling, text)),
+            None => has_name(sibling, line),
+        };
+        refused.is_none() && is_subject
+    };
+    let sibling = siblings(case).find(|sibling| {
+        !is_declared(sibling) && (is_unresolved(sibling) || (is_late(sibling) && is_named(sibling)))
     })?;
     let reason = format!("`{}` was not healthy yet when the process ended", sibling.name);
     let edit = case.context.edit("dependsOn", reason);
@@ -161,36 +230,6 @@ pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
         return Some(edit.hint(format!("add `{}` with the condition `healthy`", sibling.name)));
     }
     Some(edit.suggest(format!("[{}]", sibling.name)))
-}
-
-/// Two listeners of one container on the same port.
-pub(super) fn address_in_use(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["address already in use", "eaddrinuse", "address in use"])?;
-    let named: Vec<u16> = ports_in(line).collect();
-    let variables = &case.context.service.env_vars;
-    let listeners: Vec<(&str, u16)> = variables
-        .iter()
-        .filter(|(name, _)| name.to_uppercase().split('_').any(|part| part == "PORT"))
-        .filter_map(|(name, value)| Some((name.as_str(), value.parse().ok()?)))
-        .collect();
-    let is_same = |(one, port): &(&str, u16)| {
-        let mut others = listeners.iter().filter(|(other, _)| other != one);
-        named.contains(port) && others.any(|(_, other)| other == port)
-    };
-    // The main port has the shortest name.
-    let (name, port) = *listeners
-        .iter()
-        .filter(|listener| is_same(listener))
-        .max_by_key(|(name, _)| name.len())?;
-    let (other, _) = listeners
-        .iter()
-        .find(|(other, known)| *other != name && *known == port)?;
-    let mut free =
-        (port.checked_add(1)?..=u16::MAX).filter(|free| listeners.iter().all(|(_, used)| used != free));
-    let reason = format!("`{other}` has the same port, so one of its two listeners fails");
-    let key = format!("container.environment.{name}");
-    let edit = case.context.edit(&key, reason).now(port.to_string());
-    Some(edit.suggest(free.next()?.to_string()))
 }
 
 /// Parts of a message about TLS with a server that does not use it, in lower case.
@@ -227,11 +266,9 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
     let is_plain = plain.is_some();
     let line = plain.or_else(|| line_with(&TLS_SERVER))?;
     let own = case.context.service;
-    let services = &case.context.accepted.desired.services;
     let of_sibling = |value: &str| {
         let found = hosts(value);
-        let mut siblings = services.values().filter(|sibling| sibling.name != own.name);
-        siblings.find(|sibling| found.iter().any(|(host, _)| is_name_of(sibling, host)))
+        siblings(case).find(|sibling| found.iter().any(|(host, _)| is_name_of(sibling, host)))
     };
     let change = |value: &str| {
         let mut pairs = SCHEMES
@@ -296,7 +333,7 @@ pub(super) fn database_tls(case: &Case<'_>) -> Option<SpecEdit> {
 }
 
 /// Addresses in variables whose port a line names, or all if it names none: variable, host and port.
-fn named_addresses<'a>(
+pub(super) fn named_addresses<'a>(
     case: &Case<'a>,
     line: &str,
 ) -> impl Iterator<Item = (&'a str, &'a str, u16)> + use<'a> {
@@ -314,7 +351,7 @@ fn named_addresses<'a>(
         })
 }
 
-fn is_name_of(sibling: &Service, host: &str) -> bool {
+pub(super) fn is_name_of(sibling: &Service, host: &str) -> bool {
     dns_names([sibling].into_iter()).contains(host)
 }
 
@@ -337,7 +374,7 @@ fn names_host(value: &str, host: &str) -> bool {
 }
 
 /// Ports of a service inside its container, from its health check and its published ports.
-fn ports(service: &Service) -> Vec<u16> {
+pub(super) fn ports(service: &Service) -> Vec<u16> {
     let probed = service.probe.as_ref().and_then(|probe| probe.kind.port());
     let mut all: Vec<u16> = service
         .ports

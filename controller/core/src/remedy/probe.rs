@@ -4,7 +4,7 @@ use argus_crds::HumanDuration;
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::contains;
+use super::case::{contains, is_plain, quoted};
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::failed_run::probe_program::missing_programs;
@@ -166,6 +166,57 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
     Some(context.edit("container.healthcheck.type", reason).suggest("tcp"))
 }
 
+/// Multiple of the timeout for an answer whose time is unknown: more than the five times for which late answers are measured.
+const UNMEASURED: u32 = 10;
+
+/// Path of the health check, if the access log of the program contains an answer with success for it.
+fn logged_path<'a>(context: &EditContext<'a>, run: &FailedRun) -> Option<&'a str> {
+    let ProbeHandler::Http { path, .. } = &context.service.probe.as_ref()?.kind else {
+        return None;
+    };
+    let evidence = run.evidence.as_ref()?;
+    let request = format!("\"GET {path} HTTP/");
+    let mut lines = evidence.stdout.iter().chain(&evidence.stderr);
+    let is_success = |line: &String| {
+        let answer = line
+            .split_once(&request)
+            .and_then(|(_, rest)| rest.split_once("\" "));
+        answer.is_some_and(|(_, status)| status.starts_with(['2', '3']))
+    };
+    lines.any(is_success).then_some(path.as_str())
+}
+
+/// Variable with the hosts that the program accepts, if it refuses the host of the health check.
+pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
+    let last = run.probe_output.last()?;
+    ["400", "403"]
+        .into_iter()
+        .find(|status| is_status(last, status))?;
+    let evidence = run.evidence.as_ref()?;
+    let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
+    let reports = [
+        "invalid http_host header",
+        "invalid host header",
+        "blocked host",
+        "disallowed host",
+    ];
+    let line = lines.find(|line| contains(line, &reports))?;
+    let host = quoted(line)
+        .next()?
+        .split(':')
+        .next()
+        .filter(|host| is_plain(host))?;
+    let mut variables = context.service.env_vars.iter();
+    let (name, value) = variables.find(|(name, value)| name.contains("HOSTS") && !value.contains(host))?;
+    let reason = format!("its program refuses requests for the host `{host}`");
+    let edit = context.edit(&format!("container.environment.{name}"), reason);
+    let separator = if value.is_empty() { "" } else { "," };
+    Some(
+        edit.now(value.as_str())
+            .suggest(format!("{value}{separator}{host}")),
+    )
+}
+
 /// Status in the result of an HTTP probe.
 fn http_status(output: &str) -> Option<&str> {
     output.split(": ").skip(1).find_map(|part| {
@@ -188,25 +239,31 @@ pub(super) fn is_server_error(output: &str) -> bool {
         .any(|status| is_status(output, status))
 }
 
-/// Timeout below the measured time of an answer that came late.
+/// Timeout below the time of an answer that came late: the measured one, or one that only the access log of the program contains.
 pub(super) fn late(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
     const SECOND: u64 = 1_000;
-    let took = run.late_answer?;
     // Another result is not about the time.
     run.probe_output
         .last()
         .filter(|output| contains(output, &["no answer within"]))?;
     let timeout = context.service.probe.as_ref()?.timeout;
-    if took <= timeout {
-        return None;
-    }
-    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let needed = HumanDuration::from_secs((millis.saturating_mul(3) / 2).div_ceil(SECOND).max(1));
-    let reason = format!(
-        "its endpoint answered after {:.1} s, the timeout is {} s",
-        took.as_secs_f32(),
-        timeout.as_secs_f32()
-    );
+    let limit = timeout.as_secs_f32();
+    let (needed, reason) = match run.late_answer {
+        Some(took) if took <= timeout => return None,
+        Some(took) => {
+            let seconds = took.as_secs_f32();
+            let reason = format!("its endpoint answered after {seconds:.1} s, the timeout is {limit} s");
+            (took * 3 / 2, reason)
+        }
+        None => {
+            let path = logged_path(context, run)?;
+            let reason =
+                format!("its output reports answers for `{path}`, which came after the timeout of {limit} s");
+            (timeout * UNMEASURED, reason)
+        }
+    };
+    let millis = u64::try_from(needed.as_millis()).unwrap_or(u64::MAX);
+    let needed = HumanDuration::from_secs(millis.div_ceil(SECOND).max(1));
     let edit = context.edit("container.healthcheck.timeout", reason);
     Some(edit.suggest(needed.to_string()))
 }

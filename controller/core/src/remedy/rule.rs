@@ -4,8 +4,8 @@ use argus_crds::error::SpecEdit;
 
 use super::case::Case;
 use super::{
-    EditContext, command, database, environment, files, host_files, limits, network, privileges, probe,
-    signals,
+    EditContext, command, database, environment, files, host_files, limits, listeners, network, privileges,
+    probe, settings, shell, siblings, signals,
 };
 use crate::failed_run::FailedRun;
 
@@ -77,6 +77,8 @@ const HEAP: &[Phase] = &[
     Phase::Signal,
     Phase::Crash,
 ];
+const CPU: &[Phase] = &[Phase::Crash, Phase::NotRunnable];
+const WORKER: &[Phase] = &[Phase::Probe, Phase::Exit, Phase::Hidden];
 const PROBE: &[Phase] = &[Phase::Probe];
 const CHECK: &[Phase] = &[Phase::Check];
 
@@ -120,10 +122,10 @@ rules! {
         "a variable contains a name that is similar to the name of a sibling" => "the name of the sibling in the variable";
     "memory" "limits" Certain Facts MEMORY |case| case.context.memory(case.run),
         "the kernel ended a process because memory ran out" => "a larger `memory`, from the measured peak";
-    "one-element" "command" Certain Facts NOT_RUNNABLE command::one_element,
+    "one-element" "command" Certain Facts NOT_RUNNABLE shell::one_element,
         "exit code 126 or 127, and the command is one element with spaces" => "`[\"sh\", \"-c\", …]`";
-    "shell-words" "command" Certain Facts EXIT command::shell_words,
-        "an element of the command is `&&`, `|` or another operator of a shell, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
+    "shell-words" "command" Certain Facts ANY_END shell::shell_words,
+        "an element of the command is `&&`, `|` or another operator of a shell, or the first one sets a variable, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
     "script-mode" "command" Certain Cause NOT_RUNNABLE host_files::script_mode,
         "exit code 126, and the mounted file is not executable on the host" => "`chmod +x` of the host file, then a retry";
     "script-line-ends" "command" Certain Cause NOT_RUNNABLE host_files::script_line_ends,
@@ -131,17 +133,19 @@ rules! {
     "script-interpreter" "command" Certain Cause NOT_RUNNABLE host_files::script_interpreter,
         "exit code 127, and the mounted script names an interpreter that the image does not have" => "the interpreter in line 1 of the host file, then a retry";
     "platform" "command" Certain Facts NOT_RUNNABLE command::platform,
-        "`exec format error`, and image and engine have different platforms" => "an image for this platform";
+        "`exec format error`, and image and engine have different platforms" => "an image for this platform, or `build.platform`";
     "mounted-script" "command" Certain All NOT_RUNNABLE command::mounted_script,
         "exit code 126 or 127 of a mounted file, without facts of the host" => "mode, line ends or interpreter of the host file, then a retry";
     "built-script" "command" Certain All NOT_RUNNABLE command::built_script,
         "exit code 127 of a script in an image that Argus builds" => "line ends or interpreter in the build context";
-    "shell-variable" "command" Certain Cause ENDED command::shell_variable,
+    "shell-variable" "command" Certain Cause ENDED shell::shell_variable,
         "the cause contains `$NAME` as the command writes it, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
+    "shell-syntax" "command" Certain Cause ENDED shell::shell_syntax,
+        "the shell of the command reports an error in the syntax of its text" => "the quotes or operators of the text";
     "unknown-option" "command" Certain Cause ENDED command::unknown_option,
-        "the program does not know an option of the command or of a variable such as `NODE_OPTIONS`" => "the option, at its line";
+        "the program does not know an option of the command or of a variable such as `NODE_OPTIONS`, or reads it as a file" => "the similar option in the output, or the option at its line";
     "required-option" "command" Certain Cause ENDED command::required_option,
-        "the program requires an option or argument that the command does not have" => "`command` with this option";
+        "the program requires an option, argument or place that the command does not have" => "`command` with this option";
     "unknown-command" "command" Certain Cause ENDED command::unknown_command,
         "the program does not know a subcommand of the command" => "the similar subcommand in the output";
     "pids" "limits" Certain All LIMIT limits::pids,
@@ -174,34 +178,44 @@ rules! {
         "a runtime ran out of its heap before the container reached its `memory`" => "a larger heap in the option of the runtime";
     "heap" "limits" Certain All HEAP limits::heap,
         "a runtime such as Java or Node ran out of its heap" => "a larger `memory`";
-    "crash" "signals" Certain Facts CRASHED |case| Some(signals::crash(case)),
-        "SIGSEGV, SIGILL, SIGBUS or SIGFPE ended the program" => "another image or platform; a retry does not help";
+    "crash" "signals" Certain Facts CRASHED signals::crash,
+        "SIGSEGV, SIGILL, SIGBUS or SIGFPE ended the program before it served" => "another image or platform; a retry does not help";
+    "processor" "signals" Certain All CPU signals::processor,
+        "the program needs instructions that the processor does not have" => "an earlier version of the image";
+    "libraries" "signals" Certain Cause ANY_END signals::libraries,
+        "the image does not have a library of the system, or has an earlier version" => "another image";
     "no-space" "files" Certain All ANY_END files::no_space,
-        "a `tmpfs` or the shared memory is full" => "a larger `tmpfs`, or one for `/dev/shm`";
+        "a `tmpfs` or the shared memory of the service or of its database is full" => "a larger `tmpfs`, or one for `/dev/shm`";
     "low-port" "limits" Certain Last ANY_END limits::low_port,
         "a user without privileges listens on a port below 1024" => "another port, or no `user`";
     "unknown-database" "databases" Certain Last ANY_END database::unknown_database,
-        "the database does not exist, and a sibling creates another one" => "the name in the variable";
+        "the database does not exist, and a sibling creates another one or none" => "the name in the variable, or the variable of the sibling";
     "unknown-role" "databases" Certain Last ANY_END database::unknown_role,
         "the role does not exist, and a sibling creates another one" => "the name in the variable";
-    "first-password" "databases" Certain Cause ENDED database::first_password,
-        "a new database has no password for its administrator" => "the variable of the image";
+    "known-variable" "environment" Certain Cause ENDED settings::known_variable,
+        "a well-known program reports a missing setting in its own words" => "its variable, with the address of the database if it is one";
+    "short-value" "environment" Certain Cause ENDED settings::short_value,
+        "the program requires a longer value than that of the only short secret" => "a longer value of the variable";
+    "auth-source" "databases" Certain Last ENDED database::auth_source,
+        "MongoDB rejects its root user, and the address names a database other than `admin`" => "`authSource=admin` in the address";
     "data-version" "databases" Certain Last ENDED database::data_version,
         "the data is of another version than the program, and the output names both" => "a new volume, or the tag of the image";
     "unknown-host" "network" Certain Last ANY_END network::unknown_host,
-        "a name cannot be resolved and is similar to the name of a sibling" => "the name in the variable or command";
+        "a name cannot be resolved, and is similar to the name of a sibling, is its image, or is in a mounted file" => "the name in the variable, command or file";
     "scheme" "network" Certain Last ANY_END network::scheme,
         "a client of the program speaks TLS to a plain port, or the reverse" => "the scheme in the variable";
     "database-tls" "databases" Certain Last ANY_END network::database_tls,
         "a database does not support TLS, and the client requires it" => "the option of the address in the variable";
-    "address-in-use" "network" Certain Last ANY_END network::address_in_use,
+    "address-in-use" "network" Certain Last ANY_END listeners::address_in_use,
         "two programs in the container listen on one port" => "the port of one of them";
+    "own-tls" "network" Certain Cause ENDED listeners::own_tls,
+        "the program has no certificate for its listener with TLS" => "the addresses without TLS in the variable";
     "misspelled-variable" "environment" Certain Cause ENDED environment::misspelled_variable,
         "a variable is missing, and one with a similar name is set" => "the name of the variable";
     "missing-variable" "environment" Certain Cause ENDED environment::missing_variable,
         "the program reports a missing variable" => "the variable, with the value of the siblings or the mounted file that fits";
     "invalid-variable" "environment" Certain Cause ENDED environment::invalid_variable,
-        "the program rejects the value of a variable, and names the variable or its value" => "the variable at its line";
+        "the program rejects the value of a variable, and names the variable or its value, or a port that is not a number" => "the variable at its line";
     "early-start" "start" Likely Cause EXIT |case| case.context.early_start(case.run),
         "a dependency with the condition `started` was not healthy yet" => "`condition: healthy`";
     "password" "databases" Likely Last ENDED database::password,
@@ -213,7 +227,15 @@ rules! {
     "refused" "network" Likely Last ENDED network::refused,
         "a connection is refused, and the sibling has another port" => "host or port in the variable";
     "missing-dependency" "network" Likely Last ENDED network::missing_dependency,
-        "a connection to a sibling that starts later is refused" => "`dependsOn` with `condition: healthy`";
+        "a connection to a sibling that starts later is refused, or its name is not known yet" => "`dependsOn` with `condition: healthy`";
+    "no-health-check" "network" Likely Last ENDED siblings::no_health_check,
+        "a dependency without a health check does not accept connections yet" => "`healthcheck` of the sibling";
+    "advertised-address" "network" Likely Last ENDED siblings::advertised_address,
+        "a connection fails, and the sibling sends `localhost` to its clients" => "the variable of the sibling";
+    "killed-worker" "limits" Likely Last WORKER limits::killed_worker,
+        "the kernel killed a worker of a server with a memory limit" => "a larger `memory`";
+    "named-setting" "files" Likely Cause ENDED settings::named_setting,
+        "the message names a setting for the configuration file" => "the mounted file, then a retry";
     "permission" "files" Likely Last ENDED files::permission,
         "permission denied for the `user` of the file" => "the owner of the host file, a `tmpfs` with `uid=`, or the user";
     "mount-owner" "files" Likely Last ENDED host_files::mount_owner,
@@ -221,7 +243,7 @@ rules! {
     "hidden-modules" "files" Likely Cause ENDED files::hidden_modules,
         "a module is missing below a mount that replaces the folder of the image" => "a mount that contains only the sources";
     "unmounted" "files" Likely Cause ANY_END host_files::unmounted,
-        "a missing file is not below a mount, but the project or a mount of a sibling has it" => "the mount to add";
+        "a missing file is not below a mount, but is near the target of one, or the project or a mount of a sibling has it" => "the path, or the mount to add";
     "missing-host-file" "files" Likely Cause ANY_END host_files::missing_file,
         "a missing file is below a mount, whose host folder does not have it" => "the host file, then a retry";
     "late-variable" "environment" Likely Last ENDED environment::missing_variable,
@@ -234,6 +256,8 @@ rules! {
         "the image does not have the program of the health check" => "`type: http` or `tcp`";
     "probe-tls" "probe" Certain Facts PROBE |case| probe::tls(&case.context, case.run),
         "a port with TLS receives plain requests" => "the type of the health check";
+    "allowed-hosts" "probe" Certain Facts PROBE |case| probe::allowed_hosts(&case.context, case.run),
+        "the program refuses the host of the health check" => "the variable with the hosts that it accepts";
     "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
         "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `type: tcp`";
     "health-check" "probe" Likely Facts CHECK |case| case.context.healthcheck(case.run),

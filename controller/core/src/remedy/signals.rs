@@ -1,19 +1,80 @@
-//! Signals: programs that an invalid instruction or memory access ended.
+//! Programs that do not fit the image, the processor or the platform.
 
 use argus_crds::error::SpecEdit;
 
-use super::case::Case;
+use super::case::{Case, contains, is_plain};
+use super::headline::has_served;
 use crate::desired::Image;
 use crate::failed_run::signal;
 
-/// Image whose program an invalid instruction or memory access ended. A retry would end in the same way.
-pub(super) fn crash(case: &Case<'_>) -> SpecEdit {
+/// Image whose program an invalid instruction or memory access ended. A retry would end in the same way. A program that served before has
+/// an error of its own.
+pub(super) fn crash(case: &Case<'_>) -> Option<SpecEdit> {
+    if case.run.evidence.as_ref().is_some_and(has_served) {
+        return None;
+    }
     let by = signal(case.run.exit_code).map_or_else(String::new, |name| format!(" ({name})"));
     let reason = format!("its program crashed{by}; no setting of this file causes that");
-    let Image::Built(build) = &case.context.service.image else {
-        let hint = "use another version of the image, or one for the platform of the engine";
-        return case.context.edit("image", reason).hint(hint);
+    let named = "use another version of the image, or one for the platform of the engine";
+    let built = "fix the program, or build it for the platform of the engine";
+    Some(image(case, reason, named, built))
+}
+
+/// Library of the system that the image does not have, or has in an earlier version.
+pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
+    const SHARED: [&str; 2] = ["loading shared libraries: ", "loading shared library "];
+    let in_line = |line: &'_ str| -> Option<String> {
+        let rest = SHARED.iter().find_map(|part| line.split_once(part));
+        let name = match rest {
+            Some((_, rest)) => rest.split(':').next()?,
+            None => {
+                let (_, rest) = line.split_once("version `")?;
+                rest.split('\'').next().filter(|name| name.starts_with("GLIBC"))?
+            }
+        };
+        is_plain(name).then(|| name.to_owned())
     };
-    let hint = "fix the program, or build it for the platform of the engine";
-    Case::host_edit(build.context.clone(), reason, hint)
+    // The highest version is enough for all.
+    let needed = case
+        .lines()
+        .filter_map(in_line)
+        .max_by_key(|name| (name.len(), name.clone()))?;
+    let reason = format!("the program needs `{needed}`, which the image does not have");
+    let named = "use an image that has it, or build the program for this image";
+    Some(image(
+        case,
+        reason,
+        named,
+        "install it in the image, or build the program for this image",
+    ))
+}
+
+/// Program for instructions that the processor of the host does not have.
+pub(super) fn processor(case: &Case<'_>) -> Option<SpecEdit> {
+    let evidence = case.run.evidence.as_ref()?;
+    let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
+    let line = lines.find(|line| contains(line, &["requires a cpu with", "cpu does not support"]))?;
+    let reason = "the processor of the host does not have the instructions of the program".to_owned();
+    let hint = "use an earlier version of the image, or one for this processor";
+    let edit = image(case, reason, hint, "build it for the processor of the host");
+    // Some programs name the first version that needs them, such as `5.0+`.
+    let version = line.split_whitespace().find_map(|word| word.strip_suffix('+'));
+    let earlier = || {
+        let major = version?.split('.').next()?.parse::<u32>().ok()?;
+        let (repository, tag) = edit.now.as_deref()?.rsplit_once(':')?;
+        let is_later = tag.split(['.', '-']).next()?.parse() == Ok(major);
+        is_later.then(|| format!("{repository}:{}", major.saturating_sub(1)))
+    };
+    Some(match earlier() {
+        Some(earlier) => edit.suggest(earlier),
+        None => edit,
+    })
+}
+
+/// Change of the image of the file, or of the context that Argus builds.
+fn image(case: &Case<'_>, reason: String, named: &str, built: &str) -> SpecEdit {
+    match &case.context.service.image {
+        Image::Named(_) => case.context.edit("image", reason).hint(named),
+        Image::Built(build) => Case::host_edit(build.context.clone(), reason, built),
+    }
 }

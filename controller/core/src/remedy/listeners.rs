@@ -1,0 +1,67 @@
+//! Listeners of the program itself: ports that two of them use, and TLS without a certificate.
+
+use argus_crds::error::SpecEdit;
+
+use super::case::{Case, ports_in};
+use crate::secrets::is_secret;
+
+/// Two listeners of one container on the same port.
+pub(super) fn address_in_use(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&["address already in use", "eaddrinuse", "address in use"])?;
+    let named: Vec<u16> = ports_in(line).collect();
+    let variables = &case.context.service.env_vars;
+    let listeners: Vec<(&str, u16)> = variables
+        .iter()
+        .filter(|(name, _)| name.to_uppercase().split('_').any(|part| part == "PORT"))
+        .filter_map(|(name, value)| Some((name.as_str(), value.parse().ok()?)))
+        .collect();
+    let is_same = |(one, port): &(&str, u16)| {
+        let mut others = listeners.iter().filter(|(other, _)| other != one);
+        named.contains(port) && others.any(|(_, other)| other == port)
+    };
+    // The main port has the shortest name.
+    let (name, port) = *listeners
+        .iter()
+        .filter(|listener| is_same(listener))
+        .max_by_key(|(name, _)| name.len())?;
+    let (other, _) = listeners
+        .iter()
+        .find(|(other, known)| *other != name && *known == port)?;
+    let mut free =
+        (port.checked_add(1)?..=u16::MAX).filter(|free| listeners.iter().all(|(_, used)| used != free));
+    let reason = format!("`{other}` has the same port, so one of its two listeners fails");
+    let key = format!("container.environment.{name}");
+    let edit = case.context.edit(&key, reason).now(port.to_string());
+    Some(edit.suggest(free.next()?.to_string()))
+}
+
+/// Listener with TLS for which the program has no certificate.
+pub(super) fn own_tls(case: &Case<'_>) -> Option<SpecEdit> {
+    const ANY: [&str; 5] = [
+        "https://+",
+        "https://*",
+        "https://0.0.0.0",
+        "https://localhost",
+        "https://[::]",
+    ];
+    case.line_with(&[
+        "unable to configure https endpoint",
+        "no server certificate was specified",
+    ])?;
+    let is_own = |text: &str| ANY.iter().any(|start| text.starts_with(start));
+    let variables = case.context.service.env_vars.iter();
+    let (name, value) = variables
+        .filter(|(name, _)| !is_secret(name))
+        .find(|(_, value)| value.split(';').any(is_own))?;
+    let others: Vec<&str> = value.split(';').filter(|text| !is_own(text)).collect();
+    let plain = if others.is_empty() {
+        value.replace("https://", "http://")
+    } else {
+        others.join(";")
+    };
+    let reason = "the program has no certificate for its listener with TLS".to_owned();
+    let edit = case
+        .context
+        .edit(&format!("container.environment.{name}"), reason);
+    Some(edit.now(value.as_str()).suggest(plain))
+}
