@@ -32,8 +32,9 @@ impl EditContext<'_> {
         }
         let evidence = failed_run.evidence.as_ref()?;
         let (path, port) = match &settings.kind {
-            ProbeHandler::Http { path, port } => (Some(path.as_str()), *port),
+            ProbeHandler::Http { path, port, .. } => (Some(path.as_str()), *port),
             ProbeHandler::Tcp { port } => (None, *port),
+            ProbeHandler::Log { times, .. } => return probe::unmatched_log(self, failed_run, *times),
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
