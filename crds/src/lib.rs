@@ -51,7 +51,7 @@ pub use error::{
     ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, SpecEdit, StructuredError,
 };
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
-pub use probe::{Healthcheck, ProbeType};
+pub use probe::{Healthcheck, ProbeMethod, ProbeScheme, ProbeType, StatusCodes};
 pub use quantity::{ByteSize, CpuCount, HumanDuration, QuantityError};
 pub use resilience::{
     CircuitBreaker, ContainerResilience, NetworkResilience, PortConflictStrategy, Preflight, Resilience,

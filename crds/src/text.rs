@@ -129,7 +129,8 @@ pub(crate) fn scalar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
     Scalar::deserialize(deserializer).map(|Scalar(text)| text)
 }
 
-struct Scalar(String);
+/// A scalar with the spelling of the file.
+pub(crate) struct Scalar(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

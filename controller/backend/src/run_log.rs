@@ -250,6 +250,15 @@ async fn gather_lines(
     })
 }
 
+/// Returns the text after the engine's time, if the line belongs to the run whose lines begin at `since`.
+pub fn text_of_run(line: &str, since: Option<Timestamp>) -> Option<&str> {
+    let text = match time_of(line) {
+        Some(_) => line.split_once(' ').map_or("", |(_, text)| text),
+        None => line,
+    };
+    is_of_this_run(line, since).then_some(text)
+}
+
 /// True for a line of this run. The engine's filter has whole seconds, and an earlier run may have ended in the same one.
 fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
     match (time_of(line), since) {

@@ -63,7 +63,7 @@ pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
-pub use probe::{Probe, ProbeHandler};
+pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 pub use suggest::{closest, similar_image};
 

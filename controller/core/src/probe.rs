@@ -78,7 +78,12 @@ pub(crate) fn probe_status(
     let started_at = info.and_then(|info| info.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {
         None | Some(ProbeHandler::Docker) => true,
-        Some(ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. } | ProbeHandler::Exec { .. }) => false,
+        Some(
+            ProbeHandler::Http { .. }
+            | ProbeHandler::Tcp { .. }
+            | ProbeHandler::Exec { .. }
+            | ProbeHandler::Log { .. },
+        ) => false,
     };
     if !by_engine {
         let seen = health
@@ -115,7 +120,12 @@ pub(crate) fn is_failing(probe: Option<&Probe>, container: &Container, health: &
         None | Some(ProbeHandler::Docker) => info
             .and_then(|info| info.health.as_ref())
             .is_some_and(|check| check.failing_streak > 0),
-        Some(ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. } | ProbeHandler::Exec { .. }) => {
+        Some(
+            ProbeHandler::Http { .. }
+            | ProbeHandler::Tcp { .. }
+            | ProbeHandler::Exec { .. }
+            | ProbeHandler::Log { .. },
+        ) => {
             let started_at = info.and_then(|info| info.started_at);
             let seen = health.get(&container.id);
             seen.is_some_and(|seen| seen.failing && seen.started_at == started_at)

@@ -1,6 +1,6 @@
 //! Fake engine for the tests of the tasks: the tests set its watch events and replies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub(crate) struct FakeBackend {
     pub(crate) replies: BTreeMap<&'static str, FakeReply>,
     /// Exit codes of exec probes; the last one repeats. A negative code stands for a call that fails.
     pub(crate) exit_codes: Mutex<Vec<i64>>,
+    /// Logs of all containers, one per request; empty logs afterwards.
+    pub(crate) logs: Mutex<VecDeque<BoxStream<'static, Result<LogLine, ActionError>>>>,
     /// Result of all targets of a connectivity check, by source container or network; without an entry all links work.
     pub(crate) link_results: Mutex<BTreeMap<String, Result<TargetResult, ActionError>>>,
     /// True if an inspect shows that no container runs any more.
@@ -71,6 +73,7 @@ impl FakeBackend {
             events: Mutex::new(Some(events)),
             replies: BTreeMap::new(),
             exit_codes: Mutex::default(),
+            logs: Mutex::default(),
             link_results: Mutex::default(),
             is_ended: AtomicBool::new(false),
             inspects: AtomicUsize::new(0),
@@ -113,7 +116,8 @@ impl Backend for FakeBackend {
     }
 
     fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
-        futures::stream::empty().boxed()
+        let next = self.logs.lock().unwrap().pop_front();
+        next.unwrap_or_else(|| futures::stream::empty().boxed())
     }
 
     async fn exec(&self, _: &ContainerId, _: &[String], _: Duration) -> Result<ExecResult, ActionError> {

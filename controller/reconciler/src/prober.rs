@@ -3,7 +3,7 @@
 //! It reads the desired state for the probes and the store for the containers. It publishes when the health of a
 //! container changes, and pauses while the engine is unreachable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use argus_core::desired::ProbeHandler;
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::observed::Store;
 use argus_core::probe::HealthStates;
+use argus_core::state::Run;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,23 +27,25 @@ mod exec;
 mod heap;
 mod http;
 mod late;
+mod log;
 mod pressure;
 pub mod probe_history;
+mod request;
 mod target;
 mod tcp;
+mod tls;
 
 pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
 use heap::DueProbes;
+use log::{Follower, LogState};
 use pressure::Pressure;
 use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
+use request::{kind_label, probe_once};
 use target::Target;
 
 /// Maximum number of parallel probes. Each holds a socket until its timeout at most.
 const MAX_PARALLEL: usize = 32;
-
-/// Maximum time in which the processes of a command end after its timeout.
-const EXEC_MARGIN: Duration = Duration::from_secs(2);
 
 /// Maximum age of the pressure before a probe. Reading it costs as much as a probe.
 const PRESSURE_AGE: Duration = Duration::from_secs(1);
@@ -52,6 +55,8 @@ const PRESSURE_AGE: Duration = Duration::from_secs(1);
 pub struct ProberIo {
     /// Health of each probed container.
     pub healths: watch::Sender<Arc<HealthStates>>,
+    /// Runs that were healthy before the start of the controller. Their log probes need no search.
+    pub healthy_runs: BTreeSet<Run>,
     /// Metrics of the probes.
     pub metrics: TaskMetrics,
 }
@@ -70,6 +75,8 @@ struct ProbedContainer {
     target: Target,
     history: ProbeHistory,
     generation: u64,
+    /// Search of a log probe.
+    log: LogState,
 }
 
 struct Prober<B> {
@@ -86,6 +93,10 @@ struct Prober<B> {
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     /// Probes after their timeout, which need no slot.
     late_tasks: TaskSet<(ContainerId, u64), Option<Duration>>,
+    /// Searches of log probes, each of a run.
+    followers: TaskSet<Follower, Result<(), String>>,
+    /// Runs that were healthy before the start.
+    healthy_runs: BTreeSet<Run>,
     metrics: TaskMetrics,
     generations: u64,
     /// True if the engine runs on this host, whose pressure then affects the services.
@@ -105,6 +116,7 @@ pub async fn run<B: Backend>(
     stop: CancellationToken,
 ) {
     let mut prober = Prober::new(backend, addresses, clock, io.metrics);
+    prober.healthy_runs = io.healthy_runs;
     let mut has_new_inputs = true;
     loop {
         if has_new_inputs {
@@ -133,6 +145,10 @@ pub async fn run<B: Backend>(
                 prober.on_late_answer(&key, took.ok().flatten());
                 false
             }
+            (follower, end) = prober.followers.next_ended() => {
+                prober.on_log_end(&follower, end);
+                false
+            }
             () = clock.sleep_until(wake) => false,
         };
     }
@@ -151,6 +167,8 @@ impl<B: Backend> Prober<B> {
             heap: DueProbes::default(),
             tasks: TaskSet::default(),
             late_tasks: TaskSet::default(),
+            followers: TaskSet::default(),
+            healthy_runs: BTreeSet::new(),
             metrics,
             generations: 0,
             is_local: addresses.engine_host.is_none(),
@@ -166,6 +184,7 @@ impl<B: Backend> Prober<B> {
                 self.generations += 1;
                 container.generation = self.generations;
                 container.history.reset_failures();
+                container.log.stop();
                 self.heap.push(now, id.clone(), container.generation);
                 self.changed = true;
             }
@@ -187,6 +206,10 @@ impl<B: Backend> Prober<B> {
             else {
                 continue;
             };
+            if let ProbeHandler::Log { .. } = container.target.probe.kind {
+                self.on_log_due(id, generation);
+                continue;
+            }
             let (backend, target, metrics) = (
                 self.backend.clone(),
                 container.target.clone(),
@@ -311,83 +334,6 @@ impl<B: Backend> Prober<B> {
             !same
         });
     }
-}
-
-/// Value of the metric label `kind`.
-fn kind_label(kind: &ProbeHandler) -> &'static str {
-    match kind {
-        ProbeHandler::Http { .. } => "http",
-        ProbeHandler::Tcp { .. } => "tcp",
-        ProbeHandler::Exec { .. } => "exec",
-        ProbeHandler::Docker => "docker",
-    }
-}
-
-/// Request of a probe in words, such as `GET /healthz on :8080`. Queries and arguments are omitted, because they may
-/// contain secrets.
-fn describe_request(kind: &ProbeHandler) -> String {
-    match kind {
-        ProbeHandler::Http { path, port } => {
-            let path = path.split('?').next().unwrap_or_default();
-            format!("GET {path} on :{port}")
-        }
-        ProbeHandler::Tcp { port } => format!("connect to :{port}"),
-        ProbeHandler::Exec { command } => {
-            let program = command.first().and_then(|text| text.split_whitespace().next());
-            format!("exec {}", program.unwrap_or_default())
-        }
-        ProbeHandler::Docker => "HEALTHCHECK of the image".to_owned(),
-    }
-}
-
-/// Runs one probe within its timeout. Its output contains the request and the response.
-async fn probe_once<B: Backend>(
-    backend: &B,
-    id: &ContainerId,
-    target: &Target,
-) -> (ProbeResult, Option<late::Request>) {
-    let (reply, request) = send_once(backend, id, target).await;
-    let is_silent = reply.sent && !reply.answered;
-    let response = match target.own_address.filter(|_| is_silent) {
-        // The engine's port proxy accepts connections to ports without a listener.
-        Some(own_address) if tcp::is_refused(own_address).await => tcp::REFUSED,
-        Some(_) | None => &reply.output,
-    };
-    let output = format!("{}: {response}", describe_request(&target.probe.kind));
-    (ProbeResult { output, ..reply }, request)
-}
-
-async fn send_once<B: Backend>(
-    backend: &B,
-    id: &ContainerId,
-    target: &Target,
-) -> (ProbeResult, Option<late::Request>) {
-    let timeout = target.probe.timeout;
-    let timed_out = || ProbeResult::no_reply(exec::describe_timeout(timeout, ""));
-    let reply = match (&target.probe.kind, target.address) {
-        (ProbeHandler::Http { path, .. }, Some(address)) => {
-            let mut request = late::Request::start(address, path);
-            return match request.within(timeout).await {
-                Some(reply) => (reply, None),
-                None => (timed_out(), Some(request)),
-            };
-        }
-        (ProbeHandler::Tcp { .. }, Some(address)) => {
-            let reply = tokio::time::timeout(timeout, tcp::probe(address)).await;
-            reply.unwrap_or_else(|_| timed_out())
-        }
-        (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. }, None) => {
-            ProbeResult::no_reply(target.obstacle.clone())
-        }
-        (ProbeHandler::Exec { command }, _) => {
-            // The backend ends the command at its timeout, so that its output is kept.
-            let reply = exec::probe(backend, id, command, timeout);
-            let reply = tokio::time::timeout(timeout + EXEC_MARGIN, reply).await;
-            reply.unwrap_or_else(|_| timed_out())
-        }
-        (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
-    };
-    (reply, None)
 }
 
 #[cfg(test)]

@@ -262,6 +262,7 @@ impl Controller {
         let watches = (desired_seen.clone(), stores_seen.clone());
         let io = ProberIo {
             healths,
+            healthy_runs: planner_state.healthy_runs(),
             metrics: journal.metrics().clone(),
         };
         start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);

@@ -144,11 +144,18 @@ fn check_healthcheck(service: &Node, path: &str, collector: &mut Collector) {
         Some("http") if present(&check.value, "command").is_some() => {
             ("path", "set `type: exec` to run `command` in the container")
         }
+        Some("http") if present(&check.value, "pattern").is_some() => {
+            ("path", "set `type: log` to search the output for `pattern`")
+        }
         Some("http") => (
             "path",
             "add `path: /health`, or `type: tcp` to check only the port",
         ),
         Some("exec") => ("command", "add `command: […]`"),
+        Some("log") => (
+            "pattern",
+            "add `pattern: …` with a text of the line that the ready service writes",
+        ),
         _ => return,
     };
     if present(&check.value, missing).is_none() {

@@ -13,11 +13,12 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keys.md");
 const BEGIN: &str = "<!-- generated: UPDATE=1 cargo test -p argus-crds keys -->\n";
 
 /// Names of types in a cell, except for maps with their own table.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("HumanDuration", "duration"),
     ("ByteSize", "size"),
     ("CpuCount", "number"),
     ("Command", "command: string or list"),
+    ("StatusCodes", "status codes: number, range or list"),
     ("TextMap", "map of strings"),
     ("Port", "port"),
     ("PortRange", "`[low, high]`"),

@@ -146,6 +146,20 @@ fn scalars_keep_their_spelling() {
     let argument = |text: &str| text.to_owned();
     let command = Command::List(vec![argument("./migrate"), argument("--to"), argument("12")]);
     assert_eq!(spec.services[1].command, Some(command));
+    let check = |name: &str| {
+        let declared = spec.declared_services();
+        let service = declared.iter().find(|declared| declared.name == name);
+        let container = service.unwrap().service.container.as_ref().unwrap();
+        container.healthcheck.clone().unwrap()
+    };
+    let (secure, one) = (check("secure"), check("one"));
+    assert_eq!(secure.headers["X-Try"], "1.10");
+    assert_eq!(secure.status.unwrap().0, ["200-299", "401"]);
+    assert_eq!(
+        (one.status.unwrap().0, one.scheme),
+        (vec!["204".to_owned()], None)
+    );
+    assert_eq!(check("noisy").pattern.as_deref(), Some("ready \\d"));
     let octal = read("e2e.yaml", b"project: {name: 0777, version: 0x1F}\n")
         .spec
         .unwrap();

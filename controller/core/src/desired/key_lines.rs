@@ -23,7 +23,7 @@ const ENVIRONMENT_KEYS: [&str; 8] = [
 ];
 
 /// Keys of each service that errors name.
-const SERVICE_KEYS: [&str; 20] = [
+const SERVICE_KEYS: [&str; 25] = [
     "",
     "image",
     "build.dockerfile",
@@ -41,6 +41,11 @@ const SERVICE_KEYS: [&str; 20] = [
     "container.healthcheck.retries",
     "container.healthcheck.command",
     "container.healthcheck.timeout",
+    "container.healthcheck.scheme",
+    "container.healthcheck.headers",
+    "container.healthcheck.status",
+    "container.healthcheck.pattern",
+    "container.healthcheck.times",
     "tmpfs",
     "user",
     "dependsOn",

@@ -16,8 +16,8 @@ use crate::desired::image;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{
-    Build, Criticality, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role, Service, mounts,
-    own_image_tag, paths, probe,
+    Build, Criticality, HttpOptions, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role, Service,
+    mounts, own_image_tag, paths, probe,
 };
 use crate::ident::Protocol;
 
@@ -227,6 +227,7 @@ fn from_own_image(
             kind: ProbeHandler::Http {
                 path: format!("{RESERVED_PATH}/health"),
                 port,
+                options: HttpOptions::default(),
             },
             interval: Duration::from_secs(5),
             timeout: Duration::from_secs(2),

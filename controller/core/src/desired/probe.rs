@@ -10,6 +10,12 @@ use crate::desired::template::{PortReferences, TemplateResolver, trim_placeholde
 use crate::desired::{Port, shell_words};
 use crate::ident::Protocol;
 
+mod http;
+mod log;
+
+pub use http::HttpOptions;
+pub use log::LogSearch;
+
 /// Maximum number of consecutive failures and successes in a file.
 const MAX_RETRIES: u32 = 1000;
 const MAX_SUCCESSES: u32 = 100;
@@ -36,12 +42,15 @@ pub struct Probe {
 /// Type of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeHandler {
-    /// HTTP GET request that succeeds with status 2xx or 3xx.
+    /// HTTP request that succeeds with an expected status.
     Http {
         /// Path with a leading slash.
         path: String,
         /// Port inside the container.
         port: u16,
+        /// Other options of the request.
+        #[serde(default, skip_serializing_if = "HttpOptions::is_default")]
+        options: HttpOptions,
     },
     /// TCP connection that succeeds if it is accepted.
     Tcp {
@@ -53,16 +62,23 @@ pub enum ProbeHandler {
         /// Program and its arguments, without a shell.
         command: Vec<String>,
     },
+    /// Output of the run that succeeds with matching lines, and then succeeds until the container stops.
+    Log {
+        /// Regular expression of a line.
+        pattern: String,
+        /// Number of matching lines.
+        times: u32,
+    },
     /// `HEALTHCHECK` of the image.
     Docker,
 }
 
 impl ProbeHandler {
-    /// Port in the container; `None` for a command.
+    /// Port in the container; `None` for a probe without a connection.
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Http { port, .. } | Self::Tcp { port } => Some(*port),
-            Self::Exec { .. } | Self::Docker => None,
+            Self::Exec { .. } | Self::Log { .. } | Self::Docker => None,
         }
     }
 }
@@ -79,7 +95,7 @@ pub(super) fn resolve_probe(
     check_times(healthcheck, path, diagnostics);
     let kind = match (healthcheck.kind, &healthcheck.path, &healthcheck.command) {
         (ProbeType::Http, Some(request_path), _) => {
-            http(request_path, healthcheck, ports, path, filler, diagnostics)
+            resolve_http(request_path, healthcheck, ports, path, filler, diagnostics)
         }
         (ProbeType::Http, None, _) => {
             let message = "a `healthcheck` of type `http` requires `path`";
@@ -94,22 +110,24 @@ pub(super) fn resolve_probe(
             diagnostics.push(Diagnostic::error(path, message).hint("add `command: […]`"));
             None
         }
+        (ProbeType::Log, _, _) => log::resolve_log(healthcheck, path, diagnostics),
         (ProbeType::Docker, _, _) => Some(ProbeHandler::Docker),
     };
     let kind = kind?;
     report_unused_keys(healthcheck, &kind, path, diagnostics);
     let refused = diagnostics[before..].iter().any(Diagnostic::is_error);
+    let is_log = matches!(kind, ProbeHandler::Log { .. });
     (!refused).then(|| Probe {
         kind,
         interval: healthcheck.interval.get(),
         timeout: healthcheck.timeout.get(),
         retries: healthcheck.retries,
-        success_threshold: healthcheck.success_threshold,
+        success_threshold: if is_log { 1 } else { healthcheck.success_threshold },
         start_period: healthcheck.start_period.get(),
     })
 }
 
-fn http(
+fn resolve_http(
     request_path: &str,
     healthcheck: &Healthcheck,
     ports: &[Port],
@@ -146,9 +164,11 @@ fn http(
         diagnostics.push(Diagnostic::warning(key_path, message).hint("write a path that begins with `/`"));
         request_path.insert(0, '/');
     }
+    let options = http::resolve_options(healthcheck, path, filler, diagnostics);
     port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Http {
         path: request_path,
         port,
+        options,
     })
 }
 
@@ -238,20 +258,31 @@ fn report_unused_keys(
     path: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let (kind, unused): (_, &[&str]) = match kind {
-        ProbeHandler::Http { .. } => ("http", &["command"]),
-        ProbeHandler::Tcp { .. } => ("tcp", &["path", "command"]),
-        ProbeHandler::Exec { .. } => ("exec", &["path", "port"]),
-        ProbeHandler::Docker => ("docker", &["path", "port", "command"]),
+    let (kind, used): (_, &[&str]) = match kind {
+        ProbeHandler::Http { .. } => ("http", &["path", "port", "scheme", "method", "headers", "status"]),
+        ProbeHandler::Tcp { .. } => ("tcp", &["port"]),
+        ProbeHandler::Exec { .. } => ("exec", &["command"]),
+        ProbeHandler::Log { .. } => ("log", &["pattern", "times"]),
+        ProbeHandler::Docker => ("docker", &[]),
     };
     let given = [
         ("path", healthcheck.path.is_some()),
         ("port", healthcheck.port.is_some()),
+        ("scheme", healthcheck.scheme.is_some()),
+        ("method", healthcheck.method.is_some()),
+        ("headers", !healthcheck.headers.is_empty()),
+        ("status", healthcheck.status.is_some()),
+        ("pattern", healthcheck.pattern.is_some()),
+        ("times", healthcheck.times.is_some()),
+        (
+            "successThreshold",
+            kind == "log" && healthcheck.success_threshold > 1,
+        ),
         ("command", healthcheck.command.is_some()),
     ];
     for (name, _) in given
         .iter()
-        .filter(|(name, given)| *given && unused.contains(name))
+        .filter(|(name, given)| *given && !used.contains(name))
     {
         let message = format!("a `healthcheck` of type `{kind}` does not use `{name}`");
         diagnostics

@@ -1,6 +1,6 @@
 //! Secret values of an environment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_crds::E2eSpec;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::desired::admit::SpecContext;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{Segment, fill_vars, has_placeholders, segments};
-use crate::desired::{Desired, Image, Service};
+use crate::desired::{Desired, Image, ProbeHandler, Service};
 use crate::secrets::{Secrets, is_secret};
 
 /// Returns the values of every `{{env.…}}` that a spec file contains, and the values under secret names.
@@ -42,7 +42,14 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             .build
             .iter()
             .flat_map(|build| build.args.iter().chain(&build.labels));
-        for (name, value) in vars.iter().chain(container).chain(args) {
+        let headers = service
+            .container
+            .iter()
+            .filter_map(|container| container.healthcheck.as_ref())
+            .flat_map(|healthcheck| header_values(&healthcheck.headers));
+        let texts = vars.iter().chain(container).chain(args);
+        let texts = texts.map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in texts.chain(headers) {
             if is_secret(name) && !has_placeholders(value) && !is_plain(value.trim(), true) {
                 secrets.add(value);
             }
@@ -84,14 +91,31 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
         Image::Named(_) => None,
     };
     let mut secrets = Secrets::default();
+    let headers = match service.probe.as_ref().map(|probe| &probe.kind) {
+        Some(ProbeHandler::Http { options, .. }) => Some(header_values(&options.headers)),
+        Some(_) | None => None,
+    };
     let texts = service.env_vars.iter().chain(&service.labels);
-    for (name, value) in texts.chain(args.into_iter().flatten()) {
+    let texts = texts.chain(args.into_iter().flatten());
+    let texts = texts.map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in texts.chain(headers.into_iter().flatten()) {
         // Messages about an unresolved template must contain it.
         if is_secret(name) && !is_unresolved(value) {
             secrets.add(value);
         }
     }
     secrets
+}
+
+/// Names of headers with their values, and with the credentials after a scheme such as `Bearer`.
+fn header_values(headers: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    headers.iter().flat_map(|(name, value)| {
+        let credentials = value.split_once(' ').map(|(_, credentials)| credentials);
+        [Some(value.as_str()), credentials]
+            .into_iter()
+            .flatten()
+            .map(move |value| (name.as_str(), value))
+    })
 }
 
 /// Returns whether the value consists of one template, which the renderer could not resolve.

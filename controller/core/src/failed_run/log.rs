@@ -9,17 +9,23 @@ use crate::time::Timestamp;
 /// and a short-lived process has already written its output by then.
 const START_TOLERANCE: Duration = Duration::from_millis(500);
 
+/// Returns the time from which lines belong to a run that started at `started`, after a run of the same container that ended at `earlier`.
+///
+/// The engine can record the last lines of a run after its end, so the first half of the time between both runs belongs to it.
+pub fn first_line_of(started: Timestamp, earlier: Option<Timestamp>) -> Timestamp {
+    let tolerated = started - START_TOLERANCE;
+    let between = earlier.map(|earlier| started - started.since(earlier) / 2);
+    between.map_or(tolerated, |between| tolerated.max(between))
+}
+
 impl FailedRun {
     /// Returns the time from which lines belong to this run; `None` if its start is unknown.
     ///
-    /// `earlier` is the failed run before it in the same container. The engine can record its last lines after its end, so the
-    /// first half of the time between both runs belongs to it.
+    /// `earlier` is the failed run before it in the same container.
     pub fn first_line_at(&self, earlier: Option<&Self>) -> Option<Timestamp> {
         // Under load, the engine can record the start of a short-lived process after its end.
         let started = self.started_at?.min(self.at);
-        let tolerated = started - START_TOLERANCE;
-        let between = earlier.map(|earlier| started - started.since(earlier.at) / 2);
-        Some(between.map_or(tolerated, |between| tolerated.max(between)))
+        Some(first_line_of(started, earlier.map(|earlier| earlier.at)))
     }
 
     /// Returns the end of this run; `None` while its container runs, in this run or in a later one.

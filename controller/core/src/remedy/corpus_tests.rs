@@ -288,8 +288,8 @@ fn health_checks_that_cannot_succeed_have_edits() {
     let output = "GET / on 10.0.0.2:8443: 400 Bad Request: Client sent an HTTP request to an HTTPS server.";
     assert_rule(
         "probe-tls",
-        "healthcheck.type",
-        "tcp",
+        "healthcheck.scheme",
+        "https",
         &[Scenario::unhealthy(http, output)],
     );
 }

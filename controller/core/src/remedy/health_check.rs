@@ -35,6 +35,7 @@ impl EditContext<'_> {
         let (is_http, port) = match &settings.kind {
             ProbeHandler::Http { port, .. } => (true, *port),
             ProbeHandler::Tcp { port } => (false, *port),
+            ProbeHandler::Log { times, .. } => return probe::unmatched_log(self, failed_run, *times),
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {

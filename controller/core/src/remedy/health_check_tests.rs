@@ -40,7 +40,7 @@ file not found in $PATH: unknown",
         (
             "[curl, -kf, \"https://localhost:8443/\"]",
             "exec curl: exit code 127: sh: curl: not found",
-            "`type: tcp` and `port: 8443` instead",
+            "`type: http`, `scheme: https`, `port: 8443` and `path: /` instead",
         ),
         (
             "[nc, -z, localhost, \"5432\"]",
@@ -175,17 +175,37 @@ fn tls_and_credentials_change_the_check() {
     let mut tls = web(HTTP, "", "").unhealthy("GET /status on :8080: 400 Bad Request", &["0.0.0.0:8080"]);
     assert_eq!(tls.text(), "none");
     tls.evidence().speaks_tls = true;
-    tls.assert_edit("web.container.healthcheck.type", "set `type: tcp`");
+    tls.assert_edit("web.container.healthcheck.scheme", "`scheme: https`");
+    let https = "{ path: /status, port: 8080, scheme: https }";
+    let plain = "GET /status on :8080 with TLS: the port does not speak TLS";
+    let plain = web(https, "", "").unhealthy(plain, &["0.0.0.0:8080"]);
+    plain.assert_edit("web.container.healthcheck.scheme", "from `https` to `http`");
     for status in ["401 Unauthorized", "403 Forbidden"] {
         let output = format!("GET /status on :8080: {status}");
         let refused = || web(HTTP, "", "").unhealthy(&output, &["0.0.0.0:8080"]);
-        refused().assert_edit("web.container.healthcheck.type", "sends no credentials");
+        let accepted = format!("`status: [200-399, {}]`", &status[..3]);
+        refused().assert_edit("web.container.healthcheck.status", &accepted);
+        let wrong = "{ path: /status, port: 8080, headers: { Authorization: Basic YTpi } }";
+        web(wrong, "", "")
+            .unhealthy(&output, &["0.0.0.0:8080"])
+            .assert_edit("web.container.healthcheck.headers", "refuses the credentials");
         let mut open = refused();
         open.evidence().healthy_paths = vec!["/healthz".to_owned()];
         open.assert_edit("web.container.healthcheck.path", "to `/healthz`");
         // Its credentials changed.
         assert_eq!(refused().was_healthy().text(), "none");
     }
+}
+
+#[test]
+fn log_without_enough_matches_names_pattern_or_times() {
+    let of = |found: u32| {
+        let output = format!("log `ready: ok`: {found} of 2 lines match");
+        web("{ type: log, pattern: \"ready: ok\", times: 2 }", "", "").unhealthy(&output, &[])
+    };
+    of(0).assert_edit("web.container.healthcheck.pattern", "no line of the output");
+    of(1).assert_edit("web.container.healthcheck.times", "from `2` to `1`");
+    assert_eq!(of(0).was_healthy().text(), "none");
 }
 
 #[test]

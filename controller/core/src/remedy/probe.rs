@@ -1,7 +1,7 @@
 //! Health checks that the program cannot answer: a missing program, TLS, refused credentials, and too little time.
 
-use argus_crds::HumanDuration;
 use argus_crds::error::SpecEdit;
+use argus_crds::{HumanDuration, ProbeScheme};
 
 use super::EditContext;
 use super::case::{contains, is_plain, quoted};
@@ -9,6 +9,10 @@ use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::failed_run::probe_program::missing_programs;
 use crate::ident::Protocol;
+use crate::secrets::is_secret;
+
+/// Result of a probe with TLS on a plain port, in lower case.
+const NO_TLS: &str = "the port does not speak tls";
 
 /// Ports of well-known programs by a part of the name of their client.
 const CLIENTS: [(&str, u16); 11] = [
@@ -37,8 +41,12 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
     };
     let program = run.probe_output.iter().rev().find_map(is_missing)?;
     let instead = match (http_address(context, command), port_of(context, run, command)) {
-        (Some((port, path)), _) => {
-            format!("write `type: http`, `port: {port}` and `path: {path}` instead")
+        (Some((scheme, port, path)), _) => {
+            let scheme = match scheme {
+                ProbeScheme::Http => "",
+                ProbeScheme::Https => "`scheme: https`, ",
+            };
+            format!("write `type: http`, {scheme}`port: {port}` and `path: {path}` instead")
         }
         (None, Some(port)) => format!("write `type: tcp` and `port: {port}` instead"),
         (None, None) => "write `type: tcp` with `port`, or use a program of the image".to_owned(),
@@ -48,22 +56,26 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
     Some(edit.now(program).hint(instead))
 }
 
-/// Port and path of the plain HTTP request of a command, if its address is the container itself.
-fn http_address(context: &EditContext<'_>, command: &[String]) -> Option<(u16, String)> {
-    let (_, rest) = words(command).find_map(|word| word.split_once("http://"))?;
+/// Scheme, port and path of the HTTP request of a command, if its address is the container itself.
+fn http_address(context: &EditContext<'_>, command: &[String]) -> Option<(ProbeScheme, u16, String)> {
+    let after = |start: &str| words(command).find_map(|word| Some(word.split_once(start)?.1));
+    let (scheme, default_port, rest) = match after("http://") {
+        Some(rest) => (ProbeScheme::Http, 80, rest),
+        None => (ProbeScheme::Https, 443, after("https://")?),
+    };
     let rest = rest.split(['"', '\'', ';', ')', '|', '&']).next()?;
     // A query may contain a secret.
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
     let path = format!("/{}", path.split(['?', '#']).next()?);
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !address.ends_with(']') => (host, port.parse().ok()?),
-        _ => (address, 80),
+        _ => (address, default_port),
     };
     let service = context.service;
     let is_own = ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"].contains(&host)
         || [service.name.as_str(), service.container_name.as_str()].contains(&host);
     let is_public = context.accepted.desired.secrets.redacted(&path) == path;
-    (is_own && is_public).then_some((port, path))
+    (is_own && is_public).then_some((scheme, port, path))
 }
 
 /// Port that a command connects to: the one in its words, of its program, or the first on which the container listens or that it publishes.
@@ -119,12 +131,18 @@ fn words(command: &[String]) -> impl Iterator<Item = &str> {
     command.iter().flat_map(|word| word.split_whitespace())
 }
 
-/// Health check over plain HTTP of a port with TLS.
+/// Health check over plain HTTP of a port with TLS, or the reverse.
 pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
-    let ProbeHandler::Http { .. } = &context.service.probe.as_ref()?.kind else {
+    const KEY: &str = "container.healthcheck.scheme";
+    let ProbeHandler::Http { options, .. } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
     let output = run.probe_output.last()?;
+    if options.scheme == ProbeScheme::Https {
+        let reason = "its port does not speak TLS".to_owned();
+        let is_reported = contains(output, &[NO_TLS]);
+        return is_reported.then(|| context.edit(KEY, reason).suggest("http"));
+    }
     if http_status(output).is_some_and(|status| status != "400") {
         return None;
     }
@@ -138,12 +156,12 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
     );
     let is_measured = run.evidence.as_ref().is_some_and(|evidence| evidence.speaks_tls);
     let reason = "its port accepts only TLS".to_owned();
-    (is_reported || is_measured).then(|| context.edit("container.healthcheck.type", reason).suggest("tcp"))
+    (is_reported || is_measured).then(|| context.edit(KEY, reason).suggest("https"))
 }
 
 /// Health check that requires credentials which it does not send. A service that was healthy before has other credentials now.
 pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
-    let ProbeHandler::Http { path, .. } = &context.service.probe.as_ref()?.kind else {
+    let ProbeHandler::Http { path, options, .. } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
     let last = run.probe_output.last()?;
@@ -153,6 +171,10 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
         .filter(|_| !context.was_healthy())?;
     let path = path.split('?').next().unwrap_or(path);
     let evidence = run.evidence.as_ref()?;
+    if options.headers.keys().any(|name| is_secret(name)) {
+        let reason = format!("`{path}` refuses the credentials of these headers with status {status}");
+        return Some(context.edit("container.healthcheck.headers", reason));
+    }
     if let Some(open) = evidence.healthy_paths.iter().find(|open| *open != path) {
         let reason = format!("`{path}` answers with status {status}, `{open}` with success");
         return Some(
@@ -163,7 +185,31 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
     }
     let reason =
         format!("`{path}` answers with status {status}, because the health check sends no credentials");
-    Some(context.edit("container.healthcheck.type", reason).suggest("tcp"))
+    // Any answer shows that the service runs, and the credentials are unknown here.
+    let accepted = format!(
+        "[{}, {status}]",
+        options.expected().as_deref().unwrap_or("200-399")
+    );
+    let edit = context
+        .edit("container.healthcheck.status", reason)
+        .suggest(accepted);
+    Some(edit.hint("or send them with `headers: {Authorization: …}`"))
+}
+
+/// Log probe of a service whose output has none, or too few, of its lines.
+pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u32) -> Option<SpecEdit> {
+    let last = run.probe_output.last()?;
+    let (_, result) = last.rsplit_once(": ")?;
+    let found = result.split(' ').next()?.parse::<u32>().ok()?;
+    let edit = if found == 0 {
+        let reason = "no line of the output matches the pattern".to_owned();
+        context.edit("container.healthcheck.pattern", reason)
+    } else {
+        let reason = format!("{found} of {times} lines of the output match the pattern");
+        let edit = context.edit("container.healthcheck.times", reason);
+        edit.suggest(found.to_string())
+    };
+    Some(edit)
 }
 
 /// Multiple of the timeout for an answer whose time is unknown: more than the five times for which late answers are measured.

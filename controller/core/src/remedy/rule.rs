@@ -255,11 +255,11 @@ rules! {
     "probe-program" "probe" Certain Facts PROBE |case| probe::missing_program(&case.context, case.run),
         "the image does not have the program of the health check" => "`type: http` or `tcp`";
     "probe-tls" "probe" Certain Facts PROBE |case| probe::tls(&case.context, case.run),
-        "a port with TLS receives plain requests" => "the type of the health check";
+        "a port with TLS receives plain requests, or the reverse" => "`scheme` of the health check";
     "allowed-hosts" "probe" Certain Facts PROBE |case| probe::allowed_hosts(&case.context, case.run),
         "the program refuses the host of the health check" => "the variable with the hosts that it accepts";
     "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
-        "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `type: tcp`";
+        "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `status` with this one";
     "health-check" "probe" Likely Facts CHECK |case| case.context.healthcheck(case.run),
         "port, path, address or delay of the health check do not fit the program" => "the key of the health check";
 }

@@ -1,6 +1,7 @@
 //! Duration of healthy runs. It resets the restart budget of a service with a health check. Without a health check, the
 //! running time resets the budget.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::ContainerId;
 use crate::observed::{Container, InspectInfo};
 use crate::probe::ProbeStatus;
-use crate::state::ServiceHistory;
+use crate::state::{PlannerState, Run, ServiceHistory};
 use crate::time::Timestamp;
 
 /// A run that is healthy.
@@ -29,6 +30,20 @@ impl HealthyRun {
     pub(super) fn is_of(&self, container: &Container) -> bool {
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         self.container == container.id && self.started_at == started_at
+    }
+}
+
+impl PlannerState {
+    /// Runs that are healthy. A log probe of such a run needs no search, because the engine may have dropped the lines by then.
+    pub fn healthy_runs(&self) -> BTreeSet<Run> {
+        let histories = self
+            .environments
+            .values()
+            .flat_map(|history| history.services.values());
+        histories
+            .filter_map(|history| history.healthy_run.as_ref())
+            .map(|run| (run.container.clone(), run.started_at))
+            .collect()
     }
 }
 

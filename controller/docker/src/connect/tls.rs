@@ -9,6 +9,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Certificates of the authorities that sign the certificate of the engine.
@@ -41,7 +42,7 @@ pub(super) fn read_settings(folder: &Path) -> Result<ClientConfig, ActionError> 
     }
     let own: Vec<CertificateDer<'_>> = read(CERTIFICATE)?;
     let key = PrivateKeyDer::from_pem_file(folder.join(KEY)).map_err(unreadable(KEY))?;
-    ClientConfig::builder()
+    ClientConfig::builder_with_protocol_versions(&[&TLS13])
         .with_root_certificates(roots)
         .with_client_auth_cert(own, key)
         .map_err(|error| failed(CERTIFICATE, error.to_string()))

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_backend::Backend;
-use argus_core::desired::Accepted;
+use argus_core::desired::{Accepted, ProbeHandler};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::observed::{Observed, Store};
 
-use super::probe_history::ProbeHistory;
+use super::log::LogState;
+use super::probe_history::{ProbeHistory, ProbeResult};
 use super::target::{self, Target};
 use super::{ProbedContainer, Prober};
 use crate::overrides::DesiredState;
@@ -86,7 +87,14 @@ impl<B: Backend> Prober<B> {
                 Some(_) | None => {
                     self.generations += 1;
                     let generation = self.generations;
-                    let history = ProbeHistory::new(&target.probe, target.started_at, now);
+                    let mut history = ProbeHistory::new(&target.probe, target.started_at, now);
+                    let was_healthy = self.healthy_runs.remove(&(id.clone(), target.started_at));
+                    let mut log = LogState::default();
+                    if was_healthy && matches!(target.probe.kind, ProbeHandler::Log { .. }) {
+                        // The engine may have dropped its lines since.
+                        history.add(&target.probe, ProbeResult::success("matched before"), now);
+                        log = LogState::Ready;
+                    }
                     self.heap.push(now, id.clone(), generation);
                     self.changed = true;
                     self.containers.insert(
@@ -95,6 +103,7 @@ impl<B: Backend> Prober<B> {
                             target,
                             history,
                             generation,
+                            log,
                         },
                     );
                 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use argus_core::desired::HttpOptions;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
@@ -18,11 +19,11 @@ pub(super) struct Request {
 
 impl Request {
     /// Creates a request, which is sent by the first wait for its answer.
-    pub(super) fn start(address: SocketAddr, path: &str) -> Self {
-        let path = path.to_owned();
+    pub(super) fn start(address: SocketAddr, path: &str, options: &HttpOptions) -> Self {
+        let (path, options) = (path.to_owned(), options.clone());
         Self {
             started: Stopwatch::start(),
-            answer: async move { http::probe(address, &path).await }.boxed(),
+            answer: async move { http::probe(address, &path, &options).await }.boxed(),
         }
     }
 
@@ -63,7 +64,7 @@ mod tests {
         };
         let timeout = Duration::from_millis(100);
         let client = async {
-            let mut request = Request::start(address, "/slow");
+            let mut request = Request::start(address, "/slow", &HttpOptions::default());
             assert_eq!(request.within(timeout).await, None);
             request.finish(timeout * 5).await
         };

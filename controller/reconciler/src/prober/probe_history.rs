@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::Probe;
+use argus_core::desired::{Probe, ProbeHandler};
 use argus_core::probe::{ProbeStatus, ProbedHealth};
 use argus_core::time::Timestamp;
 
@@ -297,6 +297,10 @@ impl ProbeHistory {
 
     /// Pause before the next probe.
     pub fn pause(&mut self, probe: &Probe) -> Duration {
+        // A match in the log ends the pause.
+        if matches!(probe.kind, ProbeHandler::Log { .. }) {
+            return probe.interval.max(FIRST_PAUSE);
+        }
         match self.health.as_ref().map(|health| health.status) {
             Some(ProbeStatus::Healthy | ProbeStatus::Unhealthy) => probe.interval.max(FIRST_PAUSE),
             Some(ProbeStatus::Starting) | None => {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeHandler, Service};
+use argus_core::failed_run::first_line_of;
 use argus_core::ident::{ContainerId, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
 use argus_core::observed::{Container, ContainerState, Observed};
@@ -24,6 +25,8 @@ pub(super) struct Target {
     pub(super) obstacle: String,
     /// Own address of the container behind a published port; `None` if it is not reachable from here.
     pub(super) own_address: Option<SocketAddr>,
+    /// Time of the first line of the run; `None` where it is unknown.
+    pub(super) first_line_at: Option<Timestamp>,
     /// Start of the newest run among its dependencies. A change triggers a probe immediately.
     pub(super) dependencies_started_at: Option<Timestamp>,
 }
@@ -47,6 +50,7 @@ pub(super) fn wanted(
                 *command = port_references::rewrite_probe_command(command, desired, service, ports);
                 None
             }
+            ProbeHandler::Log { .. } => None,
             ProbeHandler::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
@@ -74,6 +78,9 @@ pub(super) fn wanted(
                 address,
                 obstacle,
                 own_address: own_address.filter(|own| Some(*own) != address),
+                first_line_at: info
+                    .started_at
+                    .map(|started| first_line_of(started, info.finished_at)),
                 dependencies_started_at: service
                     .depends_on
                     .iter()

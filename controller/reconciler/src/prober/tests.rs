@@ -7,20 +7,22 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use argus_core::desired::{Accepted, Probe, ProbeHandler};
+use argus_core::desired::{Accepted, HttpOptions, Probe, ProbeHandler};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, Protocol, ProtocolPort};
 use argus_core::observed::{Container, ContainerState, Network, Object, Store, WatchEvent};
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
+use argus_crds::{ProbeMethod, ProbeScheme};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::request::{describe_request, probe_once};
 use super::target::Target;
-use super::{Addresses, ProberIo, describe_request, http, probe_once, target, tcp};
+use super::{Addresses, ProberIo, http, target, tcp};
 use crate::clock::Clock;
 use crate::fake_backend::{self, FakeBackend};
 use crate::metrics::TaskMetrics;
@@ -62,7 +64,7 @@ async fn probe_with_reply(reply: &'static str) -> (bool, String) {
         stream.write_all(reply.as_bytes()).await.unwrap();
     })
     .await;
-    let reply = http::probe(address, "/health").await;
+    let reply = http::probe(address, "/health", &HttpOptions::default()).await;
     (reply.success, reply.output)
 }
 
@@ -118,8 +120,29 @@ fn request_of_a_probe_contains_no_secret() {
             ProbeHandler::Http {
                 path: "/healthz?token=x".to_owned(),
                 port: 8080,
+                options: HttpOptions::default(),
             },
             "GET /healthz on :8080",
+        ),
+        (
+            ProbeHandler::Http {
+                path: "/".to_owned(),
+                port: 8443,
+                options: HttpOptions {
+                    scheme: ProbeScheme::Https,
+                    method: ProbeMethod::Head,
+                    headers: [("X-Key".to_owned(), "x".to_owned())].into(),
+                    ..HttpOptions::default()
+                },
+            },
+            "HEAD / on :8443 with TLS",
+        ),
+        (
+            ProbeHandler::Log {
+                pattern: "ready".to_owned(),
+                times: 1,
+            },
+            "log `ready`",
         ),
         (ProbeHandler::Tcp { port: 5432 }, "connect to :5432"),
         (command(&["pg_isready", "-U", "x"]), "exec pg_isready"),
@@ -155,6 +178,7 @@ async fn silent_proxy_of_a_closed_port_is_a_refusal() {
             address: Some(proxy),
             obstacle: String::new(),
             own_address,
+            first_line_at: None,
             dependencies_started_at: None,
         };
         let id = ContainerId::new("c").unwrap();
@@ -195,7 +219,7 @@ pub(super) fn registry_of(spec: &str) -> SpecRegistry {
     registry
 }
 
-fn store(state: ContainerState, started_at: i64) -> Store {
+pub(super) fn store(state: ContainerState, started_at: i64) -> Store {
     store_of(&[container("c", "api", state, started_at)])
 }
 
@@ -351,6 +375,7 @@ async fn dependents_of_a_restarted_service_are_probed_immediately() {
         stores_seen,
         ProberIo {
             healths,
+            healthy_runs: BTreeSet::new(),
             metrics: TaskMetrics::default(),
         },
         addresses,
@@ -397,6 +422,7 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
         stores_seen,
         ProberIo {
             healths,
+            healthy_runs: BTreeSet::new(),
             metrics: metrics.clone(),
         },
         addresses,
@@ -482,6 +508,7 @@ async fn probes_pause_during_an_outage_and_restart_after_it() {
         stores_seen,
         ProberIo {
             healths,
+            healthy_runs: BTreeSet::new(),
             metrics: TaskMetrics::default(),
         },
         addresses,
@@ -535,6 +562,7 @@ async fn container_is_inspected_once_before_it_becomes_unhealthy() {
     };
     let io = ProberIo {
         healths,
+        healthy_runs: BTreeSet::new(),
         metrics: TaskMetrics::default(),
     };
     let prober = super::run(

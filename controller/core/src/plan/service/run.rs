@@ -69,7 +69,9 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeHandler::Http { port, .. }) => (Some(*port), true),
         Some(ProbeHandler::Tcp { port }) => (Some(*port), false),
-        Some(ProbeHandler::Exec { .. } | ProbeHandler::Docker) | None => (None, false),
+        Some(ProbeHandler::Exec { .. } | ProbeHandler::Log { .. } | ProbeHandler::Docker) | None => {
+            (None, false)
+        }
     };
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {

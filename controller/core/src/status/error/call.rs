@@ -1,6 +1,7 @@
 //! Calls behind errors that no action caused: runs, probes and the engine connection.
 
 use argus_crds::error::Call;
+use argus_crds::{ProbeMethod, ProbeScheme};
 use serde_json::{Map, json};
 
 use super::failed_run;
@@ -29,9 +30,21 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
 /// A failed probe: the last one of its retries.
 pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
     let arguments = match &probe.kind {
-        ProbeHandler::Http { path, port } => {
-            // A query may contain secrets.
-            json!({ "kind": "http", "path": path.split('?').next(), "port": port })
+        ProbeHandler::Http { path, port, options } => {
+            // A query and the values of headers may contain secrets.
+            let kind = match options.scheme {
+                ProbeScheme::Http => "http",
+                ProbeScheme::Https => "https",
+            };
+            let headers: Vec<&String> = options.headers.keys().collect();
+            json!({
+                "kind": kind,
+                "method": (options.method != ProbeMethod::Get).then(|| options.method.as_str()),
+                "path": path.split('?').next(),
+                "port": port,
+                "headers": (!headers.is_empty()).then_some(headers),
+                "status": options.expected(),
+            })
         }
         ProbeHandler::Tcp { port } => json!({ "kind": "tcp", "port": port }),
         // Arguments may contain secrets, and some specs write command and arguments as one text.
@@ -41,6 +54,7 @@ pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
                 .filter(|program| !program.contains(char::is_whitespace));
             json!({ "kind": "exec", "program": program })
         }
+        ProbeHandler::Log { pattern, times } => json!({ "kind": "log", "pattern": pattern, "times": times }),
         ProbeHandler::Docker => json!({ "kind": "docker" }),
     };
     Call::new("probe", Call::arguments(arguments))

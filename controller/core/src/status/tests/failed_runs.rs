@@ -1,8 +1,10 @@
 //! Errors of failed runs and of waits without an action, without secrets.
 
 use argus_crds::error::{ActionId, StructuredError};
+use argus_crds::{ProbeMethod, ProbeScheme};
 
 use super::*;
+use crate::desired::HttpOptions;
 use crate::failed_run::FailureCause;
 use crate::outcome::Evidence;
 use crate::status::error::unwritable;
@@ -138,8 +140,31 @@ fn failing_probe_of_each_kind_is_a_call_without_secrets() {
             ProbeHandler::Http {
                 path: "/health?token=swordfish".to_owned(),
                 port: 5432,
+                options: HttpOptions::default(),
             },
             serde_json::json!({ "kind": "http", "path": "/health", "port": 5432 }),
+        ),
+        (
+            ProbeHandler::Http {
+                path: "/".to_owned(),
+                port: 443,
+                options: HttpOptions {
+                    scheme: ProbeScheme::Https,
+                    method: ProbeMethod::Head,
+                    headers: [("X-Key".to_owned(), "swordfish".to_owned())].into(),
+                    status: vec![(204, 204)],
+                },
+            },
+            serde_json::json!({
+                "kind": "https", "method": "HEAD", "path": "/", "port": 443, "headers": ["X-Key"], "status": "204",
+            }),
+        ),
+        (
+            ProbeHandler::Log {
+                pattern: "ready".to_owned(),
+                times: 2,
+            },
+            serde_json::json!({ "kind": "log", "pattern": "ready", "times": 2 }),
         ),
         (
             ProbeHandler::Tcp { port: 5432 },

@@ -1,10 +1,92 @@
 //! Health checks that never succeed: a wrong path or port, a slow start, a crash behind a wrapper.
 
+use std::process::Command;
+
+use argus_tests::binary;
+use argus_tests::fixture::{IMAGE, engine};
+use argus_tests::image::Tree;
+
 use super::specs::{GROW, LITTLE, SERVE, probed, script};
 use super::{Broken, Group, Suggest};
 
+const TIMEOUT: &str = "HEALTH_CHECK_TIMEOUT";
+
+/// Image whose port 8443 speaks TLS with a self-signed certificate.
+const TLS_IMAGE: &str = "journey-tls:local";
+
+fn make_tls_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = binary::find("openssl").expect("openssl; hint: ./scripts/setup");
+    let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=other -keyout key.pem -out cert.pem";
+    let mut command = Command::new(&program);
+    let made = command
+        .args(request.split(' '))
+        .current_dir(folder.path())
+        .output();
+    assert!(made.as_ref().is_ok_and(|made| made.status.success()), "{made:?}");
+    let mut tree = Tree::new();
+    tree.file("bin/openssl", &program);
+    for library in binary::libraries(&program) {
+        tree.file(&library.to_string_lossy()[1..], &library);
+    }
+    for name in ["key.pem", "cert.pem"] {
+        tree.file(name, &folder.path().join(name));
+    }
+    let serve = r#"CMD ["/bin/openssl", "s_server", "-accept", "8443", "-key", "/key.pem", "-cert", "/cert.pem", "-www"]"#;
+    engine().import(TLS_IMAGE, &tree.done(), &[serve]);
+}
+
+/// Health checks whose scheme, status or lines do not fit. Each key has its value in the file.
+fn with_options() -> Vec<Broken> {
+    let server = |name: &str, more: &str| {
+        let login = format!("echo '/:ann:pw' > /tmp/c; {SERVE} -c /tmp/c");
+        let check = format!("path: /healthz\n        port: 8080\n        {more}");
+        probed(name, "1s", &check, &script(&login))
+    };
+    let tls = "path: /\n        port: 8443\n        scheme: http";
+    vec![
+        Broken::edit(
+            "broken-tls",
+            probed("broken-tls", "1s", tls, "").replace(IMAGE, TLS_IMAGE),
+            TIMEOUT,
+            "services.bad.container.healthcheck.scheme",
+            Suggest::Exactly("https"),
+        ),
+        Broken::edit(
+            "broken-plain",
+            // It is ready only with this header.
+            server(
+                "broken-plain",
+                "headers: { Authorization: Basic YW5uOnB3 }\n        scheme: https",
+            ),
+            TIMEOUT,
+            "services.bad.container.healthcheck.scheme",
+            Suggest::Exactly("http"),
+        ),
+        Broken::edit(
+            "broken-login",
+            server("broken-login", "status: 200-399"),
+            TIMEOUT,
+            "services.bad.container.healthcheck.status",
+            Suggest::Exactly("[200-399, 401]"),
+        ),
+        Broken::edit(
+            "broken-lines",
+            // The restarted container has the line of its earlier run, too.
+            probed(
+                "broken-lines",
+                "1s",
+                "type: log\n        pattern: ready to [a-z]+\n        times: 2",
+                &script("echo ready to serve >&2; exec sleep 3600"),
+            ),
+            TIMEOUT,
+            "services.bad.container.healthcheck.times",
+            Suggest::Exactly("1"),
+        ),
+    ]
+}
+
 fn all() -> Vec<Broken> {
-    const TIMEOUT: &str = "HEALTH_CHECK_TIMEOUT";
     let good = "path: /healthz\n        port: 8080";
     let small = format!(
         "{LITTLE}\n    {}",
@@ -107,7 +189,8 @@ fn all() -> Vec<Broken> {
 
 #[test]
 fn first_remedies_repair_broken_health_checks() {
-    let group = Group::of(all());
+    make_tls_image();
+    let group = Group::of(all().into_iter().chain(with_options()).collect());
     let answers = group.assert_first_remedies();
     drop(group.repair(answers));
 }
