@@ -20,6 +20,7 @@ pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod evidence;
 pub(crate) mod explain;
+pub(crate) mod fix;
 pub(crate) mod incidents;
 pub(crate) mod logs;
 pub(crate) mod mock_requests;

@@ -29,6 +29,7 @@ pub(crate) mod events;
 pub(crate) mod evidence;
 mod exec;
 pub(crate) mod explain;
+mod fix;
 mod get;
 mod helper_check;
 mod hold;
@@ -115,6 +116,8 @@ commands! {
     Describe(describe::Describe),
     /// Show changes of file and images since the last good revision
     Diff(diff::Diff),
+    /// Show the change of the spec file that the first error proposes, and write it
+    Fix(fix::Fix),
     /// Wait until environments are ready or gone
     Wait(wait::Wait),
     /// Remove environments from the engine

@@ -34,7 +34,7 @@ use tool::ServerTool;
 /// Instructions that a model reads before the tools.
 const INSTRUCTIONS: &str = "Argus runs Docker test environments as described in e2e.yaml files: it pulls, builds, starts, probes, \
 restarts and repairs automatically. Begin with `argus_status`. To create or change an environment, call `argus_apply`, then \
-`argus_wait`. If something is not ready, call `argus_why`, then `argus_evidence` or `argus_logs`; fix the cause, then `argus_retry`. \
+`argus_wait`. If something is not ready, call `argus_why`, then `argus_evidence` or `argus_logs`; fix the cause (`argus_fix` writes a proposed change of the file), then `argus_retry`. \
 Run the suites of the file with `argus_test_run`, or call `argus_test` with begin and end around your own test run, so that Argus \
 restarts nothing during the test. Never start, stop or remove its containers yourself. Results contain the next calls in `nextSteps`, errors in `remedies`; all are complete.";
 

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::api::arguments::{self, Object};
 use crate::api::{
     Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
-    environments, events, evidence, explain, incidents, logs, mock_requests, network, orphans, plan,
+    environments, events, evidence, explain, fix, incidents, logs, mock_requests, network, orphans, plan,
     preflight, prune, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
@@ -77,6 +77,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<status::Status>(),
             entry_with_tool::<wait::Wait>(),
             entry_with_tool::<apply::Apply>(),
+            entry_with_tool::<fix::Fix>(),
             entry_with_tool::<validate::Validate>(),
             entry_with_tool::<why::Why>(),
             entry_with_tool::<diff::Diff>(),

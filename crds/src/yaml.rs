@@ -15,9 +15,11 @@
 mod check;
 mod deserialize;
 mod document;
+mod edit;
 mod repeated;
 mod rules;
 mod source;
+mod text_tree;
 mod tree;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ use check::Collector;
 use tree::{Broken, Builder, Node};
 
 pub use document::{Document, document, exact_document};
+pub use edit::{TextEdit, text_edit};
 pub use source::{Scalar, SourceMap};
 
 /// Maximum size of a file, in bytes.

@@ -26,7 +26,8 @@ use crate::status;
 
 mod place;
 
-use place::{check_file_name, conflict_failure, find_current_file, write_file};
+pub(super) use place::find_current_file;
+use place::{check_file_name, conflict_failure, write_file};
 
 /// Maximum time until the controller has read a file. A stable file is read twice within this time.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -160,6 +161,11 @@ struct WrittenSpec {
 }
 
 impl Apply {
+    /// Replaces the current file of its environment.
+    pub(super) fn current(content: String) -> Self {
+        Self { content, name: None }
+    }
+
     /// Validates the text, and writes it if it is valid, unless `stop` is cancelled before.
     fn write(&self, client: &ControllerClient, stop: &CancellationToken) -> Result<WrittenSpec, Failure> {
         if self.content.len() as u64 > MAX_FILE_BYTES {

@@ -342,6 +342,8 @@ fn hints_describe_the_effects_of_tools() {
         // A check with `verify` starts helper containers.
         ("argus_network", [false, false, true, false]),
         ("argus_apply", [false, true, true, true]),
+        // A second call can find another error.
+        ("argus_fix", [false, true, false, true]),
         ("argus_retry", [false, false, true, true]),
         ("argus_restart", [false, true, false, false]),
         ("argus_down", [false, true, true, false]),

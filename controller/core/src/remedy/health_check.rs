@@ -142,7 +142,7 @@ impl EditContext<'_> {
     }
 
     fn probe_path(&self, evidence: &Evidence, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let ProbeHandler::Http { path, port } = &self.service.probe.as_ref()?.kind else {
+        let ProbeHandler::Http { path, port, .. } = &self.service.probe.as_ref()?.kind else {
             return None;
         };
         let last = failed_run.probe_output.last()?;

@@ -17,7 +17,7 @@ use crate::spec_files;
 const SUFFIXES: [&str; 2] = [".e2e.yaml", ".e2e.yml"];
 
 /// Returns the current file of an environment, if it is in the specs folder.
-pub(super) fn find_current_file(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
+pub(in crate::api) fn find_current_file(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
     let spec_path = Path::new(spec_path.filter(|spec_path| !spec_path.is_empty())?);
     let path = if spec_path.is_absolute() {
         spec_path.to_path_buf()

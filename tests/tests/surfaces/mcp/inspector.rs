@@ -12,8 +12,9 @@ use super::agent::{McpFixture, Over, error};
 use super::tour;
 
 /// Tools that must refuse the arguments of the tour.
-const REFUSED: [&str; 4] = [
+const REFUSED: [&str; 5] = [
     "argus_evidence",
+    "argus_fix",
     "argus_mock_requests",
     "argus_rollback",
     "argus_test_run",

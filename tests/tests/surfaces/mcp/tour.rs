@@ -181,6 +181,9 @@ fn query_steps(name: &str) -> Vec<Step> {
         ("argus_why", env.clone(), |answer| {
             assert_eq!(good(answer)["phase"], "Ready");
         }),
+        ("argus_fix", env.clone(), |answer| {
+            assert_eq!(error(&answer["result"])["details"]["reason"], "notPossible");
+        }),
         ("argus_diff", env.clone(), |answer| {
             assert!(good(answer)["keys"].is_array());
         }),

@@ -1,0 +1,187 @@
+//! Writes the change of the spec file that the first error of an environment proposes.
+
+use argus_crds::SpecEdit;
+use argus_crds::error::{Code, Reason, StructuredError};
+use argus_crds::status::EnvironmentStatus;
+use argus_crds::yaml::text_edit;
+use argus_reconciler::Command;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::apply::{Applied, Apply, find_current_file};
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool, target};
+use crate::client::ControllerClient;
+use crate::exit::Failure;
+use crate::spec_files;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Fix {
+    /// Environment name
+    pub(crate) environment: String,
+    /// Return the change without writing it
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+/// Change of a spec file. It names no other values of the file, which can be secret.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Fixed {
+    pub(crate) environment: String,
+    /// Code of the error that proposes the change.
+    code: Code,
+    /// Service of the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<String>,
+    #[serde(flatten)]
+    edit: SpecEdit,
+    /// First replaced byte of the file, from 0.
+    start: usize,
+    /// End of the replaced bytes.
+    end: usize,
+    /// New text of these bytes.
+    text: String,
+    /// The written file; absent with `dryRun`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<Applied>,
+}
+
+impl Operation for Fix {
+    const EFFECT: Effect = Effect::DestructiveEachTime;
+    // As for `argus_apply`: images of any registry.
+    const IS_OPEN_WORLD: bool = true;
+    // Programs write the file themselves.
+    const ROUTES: &'static [Route] = &[];
+    type Output = Fixed;
+
+    async fn run(&self, context: &Context) -> Result<Fixed, Failure> {
+        let why = "services share the file of their environment";
+        let remedy = |env: &str| format!("correct the environment with `argus fix {env}`");
+        let env = target::parse_whole_environment(&self.environment, why, remedy)?;
+        if context.client.missing_controller().await?.is_none() {
+            // The errors are those of the current file.
+            context.client.send(Command::Sync).await?;
+        }
+        let status = context.client.find_environment(env.as_str()).await?;
+        let find =
+            move |client: &ControllerClient, stop: &CancellationToken| find_change(client, &status, stop);
+        let (mut fixed, new_text) = context.client.run_blocking_until(find).await?;
+        if !self.dry_run {
+            fixed.applied = Some(Apply::current(new_text).run(context).await?);
+        }
+        Ok(fixed)
+    }
+}
+
+/// Returns the change that the first error proposes, and the whole new text.
+fn find_change(
+    client: &ControllerClient,
+    status: &EnvironmentStatus,
+    stop: &CancellationToken,
+) -> Result<(Fixed, String), Failure> {
+    let env = &status.environment;
+    let refused = |why: String| {
+        Failure::with_reason(Reason::NotPossible, why)
+            .with_hint(format!("see the next steps with `argus why {env}`"))
+    };
+    let Some(error) = status.errors.first() else {
+        return Err(refused(format!("environment `{env}` has no error")));
+    };
+    let Some(edit) = proposed_edit(error) else {
+        let first = error
+            .remedies
+            .first()
+            .map_or("unknown", |remedy| remedy.summary.as_str());
+        return Err(refused(format!(
+            "the first step is not a change of the spec file to a known value: {first}"
+        )));
+    };
+    let specs = client.specs_folder();
+    let file = find_current_file(&specs, Some(&status.spec_path));
+    let Some(path) = file.filter(|file| find_current_file(&specs, Some(&edit.file)).as_ref() == Some(file))
+    else {
+        return Err(refused(format!(
+            "Argus writes only spec files, not `{}`",
+            edit.file
+        )));
+    };
+    let text = spec_files::read_file(client.settings(), &path, stop).text;
+    let change = text_edit(&text, edit).filter(|_| !text.contains(char::REPLACEMENT_CHARACTER));
+    let Some(change) = change.map(|change| change.shortened(&text)) else {
+        return Err(refused(format!(
+            "`{}` cannot be written safely at its place in `{}`, or the file changed: {}",
+            edit.key,
+            edit.file,
+            error
+                .remedies
+                .first()
+                .map_or("", |remedy| remedy.summary.as_str()),
+        )));
+    };
+    let content = change.apply(&text);
+    let fixed = Fixed {
+        environment: env.clone(),
+        code: error.code,
+        service: error.service.clone(),
+        edit: edit.clone(),
+        start: change.range.start,
+        end: change.range.end,
+        text: change.text,
+        applied: None,
+    };
+    Ok((fixed, content))
+}
+
+/// Change of the first remedy, if it has a value.
+fn proposed_edit(error: &StructuredError) -> Option<&SpecEdit> {
+    let edit = error.remedies.first()?.edit.as_ref()?;
+    edit.suggest.is_some().then_some(edit)
+}
+
+/// Formats a change as the removed and the added value.
+pub(crate) fn format_change(fixed: &Fixed) -> String {
+    let edit = &fixed.edit;
+    let line = edit.line.map_or_else(String::new, |line| format!(":{line}"));
+    let line_of = |sign, value: &Option<String>| {
+        value
+            .as_ref()
+            .map_or_else(String::new, |value| format!("{sign} {value}\n"))
+    };
+    format!(
+        "{} in {}{line} ({})\n{}{}",
+        edit.key,
+        edit.file,
+        edit.reason,
+        line_of('-', &edit.now),
+        line_of('+', &edit.suggest)
+    )
+}
+
+impl Tool for Fix {
+    const NAME: &'static str = "argus_fix";
+    const TITLE: &'static str = "Write the proposed change";
+    const ABOUT: &'static str = "Writes the change that the first remedy of the first error proposes (`fix_spec` with `suggest`) to the spec file, and keeps comments \
+and layout. It changes no other file, and refuses if the file changed since. With `dryRun`, it only returns the change. Then call `argus_wait`.";
+    type Data = Fixed;
+
+    async fn summarize(&self, fixed: Fixed, _context: &Context) -> Summary<Fixed> {
+        let word = if fixed.applied.is_some() {
+            "wrote"
+        } else {
+            "proposes"
+        };
+        let text = format!("{word} {}", format_change(&fixed));
+        let wait = json!({ "environment": fixed.environment });
+        let step = NextStep::new("wait until it is ready or fails", "argus_wait", wait);
+        let is_written = fixed.applied.is_some();
+        let summary = Summary::new(fixed, text);
+        if is_written {
+            summary.with_next(step)
+        } else {
+            summary
+        }
+    }
+}

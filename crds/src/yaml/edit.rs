@@ -1,0 +1,283 @@
+//! Change of one value in the text of a spec file. Everything else keeps its bytes: comments, layout, quotes.
+//!
+//! A change is written in the notation of its place, then read again. It counts only if the new text has exactly the changed value, so an
+//! unusual notation is refused, never damaged.
+
+use std::ops::Range;
+
+use granit_parser::{ScalarStyle, StructureStyle};
+use serde_json::Value;
+
+use super::document;
+use super::text_tree::{Found, Kind, Part, Step};
+use crate::error::SpecEdit;
+
+/// Replacement of bytes of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextEdit {
+    /// Bytes of the text.
+    pub range: Range<usize>,
+    /// Their new text.
+    pub text: String,
+}
+
+impl TextEdit {
+    /// Returns the whole text after the change.
+    #[must_use]
+    pub fn apply(&self, text: &str) -> String {
+        let (start, end) = (&text[..self.range.start], &text[self.range.end..]);
+        format!("{start}{}{end}", self.text)
+    }
+
+    /// Returns the change without the bytes that stay at its start and at its end.
+    #[must_use]
+    pub fn shortened(self, text: &str) -> Self {
+        let same = |pair: &(char, char)| pair.0 == pair.1;
+        let old = &text[self.range.clone()];
+        let start: usize = old
+            .chars()
+            .zip(self.text.chars())
+            .take_while(same)
+            .map(|(c, _)| c.len_utf8())
+            .sum();
+        let rest = old[start..].chars().rev().zip(self.text[start..].chars().rev());
+        let end: usize = rest.take_while(same).map(|(c, _)| c.len_utf8()).sum();
+        Self {
+            range: self.range.start + start..self.range.end - end,
+            text: self.text[start..self.text.len() - end].to_owned(),
+        }
+    }
+}
+
+/// Returns the bytes to replace for a change of a key. Returns `None` without a value to write, or if the text is not the one that the
+/// change describes, or if its notation permits no safe change.
+///
+/// ```rust
+/// use argus_crds::{SpecEdit, yaml};
+///
+/// let text = "services:\n  web:\n    image: a:1 # pinned\n    memory: 64m\n";
+/// let edit = SpecEdit::new("e2e.yaml", "services.web.memory", "it used 64MiB").now("64m").suggest("128m");
+/// let change = yaml::text_edit(text, &edit).unwrap();
+/// assert_eq!(change.apply(text), text.replace("64m", "128m"));
+/// ```
+pub fn text_edit(text: &str, edit: &SpecEdit) -> Option<TextEdit> {
+    let value = edit.suggest.as_deref()?;
+    let bom = if text.starts_with('\u{feff}') { 3 } else { 0 };
+    let body = &text[bom..];
+    let old = document("", body.as_bytes()).ok()?.value;
+    let root = Part::read(body)?;
+    let changes = match root.find(&edit.key) {
+        Found::Value(path, key, part) => changed(body, &path, key, part, edit.now.as_deref(), value),
+        Found::Parent(path, part, rest) if edit.now.is_none() => added(body, &path, part, rest, value),
+        Found::Parent(..) | Found::Nothing => Vec::new(),
+    };
+    let mut changes = changes.into_iter().filter(|change| {
+        let read = document("", change.edit.apply(body).as_bytes());
+        let wanted = change.effect.apply(old.clone());
+        read.is_ok_and(|read| read.diagnostics.is_empty() && Some(read.value) == wanted)
+    });
+    let mut edit = changes.next()?.edit;
+    edit.range = edit.range.start + bom..edit.range.end + bom;
+    Some(edit)
+}
+
+/// Change of the text with its effect on the value of the file.
+struct Change {
+    edit: TextEdit,
+    effect: Effect,
+}
+
+enum Effect {
+    Set(Vec<Step>, Value),
+    Rename(Vec<Step>, String),
+}
+
+impl Effect {
+    /// Returns the value of the file after the change.
+    fn apply(&self, mut file: Value) -> Option<Value> {
+        let (Self::Set(path, _) | Self::Rename(path, _)) = self;
+        let (last, parents) = path.split_last()?;
+        let mut parent = &mut file;
+        for step in parents {
+            parent = match step {
+                Step::Key(key) => parent.get_mut(key),
+                Step::Index(index) => parent.get_mut(index),
+            }?;
+        }
+        match (self, last) {
+            (Self::Set(_, value), Step::Key(key)) => {
+                parent.as_object_mut()?.insert(key.clone(), value.clone());
+            }
+            (Self::Set(_, value), Step::Index(index)) => *parent.get_mut(index)? = value.clone(),
+            (Self::Rename(_, name), Step::Key(key)) => {
+                let parent = parent.as_object_mut()?;
+                let value = parent.remove(key)?;
+                parent.insert(name.clone(), value);
+            }
+            (Self::Rename(..), Step::Index(_)) => return None,
+        }
+        Some(file)
+    }
+}
+
+/// Value of a YAML text without other lines.
+fn value_of(text: &str) -> Option<Value> {
+    document("", text.as_bytes()).ok().map(|read| read.value)
+}
+
+/// Changes of an existing value.
+fn changed(
+    text: &str,
+    path: &[Step],
+    key: Option<&Part>,
+    part: &Part,
+    now: Option<&str>,
+    value: &str,
+) -> Vec<Change> {
+    let set = |path: &[Step], range: &Range<usize>, written: String| {
+        let effect = Effect::Set(path.to_vec(), value_of(&written)?);
+        Some(Change {
+            edit: TextEdit {
+                range: range.clone(),
+                text: written,
+            },
+            effect,
+        })
+    };
+    if let (Some(key), Some(now)) = (key, now)
+        && key.text() == Some(now)
+        && part.text() != Some(now)
+    {
+        let edit = TextEdit {
+            range: key.range.clone(),
+            text: value.to_owned(),
+        };
+        let effect = Effect::Rename(path.to_vec(), value.to_owned());
+        return vec![Change { edit, effect }];
+    }
+    match (&part.kind, now) {
+        (Kind::Scalar { .. }, _) => {
+            let written = replaced(text, part, now, value);
+            written
+                .and_then(|written| set(path, &part.range, written))
+                .into_iter()
+                .collect()
+        }
+        // One item changes.
+        (Kind::List(items), Some(now)) => {
+            let mut matching = items.iter().enumerate().filter_map(|(at, item)| {
+                let written = replaced(text, item, Some(now), value)?;
+                let path = [path, &[Step::Index(at)]].concat();
+                set(&path, &item.range, written)
+            });
+            match (matching.next(), matching.next()) {
+                (Some(only), None) => vec![only],
+                _ => Vec::new(),
+            }
+        }
+        (Kind::List(..) | Kind::Map(..), None) => {
+            // A block begins on a line of its own.
+            let from = key.map_or(part.range.start, |key| key.range.end);
+            let written = value_of(value).map(|new| Change {
+                edit: TextEdit {
+                    range: from..part.range.end,
+                    text: format!(": {value}"),
+                },
+                effect: Effect::Set(path.to_vec(), new),
+            });
+            written.filter(|_| key.is_some()).into_iter().collect()
+        }
+        (Kind::Map(..), Some(_)) | (Kind::Alias, _) => Vec::new(),
+    }
+}
+
+/// Text of a scalar in which `now` is replaced by a value, with the quotes of the scalar.
+fn replaced(text: &str, part: &Part, now: Option<&str>, value: &str) -> Option<String> {
+    let Kind::Scalar { text: current, style } = &part.kind else {
+        return None;
+    };
+    let raw = text.get(part.range.clone())?;
+    match now {
+        Some(now) if now != current => {
+            let is_only =
+                !now.is_empty() && raw.matches(now).count() == 1 && current.matches(now).count() == 1;
+            is_only.then(|| raw.replacen(now, value, 1))
+        }
+        _ => Some(match style {
+            ScalarStyle::SingleQuoted if !value.starts_with(['\'', '"']) => {
+                format!("'{}'", value.replace('\'', "''"))
+            }
+            ScalarStyle::DoubleQuoted if !value.starts_with(['\'', '"']) => Value::from(value).to_string(),
+            _ => value.to_owned(),
+        }),
+    }
+}
+
+/// Changes that add the rest of a key to a map.
+fn added(text: &str, path: &[Step], part: &Part, rest: &str, value: &str) -> Vec<Change> {
+    let Kind::Map(entries, style) = &part.kind else {
+        return Vec::new();
+    };
+    let is_free = |step: Option<&Step>| matches!(step, Some(Step::Key(key)) if matches!(key.as_str(), "environment" | "labels"));
+    // Names of variables and labels contain dots.
+    let mut keys = Vec::new();
+    let mut left = rest;
+    while !left.is_empty() {
+        let free = is_free(path.last()) && keys.is_empty()
+            || matches!(keys.last(), Some(&"environment" | &"labels"));
+        let (key, after) = if free {
+            (left, "")
+        } else {
+            left.split_once('.').unwrap_or((left, ""))
+        };
+        keys.push(key);
+        left = after;
+    }
+    let Some((first, inner)) = keys.split_first().filter(|_| !rest.contains('[')) else {
+        return Vec::new();
+    };
+    let written = inner
+        .iter()
+        .rev()
+        .fold(value.to_owned(), |value, key| format!("{{ {key}: {value} }}"));
+    let Some(new) = value_of(&written) else {
+        return Vec::new();
+    };
+    let effect = || Effect::Set([path, &[Step::Key((*first).to_owned())]].concat(), new.clone());
+    let change = |at: usize, text: String| Change {
+        edit: TextEdit { range: at..at, text },
+        effect: effect(),
+    };
+    let (Some((head, _)), Some((tail, last))) = (entries.first(), entries.last()) else {
+        let empty = matches!(style, StructureStyle::Flow).then(|| Change {
+            edit: TextEdit {
+                range: part.range.clone(),
+                text: format!("{{ {first}: {written} }}"),
+            },
+            effect: effect(),
+        });
+        return empty.into_iter().collect();
+    };
+    if matches!(style, StructureStyle::Flow) {
+        return vec![change(last.range.end, format!(", {first}: {written}"))];
+    }
+    let start_of_line = |at: usize| text[..at].rfind('\n').map_or(0, |at| at + 1);
+    let column = tail.range.start - start_of_line(tail.range.start);
+    let line = format!("{:column$}{first}: {written}", "");
+    let end = last.range.end;
+    let after = if text[..end].ends_with('\n') {
+        change(end, format!("{line}\n"))
+    } else {
+        let end = text[end..].find('\n').map_or(text.len(), |at| end + at);
+        // The line ends of the file.
+        let end_of_line = if text[..end].ends_with('\r') { "\r\n" } else { "\n" };
+        let end = end - (end_of_line.len() - 1);
+        change(end, format!("{end_of_line}{line}"))
+    };
+    let before = change(start_of_line(head.range.start), format!("{line}\n"));
+    vec![after, before]
+}
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod tests;
