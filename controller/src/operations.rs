@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::api::arguments::{self, Object};
 use crate::api::{
     Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
-    environments, events, evidence, explain, incidents, logs, mock_requests, network, orphans, plan,
+    environments, events, evidence, exec, explain, incidents, logs, mock_requests, network, orphans, plan,
     preflight, prune, restart, retry, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
@@ -46,6 +46,8 @@ pub(crate) struct ToolEntry {
     pub(crate) title: &'static str,
     /// Description for the model.
     pub(crate) about: &'static str,
+    /// True if only a controller with `--allow-test-commands` offers it.
+    pub(crate) runs_commands: bool,
     /// Schema of a [`ToolOutput`].
     pub(crate) schema: fn() -> Object,
     /// Runs the operation, and returns the summary of its output.
@@ -102,6 +104,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<commands::Rollback>(),
             entry_with_tool::<commands::Fork>(),
             entry_with_tool::<commands::Down>(),
+            entry_with_tool::<exec::Exec>(),
             entry::<environments::GetController>(),
             entry::<environments::Environments>(),
             entry::<environments::GetEnvironment>(),
@@ -153,6 +156,7 @@ fn entry_with_tool<T: Tool>() -> OperationEntry {
         name: T::NAME,
         title: T::TITLE,
         about: T::ABOUT,
+        runs_commands: T::RUNS_COMMANDS,
         schema: arguments::output_schema_of::<ToolOutput<T::Data>>,
         run: |arguments, context| {
             Box::pin(async move {
