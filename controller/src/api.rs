@@ -19,6 +19,7 @@ pub(crate) mod environment_summary;
 pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod evidence;
+pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod fix;
 pub(crate) mod incidents;

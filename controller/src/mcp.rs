@@ -49,6 +49,12 @@ impl Server {
     pub(crate) fn new(client: ControllerClient) -> Self {
         Self { client }
     }
+
+    /// Tools that the controller offers.
+    fn offered_tools(&self) -> impl Iterator<Item = &'static ServerTool> {
+        let settings = self.client.settings();
+        tools().iter().filter(move |entry| entry.is_offered(settings))
+    }
 }
 
 /// Serves on stdin and stdout until stdin ends.
@@ -113,7 +119,8 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let all = tools().iter().map(|entry| entry.description.clone()).collect();
+        let all = self.offered_tools().map(|entry| entry.description.clone());
+        let all = all.collect();
         Ok(ListToolsResult::with_all_items(all))
     }
 
@@ -126,8 +133,8 @@ impl ServerHandler for Server {
             .iter()
             .find(|entry| entry.description.name == request.name)
         else {
-            let names: Vec<&str> = tools()
-                .iter()
+            let names: Vec<&str> = self
+                .offered_tools()
                 .map(|entry| entry.description.name.as_ref())
                 .collect();
             let message = format!(

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use crate::api::arguments::{self, Object};
 use crate::api::{
     Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
-    environments, events, evidence, explain, fix, incidents, logs, mock_requests, network, orphans, plan,
-    preflight, prune, status, sync, test, test_results, validate, wait, why,
+    environments, events, evidence, exec, explain, fix, incidents, logs, mock_requests, network, orphans,
+    plan, preflight, prune, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
 use crate::test_runner::operation::RunTests;
@@ -46,6 +46,8 @@ pub(crate) struct ToolEntry {
     pub(crate) title: &'static str,
     /// Description for the model.
     pub(crate) about: &'static str,
+    /// True if only a controller with `--allow-test-commands` offers it.
+    pub(crate) runs_commands: bool,
     /// Schema of a [`ToolOutput`].
     pub(crate) schema: fn() -> Object,
     /// Runs the operation, and returns the summary of its output.
@@ -103,6 +105,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<commands::Rollback>(),
             entry_with_tool::<commands::Fork>(),
             entry_with_tool::<commands::Down>(),
+            entry_with_tool::<exec::Exec>(),
             entry::<environments::GetController>(),
             entry::<environments::Environments>(),
             entry::<environments::GetEnvironment>(),
@@ -154,6 +157,7 @@ fn entry_with_tool<T: Tool>() -> OperationEntry {
         name: T::NAME,
         title: T::TITLE,
         about: T::ABOUT,
+        runs_commands: T::RUNS_COMMANDS,
         schema: arguments::output_schema_of::<ToolOutput<T::Data>>,
         run: |arguments, context| {
             Box::pin(async move {

@@ -108,7 +108,7 @@ pub(crate) struct AdmissionOptions {
 /// Options of processes that run suites for their clients.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ServeOptions {
-    /// Run suites with commands for clients of HTTP and MCP [default: only suites of the runner `yaml`]
+    /// Run commands of suites and in containers for HTTP and MCP [default: none]
     #[arg(long, env = "ARGUS_ALLOW_TEST_COMMANDS", value_parser = FalseyValueParser::new())]
     pub(crate) allow_test_commands: bool,
 }
@@ -203,7 +203,7 @@ pub(crate) struct Settings {
     pub(crate) ceiling: Ceiling,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
-    /// True if clients of HTTP and MCP may run suites with commands.
+    /// True if clients of HTTP and MCP may run suites with commands, and commands in containers.
     pub(crate) allow_test_commands: bool,
     /// Folder that a person allowed, if the spec files are in it.
     pub(crate) allowed: Option<PathBuf>,

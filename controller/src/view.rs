@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 mod calls;
 mod controller;
 
-pub(crate) use controller::About;
+pub(crate) use controller::{About, FILES_WATCHED};
 
 /// The status documents of the last write.
 #[derive(Debug, Clone, Default, PartialEq)]

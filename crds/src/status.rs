@@ -242,6 +242,9 @@ pub struct ServiceStatus {
     /// Id of the image of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
+    /// Labels of its container in the spec file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Published ports of the service.
     pub ports: Vec<PortMapping>,
     /// Last error of the service.

@@ -38,6 +38,12 @@ pub fn connectable(address: IpAddr) -> IpAddr {
     }
 }
 
+/// True if the engine cannot bind one port to both addresses.
+pub fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    let is_same_family = one.is_ipv4() == other.is_ipv4();
+    one == other || is_same_family && (one.is_unspecified() || other.is_unspecified())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,9 +19,9 @@ use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::{self, Op};
 
-/// Maximum stored output, in bytes: its end, which contains the cause of a failure. A result of a probe is cut to 4 KiB together with its
-/// request.
-const MAX_OUTPUT_BYTES: usize = 3584;
+/// Maximum stored output of a probe, in bytes: its end, which contains the cause of a failure. A result of a probe is cut to 4 KiB together
+/// with its request.
+pub(crate) const MAX_PROBE_OUTPUT: usize = 3584;
 
 /// Maximum time in which the processes of a command are killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -152,32 +152,34 @@ fn convert_output(part: Result<LogOutput, bollard::errors::Error>) -> Result<Exe
     })
 }
 
-/// Runs a command and waits for its end, for this time at most. Then its processes are killed.
+/// Runs a command and waits for its end, for this time at most. Then its processes are killed. Of its output, the last `max_output` bytes
+/// are stored.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     id: &ContainerId,
     command: &[String],
     timeout: Duration,
+    max_output: usize,
 ) -> Result<ExecResult, ActionError> {
     let mark = create_mark(shared);
-    let mut stored = Vec::new();
+    let mut stored = Output::new(max_output);
     let run = run_marked(shared, id, command, Some(mark.clone()), &mut stored);
     let exit_code = if let Ok(exit_code) = tokio::time::timeout(timeout, Box::pin(run)).await {
         Some(exit_code?)
     } else {
         let command = ["sh", "-c", KILL, &mark].map(str::to_owned);
-        let mut discarded = Vec::new();
+        let mut discarded = Output::new(0);
         let kill = Box::pin(run_marked(shared, id, &command, None, &mut discarded));
         match tokio::time::timeout(KILL_TIMEOUT, kill).await {
             Ok(Ok(0)) => {}
             // Without a shell, the command ends on its own or with its container.
-            result => tracing::debug!(container = %id, ?result, "cannot kill a probe"),
+            result => tracing::debug!(container = %id, ?result, "cannot kill a command"),
         }
         None
     };
     Ok(ExecResult {
         exit_code,
-        output: end_of(&stored),
+        output: stored.end(),
     })
 }
 
@@ -195,7 +197,7 @@ async fn run_marked(
     id: &ContainerId,
     command: &[String],
     mark: Option<String>,
-    stored: &mut Vec<u8>,
+    stored: &mut Output,
 ) -> Result<i64, ActionError> {
     let command = ExecCommand {
         words: command.to_vec(),
@@ -208,24 +210,41 @@ async fn run_marked(
         mut output,
     } = start_with(shared, id, &command, mark.into_iter().collect()).await?;
     while let Some(part) = output.next().await {
-        stored.extend_from_slice(&part?.bytes);
-        // One more byte shows that the start is missing.
-        let excess = stored.len().saturating_sub(MAX_OUTPUT_BYTES + 1);
-        stored.drain(..excess);
+        stored.add(&part?.bytes);
     }
     exec.exit_code().await
 }
 
-/// Returns the end of an output as text. Without its start, it begins with `…`.
-fn end_of(output: &[u8]) -> String {
-    let start = output.len().saturating_sub(MAX_OUTPUT_BYTES);
-    if start == 0 {
-        return String::from_utf8_lossy(output).into_owned();
+/// The end of an output.
+struct Output {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Output {
+    fn new(max: usize) -> Self {
+        let bytes = Vec::new();
+        Self { bytes, max }
     }
-    let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
-    let rest = &output[start..];
-    let first = rest.iter().position(is_start).unwrap_or(0);
-    format!("…{}", String::from_utf8_lossy(&rest[first..]))
+
+    fn add(&mut self, part: &[u8]) {
+        self.bytes.extend_from_slice(part);
+        // One more byte shows that the start is missing.
+        let excess = self.bytes.len().saturating_sub(self.max + 1);
+        self.bytes.drain(..excess);
+    }
+
+    /// Returns the end as text. Without its start, it begins with `…`.
+    fn end(&self) -> String {
+        let start = self.bytes.len().saturating_sub(self.max);
+        if start == 0 {
+            return String::from_utf8_lossy(&self.bytes).into_owned();
+        }
+        let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+        let rest = &self.bytes[start..];
+        let first = rest.iter().position(is_start).unwrap_or(0);
+        format!("…{}", String::from_utf8_lossy(&rest[first..]))
+    }
 }
 
 #[cfg(test)]
@@ -234,14 +253,15 @@ mod tests {
 
     #[test]
     fn long_output_keeps_its_end() {
-        assert_eq!(end_of(b"refused\n"), "refused\n");
-        let long = format!("{}é refused", "x".repeat(MAX_OUTPUT_BYTES));
-        let kept = end_of(long.as_bytes());
-        assert!(kept.starts_with('…') && kept.ends_with("xé refused"), "{kept}");
-        let split = format!("é{}", "x".repeat(MAX_OUTPUT_BYTES - 1));
-        assert_eq!(
-            end_of(split.as_bytes()),
-            format!("…{}", "x".repeat(MAX_OUTPUT_BYTES - 1))
-        );
+        let end_of = |parts: &[&str]| {
+            let mut output = Output::new(10);
+            for part in parts {
+                output.add(part.as_bytes());
+            }
+            output.end()
+        };
+        assert_eq!(end_of(&["refused\n"]), "refused\n");
+        assert_eq!(end_of(&["xxxxxxxxxx", "é refused"]), "…é refused");
+        assert_eq!(end_of(&["é", "xxxxxxxxx"]), "…xxxxxxxxx");
     }
 }

@@ -208,6 +208,17 @@ impl Docker {
         exec::start(&self.shared, id, command).await
     }
 
+    /// Runs a command as [`Backend::exec`] does, and returns the last `max_output` bytes of its output.
+    pub async fn run_command(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+        timeout: Duration,
+        max_output: usize,
+    ) -> Result<ExecResult, ActionError> {
+        exec::run(&self.shared, id, command, timeout, max_output).await
+    }
+
     /// True when the engine has an image with this reference.
     pub async fn has_image(&self, reference: &str) -> Result<bool, ActionError> {
         Ok(ownership::inspect_image(&self.shared, reference).await?.is_some())
@@ -268,7 +279,7 @@ impl Backend for Docker {
         command: &[String],
         timeout: Duration,
     ) -> Result<ExecResult, ActionError> {
-        exec::run(&self.shared, id, command, timeout).await
+        exec::run(&self.shared, id, command, timeout, exec::MAX_PROBE_OUTPUT).await
     }
 
     async fn is_run_intact(

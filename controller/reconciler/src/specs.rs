@@ -107,6 +107,7 @@ pub async fn run(
             Some(folders) => watcher.watch_folders(folders, result.inputs),
             None => watcher.unwatch_all(),
         }
+        loader.registry.watch_limit = watcher.limit().map(str::to_owned);
         publish(&loader, &registries, &persisted_specs);
         if !loader.has_unconfirmed_files() {
             responder.completed(generation);

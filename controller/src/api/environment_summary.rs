@@ -136,6 +136,13 @@ impl EnvironmentSummary {
     pub(crate) fn from_status(status: &EnvironmentStatus) -> Self {
         let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
         let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
+        let ports = status.port_mappings.iter();
+        let reachable = ports.filter(|mapping| mapping.host.is_some());
+        let mut endpoints = BTreeMap::new();
+        for (place, address) in reachable.take(MAX_ENDPOINTS).map(format_endpoint) {
+            // Of several addresses of a port, the first one counts.
+            endpoints.entry(place).or_insert(address);
+        }
         Self {
             environment: status.environment.clone(),
             phase: status.phase,
@@ -146,13 +153,7 @@ impl EnvironmentSummary {
             ready: status.services.len() - unhealthy.len(),
             services: status.services.len(),
             restarts: status.services.iter().map(|row| row.restarts).sum(),
-            endpoints: status
-                .port_mappings
-                .iter()
-                .filter(|mapping| mapping.host.is_some())
-                .take(MAX_ENDPOINTS)
-                .map(format_endpoint)
-                .collect(),
+            endpoints,
             moved: moved.take(MAX_ENDPOINTS).map(format_moved_port).collect(),
             waiting_for: clip(&format_waits(status), MAX_MESSAGE),
             unhealthy_services: unhealthy

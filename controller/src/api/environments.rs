@@ -72,6 +72,14 @@ impl EnvironmentList {
         })
     }
 
+    /// Keeps the status documents for which the function returns true.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&mut EnvironmentStatus) -> bool) {
+        self.items.retain_mut(|item| match item {
+            EnvironmentItem::Full(status) => keeps(status),
+            EnvironmentItem::Summary(_) => true,
+        });
+    }
+
     /// Returns the status documents.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = &EnvironmentStatus> {
         self.items.iter().filter_map(|item| match item {

@@ -33,6 +33,8 @@ pub(crate) trait Tool: Operation {
     const TITLE: &'static str;
     /// Description for the model: purpose and occasion of a call.
     const ABOUT: &'static str;
+    /// True if only a controller with `--allow-test-commands` offers the tool.
+    const RUNS_COMMANDS: bool = false;
     /// Structured data of the summary. Often the output itself; shorter if the output has no upper bound.
     type Data: Serialize + JsonSchema + Send;
 

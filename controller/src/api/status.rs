@@ -1,6 +1,6 @@
 //! Summaries of the controller and of environments.
 
-use argus_crds::status::{EnvironmentStatus, Mode};
+use argus_crds::status::{EnvironmentStatus, Mode, Truth};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,6 +11,8 @@ use super::summary::clip;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::foreign_text;
+use crate::view::FILES_WATCHED;
 
 /// Maximum number of environments in one result.
 const MAX_ENVIRONMENTS: usize = 50;
@@ -18,6 +20,8 @@ const MAX_ENVIRONMENTS: usize = 50;
 const MAX_REJECTED: usize = 5;
 /// Maximum length of the reason of a mode, in characters.
 const MAX_REASON: usize = 200;
+/// Maximum length of the reason of late edits, in characters.
+const MAX_LIMIT: usize = 400;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -43,6 +47,9 @@ struct ControllerSummary {
     engine_reachable: Option<bool>,
     /// Watched specs folder.
     specs: String,
+    /// Reason why edits take effect late, with the remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch_limit: Option<String>,
     /// Rejected files in this folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected: Vec<String>,
@@ -152,6 +159,8 @@ impl ControllerSummary {
         let statuses = client.read_statuses()?;
         let status = &statuses.controller;
         let (alive, specs) = (client.is_alive(), client.specs_folder());
+        let mut conditions = status.conditions.iter();
+        let limit = conditions.find(|it| it.kind == FILES_WATCHED && it.status == Truth::False);
         let orphans = status.orphans.iter().filter(|it| !it.is_kept()).count();
         Ok(Self {
             alive,
@@ -162,6 +171,7 @@ impl ControllerSummary {
                 .map(|reason| clip(reason, MAX_REASON)),
             engine_reachable: status.engine.as_ref().map(|engine| engine.reachable),
             specs: specs.display().to_string(),
+            watch_limit: limit.map(|limit| clip(&limit.message, MAX_LIMIT)),
             rejected: status
                 .rejected
                 .iter()
@@ -182,6 +192,9 @@ impl ControllerSummary {
         } else if self.mode != Mode::Full {
             let reason = self.mode_reason.as_deref().unwrap_or_default();
             lines.push(format!("the controller is in mode {:?}: {reason}", self.mode));
+        }
+        if let Some(limit) = &self.watch_limit {
+            lines.push(foreign_text::mark_further_lines(limit));
         }
         if !self.rejected.is_empty() {
             lines.push(format!(

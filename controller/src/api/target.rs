@@ -4,8 +4,7 @@ use std::fmt;
 
 use argus_core::ident::{EnvName, ServiceName};
 
-use argus_crds::error::StructuredError;
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::state_dir::StateDir;
 
 use crate::evidence_store;
@@ -159,17 +158,26 @@ pub(crate) fn select_service(
         return Ok(status);
     };
     check_service(&status, service)?;
-    status.services.retain(|row| row.name == service);
-    status.port_mappings.retain(|mapping| mapping.service == service);
-    let is_of_service = |error: &StructuredError| error.service.as_deref().is_none_or(|of| of == service);
-    status.errors.retain(is_of_service);
+    retain_services(&mut status, |row| row.name == service);
     Ok(status)
+}
+
+/// Restricts the status of an environment to some of its services.
+pub(crate) fn retain_services(status: &mut EnvironmentStatus, is_selected: impl Fn(&ServiceStatus) -> bool) {
+    let EnvironmentStatus {
+        services,
+        port_mappings,
+        errors,
+        ..
+    } = status;
+    services.retain(is_selected);
+    let is_left = |name: &String| services.iter().any(|row| row.name == *name);
+    port_mappings.retain(|mapping| is_left(&mapping.service));
+    errors.retain(|error| error.service.as_ref().is_none_or(is_left));
 }
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::ServiceStatus;
-
     use super::*;
 
     #[test]

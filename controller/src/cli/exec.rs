@@ -10,6 +10,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use tokio::io::AsyncWriteExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::api::exec::start_failure;
 use crate::api::logs::sources::{ContainerLookup, find_sources, no_container_failure};
 use crate::api::target::parse_service_target;
 use crate::engine;
@@ -103,12 +104,7 @@ async fn start(
         };
         match docker.start_exec(id, command).await {
             Err(ActionError::Gone) => {}
-            result => {
-                let hint = format!("see the state of the service with `argus why {env}/{service}`");
-                let failure =
-                    |error| engine::engine_failure("cannot run the command", &error).with_hint(hint);
-                return result.map_err(failure);
-            }
+            result => return result.map_err(|error| start_failure(env, service, &error)),
         }
     }
     Err(no_container_failure(&state, env, Some(service))?)

@@ -3,6 +3,7 @@
 pub(super) mod format;
 mod json_path;
 mod marks;
+mod selector;
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::{call, notes};
 use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnvironment};
-use crate::api::target::{parse_target, select_service};
+use crate::api::target::{parse_target, retain_services, select_service};
 use crate::api::{Context, Operation as _};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -25,6 +26,7 @@ use crate::table;
 use crate::table::{Column, Rows};
 use format::{GetFormat, GetFormatParser};
 use marks::{format_age, format_marks, format_phase};
+use selector::LabelSelector;
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
@@ -36,6 +38,9 @@ pub(crate) struct Get {
     /// Output format, or `jsonpath=TEMPLATE` for single fields [default: table]
     #[arg(id = "output", short, long = "output", value_name = "OUTPUT", value_parser = GetFormatParser)]
     output: Option<GetFormat>,
+    /// Select services by labels, such as `team=a,!legacy` [default: all]
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Vec<LabelSelector>,
     /// Omit the header line
     #[arg(long)]
     no_headers: bool,
@@ -132,7 +137,15 @@ impl Get {
     async fn read(&self, context: &Context) -> Result<Found, Failure> {
         if let Some(target) = &self.target {
             let (environment, service) = parse_target(target, None)?;
-            let status = GetEnvironment { environment }.run(context).await?;
+            if service.is_some() && !self.selector.is_empty() {
+                let message =
+                    "`--selector` selects services of an environment, but the target is one service";
+                return Err(
+                    Failure::usage(message).with_hint("remove the option, or the service of the target")
+                );
+            }
+            let mut status = GetEnvironment { environment }.run(context).await?;
+            self.select(&mut status);
             return Ok(match service {
                 Some(service) => Found::Service(Box::new(ServiceRow::new(status, &service)?)),
                 None => Found::One(Box::new(status)),
@@ -142,7 +155,19 @@ impl Get {
             detail: Detail::Full,
             phase: None,
         };
-        Ok(Found::All(all.run(context).await?))
+        let mut all = all.run(context).await?;
+        all.retain(|status| self.select(status));
+        Ok(Found::All(all))
+    }
+
+    /// Restricts a status to the selected services. Returns false if it has none of them.
+    fn select(&self, status: &mut EnvironmentStatus) -> bool {
+        if self.selector.is_empty() {
+            return true;
+        }
+        let is_selected = |row: &ServiceStatus| self.selector.iter().all(|it| it.matches(&row.labels));
+        retain_services(status, is_selected);
+        !status.services.is_empty()
     }
 
     fn print(&self, context: &Context, found: &Found) -> Result<(), Failure> {

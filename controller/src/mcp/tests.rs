@@ -348,9 +348,31 @@ fn hints_describe_the_effects_of_tools() {
         ("argus_restart", [false, true, false, false]),
         ("argus_down", [false, true, true, false]),
         ("argus_test_run", [false, true, false, true]),
+        ("argus_exec", [false, true, false, true]),
     ] {
         assert_eq!(hints(tool), expected, "{tool}");
     }
+}
+
+#[tokio::test]
+async fn commands_in_containers_need_a_flag() {
+    let fixture = Fixture::new(&[environment(Phase::Ready, vec![row("api", ServiceState::Ready)])]);
+    let call = json!({ "environment": "shop", "service": "api", "command": ["id"] });
+    let result = fixture.call("argus_exec", call).await;
+    let error = result.structured_content.clone().unwrap();
+    assert_eq!(error["details"]["reason"], "forbidden", "{error}");
+    let words = text(&result);
+    assert!(words.contains("`--allow-test-commands`"), "{words}");
+    let is_offered = |client: ControllerClient| {
+        let server = Server::new(client);
+        server
+            .offered_tools()
+            .any(|entry| entry.description.name == "argus_exec")
+    };
+    let mut settings = fixture.client().settings().clone();
+    settings.allow_test_commands = true;
+    assert!(!is_offered(fixture.client()));
+    assert!(is_offered(ControllerClient::remote(settings)));
 }
 
 #[test]

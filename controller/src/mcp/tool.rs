@@ -18,6 +18,7 @@ use crate::call_trace;
 use crate::client::ControllerClient;
 use crate::foreign_text;
 use crate::operations::{self, CallError, OperationEntry, ToolEntry};
+use crate::settings::Settings;
 
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
@@ -78,6 +79,11 @@ fn with_common(mut schema: JsonObject) -> JsonObject {
 pub(super) type ProgressTarget = Option<(ProgressToken, Peer<RoleServer>)>;
 
 impl ServerTool {
+    /// True if a controller with these settings offers the tool.
+    pub(super) fn is_offered(&self, settings: &Settings) -> bool {
+        settings.allow_test_commands || !self.tool.runs_commands
+    }
+
     /// Runs the tool and builds its result.
     pub(super) async fn call(
         &self,

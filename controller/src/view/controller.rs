@@ -21,9 +21,13 @@ use argus_crds::status::{
     STATUS_VERSION, Truth,
 };
 use argus_reconciler::Snapshot;
+use argus_reconciler::specs::SpecRegistry;
 use tokio::sync::{Notify, watch};
 
 use crate::http_address::HttpAddress;
+
+/// Condition that is false while a limit of the system prevents notifications about files.
+pub(crate) const FILES_WATCHED: &str = "FilesWatched";
 
 /// Facts of this run that do not change, and the current data of the engine and the listener.
 #[derive(Debug, Clone)]
@@ -154,7 +158,23 @@ fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -
             last_transition_time,
         }
     };
-    vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
+    vec![
+        dated("EngineReachable", engine),
+        dated("SpecsAvailable", specs),
+        dated(FILES_WATCHED, files_watched(&snapshot.specs)),
+    ]
+}
+
+fn files_watched(specs: &SpecRegistry) -> (Truth, &'static str, String) {
+    match (&specs.watch_limit, specs.scanned && specs.unavailable.is_none()) {
+        (Some(limit), _) => (Truth::False, "LimitReached", limit.clone()),
+        (None, true) => (Truth::True, "Watched", "every folder is watched".to_owned()),
+        (None, false) => (
+            Truth::Unknown,
+            "NotScanned",
+            "the folders are not known yet".to_owned(),
+        ),
+    }
 }
 
 fn list_rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
@@ -254,6 +274,17 @@ fn list_errors(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reached_limit_of_watches_is_a_condition() {
+        let mut specs = SpecRegistry::default();
+        assert_eq!(files_watched(&specs).0, Truth::Unknown);
+        specs.scanned = true;
+        assert_eq!(files_watched(&specs).0, Truth::True);
+        specs.watch_limit = Some("raise it".to_owned());
+        let reached = (Truth::False, "LimitReached", "raise it".to_owned());
+        assert_eq!(files_watched(&specs), reached);
+    }
 
     #[test]
     fn all_files_together_list_at_most_1000_diagnostics() {

@@ -358,17 +358,36 @@ fn taken_udp_port_moves_alone() {
 }
 
 #[test]
-fn ipv6_port_is_published_on_ipv6() {
+fn addresses_and_protocols_of_a_port_move_together() {
     let engine = engine();
+    let holder = PortHolder::of(engine, 18294);
     let argus = Controller::start(engine, RunOptions::default());
     let spec = format!(
-        "version: \"1\"\nproject: {{ name: six }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: six-s0\n      \
-         ports: [\"[::1]:18293:8080\"]\n"
+        "version: \"1\"\nproject: {{ name: both }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: both-s0\n      \
+         ports: [\"[::1]:18294:8080\", \"127.0.0.1:18294:8080\", \"127.0.0.1:18294:8080/udp\"]\n"
     );
     argus.write_spec("e2e.yaml", &spec);
-    let status = argus.wait_ready("six", LIMIT);
+    let status = argus.wait_ready("both", LIMIT);
+    let moved = mappings(&status);
+    assert_eq!(moved.len(), 3, "{status:#}");
+    assert!(
+        moved
+            .iter()
+            .all(|(from, to)| *from == 18294 && *to == moved[0].1 && to != from),
+        "{status:#}"
+    );
     assert_eq!(status["portMappings"][0]["host"], "::1", "{status:#}");
     let bindings =
-        engine.inspect("six-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
-    assert_eq!(bindings["8080/tcp"][0]["HostIp"], "::1", "{bindings:#}");
+        engine.inspect("both-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
+    let published = |index: usize| {
+        let one = &bindings["8080/tcp"][index];
+        (one["HostIp"].clone(), one["HostPort"].clone())
+    };
+    let number = Value::from(moved[0].1.to_string());
+    assert_eq!(
+        [published(0), published(1)],
+        [("::1".into(), number.clone()), ("127.0.0.1".into(), number)]
+    );
+    assert_eq!(page(engine, moved[0].1).as_deref(), Some("hello"), "{status:#}");
+    drop(holder);
 }

@@ -18,6 +18,7 @@ use crate::desired::{
     tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
+use crate::published::overlap;
 
 /// Minimum memory limit of the engine, in bytes.
 const MIN_MEMORY: u64 = 6 * 1024 * 1024;
@@ -27,6 +28,8 @@ const MIN_NANO_CPUS: u64 = 10_000_000;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Maximum time between stop signal and kill; a longer one would block all following actions.
 const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
+const ONE_HOST_PORT: &str =
+    "keep one host port per container port; IPv4 and IPv6 addresses need the same host port";
 /// Maximum number of published ports.
 const MAX_PORTS: usize = 256;
 /// Maximum size of all environment variables in bytes, below the kernel limit for the environment of a process.
@@ -206,7 +209,7 @@ fn container_name(
     )
 }
 
-/// Returns the published ports; reports too many ports, and omits a container port that is published twice.
+/// Returns the published ports; reports too many ports, and omits a container port that is published twice on one address.
 pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<Port> {
     let mut all: Vec<Port> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
@@ -233,22 +236,30 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
             break;
         }
         for port in published.ports {
-            if all
-                .iter()
-                .any(|other| (other.container, other.protocol) == (port.container, port.protocol))
-            {
+            if all.iter().any(|other| is_repeated(other, &port)) {
                 let message = format!(
                     "container port {}/{} is published twice, and Argus uses only the first host port",
                     port.container, port.protocol
                 );
-                diagnostics
-                    .push(Diagnostic::warning(&path, message).hint("keep one host port per container port"));
+                diagnostics.push(Diagnostic::warning(&path, message).hint(ONE_HOST_PORT));
             } else {
                 all.push(port);
             }
         }
     }
     all
+}
+
+/// True if the port is published already, at another host port or on the same address.
+fn is_repeated(first: &Port, port: &Port) -> bool {
+    let is_same_address = match (first.address, port.address) {
+        (Some(one), Some(other)) => overlap(one, other),
+        (None, None) => true,
+        // The default address is usually that of IPv4.
+        (None, Some(address)) | (Some(address), None) => address.is_ipv4(),
+    };
+    (first.container, first.protocol) == (port.container, port.protocol)
+        && (first.requested != port.requested || is_same_address)
 }
 
 /// Checks the name of an environment variable or a build argument.

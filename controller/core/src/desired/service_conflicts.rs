@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::{Port, PortStrategy, Role, Service};
+use crate::published::overlap;
 
 /// Reports duplicate container names, ambiguous aliases, and duplicate host ports under the strategy `fail`.
 ///
@@ -79,7 +80,13 @@ fn check_host_ports(services: &[(String, Service)], diagnostics: &mut Vec<Diagno
     let mut held: Vec<(&Port, &Service)> = Vec::new();
     for (path, service) in services {
         for port in &service.ports {
-            match held.iter().find(|(other, _)| collide(other, port)) {
+            let is_other = |holder: &Service, other: &Port| {
+                holder.name != service.name || other.container != port.container
+            };
+            let taken = held
+                .iter()
+                .find(|(other, holder)| collide(other, port) && is_other(holder, other));
+            match taken {
                 None => held.push((port, service)),
                 Some((_, first)) => {
                     let number = port.requested.unwrap_or_default();
@@ -127,7 +134,7 @@ fn setting_path(path: &str, service: &Service, below: &str) -> String {
 fn collide(one: &Port, other: &Port) -> bool {
     let same = one.requested.is_some() && one.requested == other.requested && one.protocol == other.protocol;
     let apart = match (one.address, other.address) {
-        (Some(one), Some(other)) => one != other && !one.is_unspecified() && !other.is_unspecified(),
+        (Some(one), Some(other)) => !overlap(one, other),
         _ => false,
     };
     same && !apart

@@ -79,6 +79,17 @@ fn port_events(
         if port.actual_port == from || port.actual_port == 0 || from == 0 {
             continue;
         }
+        let moved = Event::PortMoved {
+            environment: env.clone(),
+            service: port.service.clone(),
+            container_port: port.container_port,
+            from,
+            to: port.actual_port,
+        };
+        // All publications of a declared port move together.
+        if events.contains(&moved) {
+            continue;
+        }
         // An error of this conflict was an event already.
         let is_reported = |error: &StructuredError| {
             error.code == Code::PortConflict
@@ -86,8 +97,14 @@ fn port_events(
                 && error.details.get("port") == Some(&from.into())
         };
         if port.actual_port != port.original_port && !errors.iter().any(is_reported) {
+            let declared =
+                |port: &PortMapping| (port.service.clone(), port.container_port, port.original_port);
             let is_from = |(refused, _): &(&ProtocolPort, _)| {
-                refused.number == from && refused.protocol.to_string() == port.protocol
+                let mut publications = after
+                    .port_mappings
+                    .iter()
+                    .filter(|it| declared(it) == declared(port));
+                refused.number == from && publications.any(|it| refused.protocol.to_string() == it.protocol)
             };
             let owner = refused
                 .iter()
@@ -100,13 +117,7 @@ fn port_events(
                 owner,
             });
         }
-        events.push(Event::PortMoved {
-            environment: env.clone(),
-            service: port.service.clone(),
-            container_port: port.container_port,
-            from,
-            to: port.actual_port,
-        });
+        events.push(moved);
     }
 }
 

@@ -241,15 +241,19 @@ fn changed_port_causes_an_event() {
         times: 1,
     };
     let refused = BTreeMap::from([(port, refused)]);
+    let publication = |protocol: &str, actual| PortMapping {
+        service: "api".to_owned(),
+        container_port: 80,
+        protocol: protocol.to_owned(),
+        original_port: 8080,
+        actual_port: actual,
+        ..PortMapping::default()
+    };
+    // All publications of a declared port have one event.
     let at = |actual| EnvironmentStatus {
-        port_mappings: vec![PortMapping {
-            service: "api".to_owned(),
-            container_port: 80,
-            protocol: "tcp".to_owned(),
-            original_port: 8080,
-            actual_port: actual,
-            ..PortMapping::default()
-        }],
+        port_mappings: ["udp", "tcp", "tcp"]
+            .map(|protocol| publication(protocol, actual))
+            .into(),
         ..EnvironmentStatus::default()
     };
     let moved = |before: Option<u16>, after| {

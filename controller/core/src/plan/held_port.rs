@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::ControllerIdentity;
 use super::port::{self, Assignment, PortReservations};
-use crate::desired::{Desired, PortStrategy};
-use crate::ident::{PortKey, PortMap, ProtocolPort, ServiceName};
+use crate::desired::{Desired, Port, PortStrategy};
+use crate::ident::{PortMap, ProtocolPort, ServiceName};
 use crate::observed::Observed;
 use crate::outcome::PortRefusal;
 use crate::preflight::PreflightSnapshot;
@@ -43,31 +43,29 @@ pub(crate) fn assign(
     }
 }
 
-/// Ports that moved away from the requested port, of services without a container.
-pub(super) fn moved_ports(
-    desired: &Desired,
+/// Publications of the declared ports that moved away from the requested port, of services without a container.
+pub(super) fn moved_ports<'a>(
+    desired: &'a Desired,
     observed: &Observed,
     ports: &PortMap,
-) -> Vec<(PortKey, ProtocolPort)> {
+) -> Vec<(&'a ServiceName, Vec<&'a Port>)> {
     let is_auto = desired.ports.strategy == PortStrategy::Auto;
     let has_container = |service: &ServiceName| observed.containers.of(service).next().is_some();
     let services = desired.services.values();
     let absent = services.filter(|service| is_auto && !has_container(&service.name));
-    let all = absent.flat_map(|service| {
-        service
-            .ports
-            .iter()
-            .map(move |port| (port.key(&service.name), port))
-    });
-    let moved = all.filter_map(|(key, port)| {
-        let requested = port.requested_host()?;
-        let is_moved = ports.get(&key).is_some_and(|number| *number != requested.number);
-        is_moved.then_some((key, requested))
-    });
+    let all =
+        absent.flat_map(|service| port::declared_ports(service).map(move |ports| (&service.name, ports)));
+    let is_moved = |service: &ServiceName, port: &Port| {
+        let assigned = ports.get(&port.key(service));
+        assigned
+            .zip(port.requested)
+            .is_some_and(|(number, requested)| *number != requested)
+    };
+    let moved = all.filter(|(service, ports)| ports.iter().any(|port| is_moved(service, port)));
     moved.collect()
 }
 
-/// Drops the assignment of each moved port whose requested port nothing holds any more.
+/// Drops the assignments of each moved port whose requested port nothing holds any more, for all its publications.
 fn release_moved_ports(
     state: &mut PlannerState,
     desired: &Desired,
@@ -81,26 +79,33 @@ fn release_moved_ports(
     let Some(history) = state.environments.get_mut(&desired.env) else {
         return;
     };
-    for (key, requested) in moved_ports(desired, observed, &history.ports) {
-        // Facts that did not explain a refusal do not show its end either.
-        let is_refused = state
-            .refused
-            .get(&requested)
-            .is_some_and(|refused| refused.at >= at || !refused.refusal.busy.contains_key(&requested));
-        let is_own = history.ports.iter().any(|(other, number)| {
-            let protocol = other.container.protocol;
-            requested
-                == ProtocolPort {
-                    number: *number,
-                    protocol,
-                }
-        });
-        let is_reserved = reservations
-            .get(&requested)
-            .is_some_and(|(env, _)| *env != desired.env);
-        if !is_refused && !is_own && !is_reserved && !listeners.busy.contains_key(&requested) {
-            state.refused.remove(&requested);
-            Arc::make_mut(history).ports.remove(&key);
+    for (service, ports) in moved_ports(desired, observed, &history.ports) {
+        let is_free = |requested: ProtocolPort| {
+            // Facts that did not explain a refusal do not show its end either.
+            let is_refused = state
+                .refused
+                .get(&requested)
+                .is_some_and(|refused| refused.at >= at || !refused.refusal.busy.contains_key(&requested));
+            let is_own = history.ports.iter().any(|(other, number)| {
+                let protocol = other.container.protocol;
+                requested
+                    == ProtocolPort {
+                        number: *number,
+                        protocol,
+                    }
+            });
+            let is_reserved = reservations
+                .get(&requested)
+                .is_some_and(|(env, _)| *env != desired.env);
+            !is_refused && !is_own && !is_reserved && !listeners.busy.contains_key(&requested)
+        };
+        let requested: Vec<ProtocolPort> = ports.iter().filter_map(|port| port.requested_host()).collect();
+        if requested.iter().all(|requested| is_free(*requested)) {
+            state.refused.retain(|port, _| !requested.contains(port));
+            let assigned = &mut Arc::make_mut(history).ports;
+            for port in ports {
+                assigned.remove(&port.key(service));
+            }
         }
     }
 }
@@ -189,9 +194,14 @@ mod tests {
     }
 
     fn preflight(held: &[u16]) -> PreflightSnapshot {
-        let socket = |number: &u16| ListenerFact {
-            address: "127.0.0.1".parse().unwrap(),
-            port: tcp(*number),
+        let sockets = held.iter().map(|number| ("127.0.0.1", tcp(*number)));
+        preflight_of(&sockets.collect::<Vec<_>>())
+    }
+
+    fn preflight_of(held: &[(&str, ProtocolPort)]) -> PreflightSnapshot {
+        let socket = |(address, port): &(&str, ProtocolPort)| ListenerFact {
+            address: address.parse().unwrap(),
+            port: *port,
             owner: PortOwner::Process {
                 pid: 7,
                 command: "nginx".to_owned(),
@@ -203,10 +213,7 @@ mod tests {
         };
         preflight.host.listeners = Fact::Known(ListenersFact {
             sockets: held.iter().map(socket).collect(),
-            busy: held
-                .iter()
-                .map(|number| (tcp(*number), PortOwner::Unknown))
-                .collect(),
+            busy: held.iter().map(|(_, port)| (*port, PortOwner::Unknown)).collect(),
         });
         preflight
     }
@@ -258,6 +265,53 @@ mod tests {
         );
         assert_eq!(assign(later, preflight(&[8080]), later), [9000, 8081, 9001]);
         assert_eq!(assign(later, preflight(&[]), later), [8080, 8081, 9001]);
+    }
+
+    #[test]
+    fn publications_of_one_port_move_and_return_together() {
+        let udp = |number| ProtocolPort {
+            number,
+            protocol: Protocol::Udp,
+        };
+        let identity = identity();
+        let later = NOW + std::time::Duration::from_secs(600);
+        for (ports, held) in [
+            ("'53:53/tcp', '53:53/udp'", ("0.0.0.0", udp(53))),
+            ("'53:53/udp', '53:53/tcp'", ("127.0.0.1", tcp(53))),
+            ("'127.0.0.1:53:53', '[::1]:53:53'", ("::1", tcp(53))),
+            (
+                "'127.0.0.1:53:53', '[::1]:53:53', '[::1]:53:53/udp'",
+                ("::1", udp(53)),
+            ),
+            ("'127.0.0.1:53:53', '53:53/udp'", ("::1", tcp(53))),
+        ] {
+            let text = format!(
+                "project: {{name: shop}}\nservices:\n  - {{name: a, image: 'app:1', container: {{name: shop-a, ports: [{ports}]}}}}\n"
+            );
+            let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+            let desired = admit(&written, &SpecContext::default()).desired.unwrap();
+            let mut state = PlannerState::default();
+            let mut assign = |held: &[(&str, ProtocolPort)], now: Timestamp| {
+                let facts = PreflightSnapshot {
+                    at: Some(now),
+                    ..preflight_of(held)
+                };
+                let (observed, facts) = (Observed::default(), (Some(&facts), &identity));
+                let found =
+                    super::assign(&desired, &observed, &mut state, &BTreeMap::new(), facts, now).ports;
+                let history = state.environments.get_mut(&desired.env).unwrap();
+                history.remember_ports(&desired, &found);
+                found.into_values().collect::<std::collections::BTreeSet<u16>>()
+            };
+            assert_eq!(assign(&[], NOW), [53].into(), "{ports}");
+            assert_eq!(assign(&[held], NOW), [9000].into(), "{ports}");
+            assert_eq!(assign(&[held], later), [9000].into(), "{ports}");
+            assert_eq!(
+                assign(&[], later + std::time::Duration::from_secs(600)),
+                [53].into(),
+                "{ports}"
+            );
+        }
     }
 
     #[test]

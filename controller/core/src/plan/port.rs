@@ -1,5 +1,7 @@
 //! Assigns host ports, and moves a port that the engine refused.
 //!
+//! All publications of one declared port, for TCP and UDP and on several addresses, have the same host port, and move together.
+//!
 //! A service keeps its assigned ports. Only the strategy `auto` moves a port: when the engine refused it, when another environment reserved
 //! it, or when the request changed. A port that was refused in the last 10 minutes comes last in a search. The assigned and the requested
 //! port may be tried again earlier.
@@ -7,9 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::desired::{Desired, Port, PortStrategy};
-use crate::ident::PortMap;
-use crate::ident::{ProtocolPort, ServiceName};
+use crate::desired::{Desired, Port, PortStrategy, Service};
+use crate::ident::{PortMap, ProtocolPort, ServiceName};
 use crate::outcome::PortOwner;
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
@@ -53,19 +54,43 @@ pub fn assign(
         taken: BTreeSet::new(),
         assignment: Assignment::default(),
     };
-    let all: Vec<(&ServiceName, &Port)> = desired
+    let all = desired
         .services
         .values()
-        .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
-        .collect();
+        .flat_map(|service| declared_ports(service).map(move |ports| (&service.name, ports)));
     // A service keeps its assigned port, before a new service or one with a refused port can choose it.
-    let (kept, new): (Vec<_>, Vec<_>) = all.into_iter().partition(|(service, port)| {
-        assigned_before(history, service, port).is_some_and(|number| assigner.is_assignable(number, port))
+    let (kept, new): (Vec<_>, Vec<_>) = all.partition(|(service, ports)| {
+        assigned_before(history, service, ports).is_some_and(|number| assigner.is_assignable(number, ports))
     });
-    for (service, port) in kept.into_iter().chain(new) {
-        assigner.assign(service, port, assigned_before(history, service, port));
+    for (service, ports) in kept.into_iter().chain(new) {
+        assigner.assign(service, &ports, assigned_before(history, service, &ports));
     }
     assigner.assignment
+}
+
+/// Publications of each declared port of a service, in the order of the file: those of one container port with the same requested
+/// host port.
+pub(super) fn declared_ports(service: &Service) -> impl Iterator<Item = Vec<&Port>> {
+    fn declared(port: &Port) -> (u16, Option<u16>) {
+        (port.container, port.requested)
+    }
+    let mut seen = BTreeSet::new();
+    let firsts = service
+        .ports
+        .iter()
+        .filter(move |port| seen.insert(declared(port)));
+    firsts.map(move |first| {
+        let all = service.ports.iter();
+        all.filter(|port| declared(port) == declared(first)).collect()
+    })
+}
+
+/// A host port for each protocol of the publications.
+fn hosts(number: u16, ports: &[&Port]) -> impl Iterator<Item = ProtocolPort> {
+    ports.iter().map(move |port| ProtocolPort {
+        number,
+        protocol: port.protocol,
+    })
 }
 
 struct PortAssigner<'a> {
@@ -78,25 +103,32 @@ struct PortAssigner<'a> {
 }
 
 impl PortAssigner<'_> {
-    fn assign(&mut self, service: &ServiceName, port: &Port, assigned: Option<u16>) {
+    /// Assigns one number to all publications of a declared port.
+    fn assign(&mut self, service: &ServiceName, ports: &[&Port], assigned: Option<u16>) {
         let chosen = match self.desired.ports.strategy {
-            PortStrategy::Fail => self.assign_requested(service, port),
-            PortStrategy::Auto => self.assign_free(service, port, assigned),
+            PortStrategy::Fail => self.assign_requested(service, ports),
+            PortStrategy::Auto => self.assign_free(service, ports, assigned),
         };
         if let Some(number) = chosen {
-            self.taken.insert(ProtocolPort {
-                number,
-                protocol: port.protocol,
-            });
-            self.assignment.ports.insert(port.key(service), number);
+            self.taken.extend(hosts(number, ports));
+            let keys = ports.iter().map(|port| (port.key(service), number));
+            self.assignment.ports.extend(keys);
         }
     }
 
     /// Strategy `fail`: assigns the requested port, and blocks the service while that port is taken.
-    fn assign_requested(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
-        let Some(requested) = port.requested_host() else {
-            return self.assign_free(service, port, None);
+    fn assign_requested(&mut self, service: &ServiceName, ports: &[&Port]) -> Option<u16> {
+        let Some(number) = ports.first().and_then(|port| port.requested) else {
+            return self.assign_free(service, ports, None);
         };
+        for requested in hosts(number, ports) {
+            self.check_requested(service, requested);
+        }
+        Some(number)
+    }
+
+    /// Blocks the service while the requested port is taken.
+    fn check_requested(&mut self, service: &ServiceName, requested: ProtocolPort) {
         if let Some((env, by)) = self
             .reservations
             .get(&requested)
@@ -117,7 +149,6 @@ impl PortAssigner<'_> {
                 refused.at + PORT_RETRY,
             );
         }
-        Some(requested.number)
     }
 
     fn block(&mut self, service: &ServiceName, port: ProtocolPort, owner: PortOwner, until: Timestamp) {
@@ -128,25 +159,25 @@ impl PortAssigner<'_> {
     }
 
     /// Strategy `auto`: assigns the same port again, else the requested one, else the first free one of the range.
-    fn assign_free(&mut self, service: &ServiceName, port: &Port, assigned: Option<u16>) -> Option<u16> {
+    fn assign_free(&mut self, service: &ServiceName, ports: &[&Port], assigned: Option<u16>) -> Option<u16> {
         let policy = &self.desired.ports;
-        let requested = port.requested;
+        let requested = ports.first().and_then(|port| port.requested);
         // After a refusal of the replacement port, the requested port is tried once more.
         let first_choice = match assigned {
-            Some(number) if self.is_assignable(number, port) => Some(number),
-            Some(_) | None => requested.filter(|requested| self.is_assignable(*requested, port)),
+            Some(number) if self.is_assignable(number, ports) => Some(number),
+            Some(_) | None => requested.filter(|requested| self.is_assignable(*requested, ports)),
         };
-        let free =
-            |number: &u16| self.is_assignable(*number, port) && !self.was_bound_at_refusal(*number, port);
+        let free = |number: &u16| hosts(*number, ports).all(|host| self.is_free(host));
+        let is_new = |number: &u16| !hosts(*number, ports).any(|host| self.refused.contains_key(&host));
         // Refused ports come last: a scan of the whole range may take longer than `REFUSAL_BLOCK_TIME`.
         let found = first_choice
-            .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.is_recently_refused(*n, port)))
+            .or_else(|| (policy.low..=policy.high).find(|number| free(number) && is_new(number)))
             .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
             let exhausted = WaitReason::PortsExhausted {
                 tried,
-                holders: self.holders_of_range(port),
+                holders: self.holders_of_range(ports),
                 until: self.now + PORT_RETRY,
             };
             self.assignment.blocked.insert(service.clone(), exhausted);
@@ -155,15 +186,11 @@ impl PortAssigner<'_> {
     }
 
     /// Owners of the first ports of the range.
-    fn holders_of_range(&self, port: &Port) -> Vec<(ProtocolPort, PortOwner)> {
+    fn holders_of_range(&self, ports: &[&Port]) -> Vec<(ProtocolPort, PortOwner)> {
         let policy = &self.desired.ports;
         let range = (policy.low..=policy.high).take(MAX_LISTED_HOLDERS);
-        let with_owner = |number| {
-            let protocol = port.protocol;
-            let host = ProtocolPort { number, protocol };
-            (host, self.owner_of(host))
-        };
-        range.map(with_owner).collect()
+        let taken = range.filter_map(|number| hosts(number, ports).find(|host| !self.is_free(*host)));
+        taken.map(|host| (host, self.owner_of(host))).collect()
     }
 
     fn owner_of(&self, host: ProtocolPort) -> PortOwner {
@@ -193,12 +220,16 @@ impl PortAssigner<'_> {
         owner.or(refused).cloned().unwrap_or(PortOwner::Unknown)
     }
 
-    fn is_assignable(&self, number: u16, port: &Port) -> bool {
-        let host = ProtocolPort {
-            number,
-            protocol: port.protocol,
-        };
+    fn is_assignable(&self, number: u16, ports: &[&Port]) -> bool {
+        hosts(number, ports).all(|host| self.can_try(host))
+    }
+
+    fn can_try(&self, host: ProtocolPort) -> bool {
         !self.taken.contains(&host) && !self.is_reserved(host) && !self.is_refused(host)
+    }
+
+    fn is_free(&self, host: ProtocolPort) -> bool {
+        self.can_try(host) && !self.was_bound_at_refusal(host)
     }
 
     fn is_reserved(&self, host: ProtocolPort) -> bool {
@@ -215,25 +246,24 @@ impl PortAssigner<'_> {
         })
     }
 
-    fn is_recently_refused(&self, number: u16, port: &Port) -> bool {
-        let protocol = port.protocol;
-        self.refused.contains_key(&ProtocolPort { number, protocol })
-    }
-
     /// True if the port was taken when the engine refused another port a moment ago.
-    fn was_bound_at_refusal(&self, number: u16, port: &Port) -> bool {
-        let host = ProtocolPort {
-            number,
-            protocol: port.protocol,
-        };
+    fn was_bound_at_refusal(&self, host: ProtocolPort) -> bool {
         self.refused.values().any(|refused| {
             refused.at + REFUSAL_BLOCK_TIME > self.now && refused.refusal.busy.contains_key(&host)
         })
     }
 }
 
-/// Port that the service already has, if the request in the file is unchanged.
-fn assigned_before(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
+/// Host port that the publications already have, if they have one in common and the request in the file is unchanged.
+fn assigned_before(history: &EnvHistory, service: &ServiceName, ports: &[&Port]) -> Option<u16> {
+    let known = ports
+        .iter()
+        .filter_map(|port| assigned_to(history, service, port));
+    let known: BTreeSet<u16> = known.collect();
+    known.first().copied().filter(|_| known.len() == 1)
+}
+
+fn assigned_to(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
     let key = port.key(service);
     let assigned = *history.ports.get(&key)?;
     let is_unchanged = history

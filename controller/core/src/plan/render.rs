@@ -10,6 +10,7 @@ use crate::labels;
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
 use crate::plan::stop_order;
+use crate::published::overlap;
 use crate::time::Timestamp;
 
 /// Rendered services of an environment, each with the hash that its container must carry.
@@ -159,19 +160,27 @@ fn container(
 }
 
 fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -> Vec<Binding> {
-    service
-        .ports
-        .iter()
-        .filter_map(|port| {
-            let host = *ports.get(&port.key(&service.name))?;
-            Some(Binding {
-                address: port.address.unwrap_or(identity.publish_address),
-                host,
-                container: port.container,
-                protocol: port.protocol,
-            })
-        })
-        .collect()
+    let mut all: Vec<Binding> = Vec::new();
+    for port in &service.ports {
+        let Some(host) = ports.get(&port.key(&service.name)).copied() else {
+            continue;
+        };
+        let binding = Binding {
+            address: port.address.unwrap_or(identity.publish_address),
+            host,
+            container: port.container,
+            protocol: port.protocol,
+        };
+        // The default address can be one that another publication of the port names.
+        let is_bound = |other: &Binding| {
+            let place = |it: &Binding| (it.host, it.container, it.protocol);
+            place(other) == place(&binding) && overlap(other.address, binding.address)
+        };
+        if !all.iter().any(is_bound) {
+            all.push(binding);
+        }
+    }
+    all
 }
 
 /// Ports label of one container: `80/tcp=9001@8080` means that 9001 is assigned and 8080 is requested.

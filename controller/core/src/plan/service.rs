@@ -187,7 +187,7 @@ impl ServicePlanner<'_> {
     fn has_moved_port(&self) -> bool {
         let (desired, ports) = (&self.accepted.desired, &self.input.ports.ports);
         let moved = held_port::moved_ports(desired, self.input.observed, ports);
-        moved.iter().any(|(key, _)| key.service == self.service.name)
+        moved.iter().any(|(service, _)| **service == self.service.name)
     }
 
     fn check_create(&self) -> Result<(), WaitReason> {

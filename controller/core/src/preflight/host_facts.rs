@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
+use crate::published::overlap;
 
 /// Fact, or the reason why it is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,19 +143,20 @@ pub struct ListenerFact {
 }
 
 impl ListenersFact {
-    /// Owner of the socket that prevents the engine from publishing `port` on `address`.
+    /// Owner of the socket that prevents the engine from publishing `port` on `address`, or takes the clients of `localhost`.
     pub fn owner_of(&self, port: ProtocolPort, address: IpAddr) -> Option<&PortOwner> {
-        let prevents = |socket: &&ListenerFact| socket.port == port && overlap(socket.address, address);
-        self.sockets.iter().find(prevents).map(|socket| &socket.owner)
+        let holds = |socket: &&ListenerFact| socket.port == port && holds(socket.address, address);
+        self.sockets.iter().find(holds).map(|socket| &socket.owner)
     }
 }
 
-/// True if a socket on `bound` prevents a socket on `published`. A socket on `::` usually serves IPv4 as well.
-fn overlap(bound: IpAddr, published: IpAddr) -> bool {
-    let is_same_family = bound.is_ipv4() == published.is_ipv4();
-    bound == published
+/// True if a socket on `bound` prevents a socket on `published`, or if `localhost` can lead to it instead. A socket on `::` usually
+/// serves IPv4 as well.
+fn holds(bound: IpAddr, published: IpAddr) -> bool {
+    let is_local = published.is_loopback() || published.is_unspecified();
+    overlap(bound, published)
         || bound == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
-        || is_same_family && (bound.is_unspecified() || published.is_unspecified())
+        || bound == IpAddr::V6(Ipv6Addr::LOCALHOST) && is_local
 }
 
 /// Host port that a spec file requests, with its current owner.

@@ -16,7 +16,7 @@ type Shortening = fn(&mut EnvironmentStatus) -> usize;
 
 /// Cuts a status that exceeds the limit; its notes count the parts that are left out.
 pub(super) fn cut(status: &mut EnvironmentStatus, limit: usize) {
-    let steps: [(&str, Shortening); 6] = [
+    let steps: [(&str, Shortening); 7] = [
         ("diagnostics", |status| {
             status.diagnostics.iter_mut().for_each(shorten);
             truncate(&mut status.diagnostics, 100)
@@ -28,6 +28,10 @@ pub(super) fn cut(status: &mut EnvironmentStatus, limit: usize) {
                 .filter_map(|row| row.last_error.as_mut());
             let errors = status.errors.iter_mut().skip(MAX_DETAILED);
             errors.chain(services.skip(MAX_DETAILED)).map(strip).count()
+        }),
+        ("labels", |status| {
+            let of_services = status.services.iter_mut();
+            of_services.map(|row| std::mem::take(&mut row.labels).len()).sum()
         }),
         ("ports", |status| {
             let of_services = status.services.iter_mut().map(|row| truncate(&mut row.ports, 4));

@@ -64,10 +64,17 @@ pub(super) fn unreachable(input: &StatusInput<'_>) -> Vec<Diagnostic> {
 }
 
 /// Formats the ports as `<state>/environments/ENV.env` for a shell: `ARGUS_<SERVICE>_<CPORT>=HOST:PORT`, and the first TCP
-/// port as `ARGUS_<SERVICE>_URL`, without ports that clients cannot reach. A UDP port has the suffix `_UDP`, and its plain name if no TCP port has the number.
+/// port as `ARGUS_<SERVICE>_URL`, without ports that clients cannot reach. A UDP port has the suffix `_UDP`, and its plain name if no TCP
+/// port has the number. Of several addresses of a port, the first one counts.
 pub fn env_file(mappings: &[PortMapping]) -> String {
     let mut text = String::new();
-    let mut with_url = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    let mut add = |name: String, value: &str| {
+        if names.insert(name.clone()) {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{name}={value}");
+        }
+    };
     let tcp: BTreeSet<_> = mappings
         .iter()
         .filter(|m| m.protocol == "tcp")
@@ -80,20 +87,14 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
         let name = format!("ARGUS_{}", variable(&mapping.service));
         let key = (&mapping.service, mapping.container_port);
         let is_tcp = mapping.protocol == "tcp";
-        // Writing into a String cannot fail.
+        let of_port = format!("{name}_{}", mapping.container_port);
         if is_tcp || !tcp.contains(&key) {
-            let _ = writeln!(text, "{name}_{}={at}", mapping.container_port);
+            add(of_port.clone(), &at);
         }
-        if !is_tcp {
-            let _ = writeln!(
-                text,
-                "{name}_{}_{}={at}",
-                mapping.container_port,
-                variable(&mapping.protocol)
-            );
-        }
-        if is_tcp && with_url.insert(&mapping.service) {
-            let _ = writeln!(text, "{name}_URL=http://{at}");
+        if is_tcp {
+            add(format!("{name}_URL"), &format!("http://{at}"));
+        } else {
+            add(format!("{of_port}_{}", variable(&mapping.protocol)), &at);
         }
     }
     text

@@ -80,6 +80,9 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
             on.message = secrets.redacted(&on.message);
         }
         row.image = row.image.as_deref().map(|image| secrets.redacted(image));
+        for label in row.labels.values_mut() {
+            *label = secrets.redacted(label);
+        }
     }
     for note in &mut status.notes {
         *note = secrets.redacted(note);

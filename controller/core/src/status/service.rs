@@ -111,6 +111,10 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
             .container
             .and_then(|container| container.inspect.as_ref()?.image_id.clone()),
         image: image.or_else(|| facts.container.map(|container| container.image.clone())),
+        labels: facts
+            .desired
+            .map(|service| service.labels.clone())
+            .unwrap_or_default(),
         ports: facts
             .desired
             .map(|service| port::of(input, service))

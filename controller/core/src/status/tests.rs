@@ -647,6 +647,27 @@ fn moved_port_is_reported_everywhere() {
 }
 
 #[test]
+fn env_file_has_the_first_address_of_a_port() {
+    let mut shop = Shop::ready();
+    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+    let web = services.get_mut(&name("web")).unwrap();
+    let second = crate::desired::Port {
+        address: Some(std::net::Ipv6Addr::LOCALHOST.into()),
+        ..web.ports[0].clone()
+    };
+    web.ports.push(second);
+    let mappings = shop.status().port_mappings;
+    let of_web = mappings.iter().filter(|mapping| mapping.service == "web");
+    let places: Vec<_> = of_web
+        .map(|it| (it.host.as_deref().unwrap(), it.actual_port))
+        .collect();
+    assert_eq!(places, [("127.0.0.1", 8080), ("::1", 8080)]);
+    let lines = "ARGUS_DB_5432=127.0.0.1:5432\nARGUS_DB_URL=http://127.0.0.1:5432\n\
+                 ARGUS_WEB_8080=127.0.0.1:8080\nARGUS_WEB_URL=http://127.0.0.1:8080\n";
+    assert_eq!(env_file(&mappings), lines);
+}
+
+#[test]
 fn ports_of_a_remote_engine_have_its_host() {
     let mut shop = Shop::ready();
     shop.addresses.engine_host = Some(IpAddr::from([198, 51, 100, 7]));

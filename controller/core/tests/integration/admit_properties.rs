@@ -112,7 +112,7 @@ fn check_invariants(desired: &Desired) {
         let mut ports = std::collections::BTreeSet::new();
         for port in &service.ports {
             assert!(port.container != 0 && port.requested != Some(0));
-            assert!(ports.insert((port.container, port.protocol)));
+            assert!(ports.insert((port.container, port.protocol, port.address)));
         }
     }
     assert!(desired.ports.low <= desired.ports.high && desired.ports.low >= 1024);

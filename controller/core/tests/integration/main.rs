@@ -12,6 +12,7 @@ mod foreign_projects;
 mod moved_networks;
 mod obstacles;
 mod orphan_reports;
+mod ports;
 mod reattachments;
 mod reconcile;
 mod stop_order;

@@ -31,8 +31,8 @@ pub struct FolderWatcher {
     watched: BTreeMap<PathBuf, FileId>,
     /// True if every folder of spec files is watched.
     complete: bool,
-    /// True if a folder cannot be watched, which the log reports once.
-    is_limited: bool,
+    /// Reason why a folder cannot be watched, with the remedy. The log reports it once.
+    limit: Option<String>,
     interests: Interests,
 }
 
@@ -82,7 +82,7 @@ impl FolderWatcher {
             watcher: None,
             watched: BTreeMap::new(),
             complete: false,
-            is_limited: false,
+            limit: None,
             interests: Interests::default(),
         }
     }
@@ -95,6 +95,11 @@ impl FolderWatcher {
     /// Writes of the spec files.
     pub fn writes(&self) -> FileWrites {
         self.writes.clone()
+    }
+
+    /// Reason why a folder is not watched, with the remedy.
+    pub fn limit(&self) -> Option<&str> {
+        self.limit.as_deref()
     }
 
     /// Reports whether every folder is watched. Otherwise frequent scans find the changes.
@@ -167,16 +172,18 @@ impl FolderWatcher {
 
     /// Logs the first folder that cannot be watched, and the end of this state.
     fn report_limit(&mut self, error: Option<&notify::Error>) {
-        match error {
-            Some(error) if !self.is_limited => tracing::warn!(
-                %error,
-                "cannot watch every folder, so an edit can take effect after up to 30 s; {}, or exclude folders with a `.dockerignore`",
-                remedy(error)
-            ),
-            None if self.is_limited => tracing::info!("every folder is watched again"),
-            Some(_) | None => {}
+        let limit = error.map(|error| {
+            let remedy = remedy(error);
+            format!(
+                "cannot watch every folder, so an edit can take effect after up to 30 s: {error}; {remedy}, or exclude folders with a `.dockerignore`"
+            )
+        });
+        match (&limit, &self.limit) {
+            (Some(limit), None) => tracing::warn!("{limit}"),
+            (None, Some(_)) => tracing::info!("every folder is watched again"),
+            (Some(_), Some(_)) | (None, None) => {}
         }
-        self.is_limited = error.is_some();
+        self.limit = limit;
     }
 
     fn event_handler(&self) -> impl FnMut(notify::Result<notify::Event>) + Send + 'static {
@@ -305,6 +312,25 @@ fn is_change(event: &notify::Event) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limit_lasts_until_every_folder_is_watched() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watcher = FolderWatcher::new(SpecSource::new(folder.path(), folder.path()), Clock::system());
+        let no_instance = notify::Error::io(std::io::Error::from_raw_os_error(24));
+        for (error, setting) in [
+            (no_instance, "`fs.inotify.max_user_instances`"),
+            (
+                notify::Error::new(ErrorKind::MaxFilesWatch),
+                "`fs.inotify.max_user_watches`",
+            ),
+        ] {
+            watcher.report_limit(Some(&error));
+            assert!(watcher.limit().unwrap().contains(setting), "{error}");
+        }
+        watcher.report_limit(None);
+        assert_eq!(watcher.limit(), None);
+    }
 
     #[test]
     fn only_reads_do_not_count_as_changes() {

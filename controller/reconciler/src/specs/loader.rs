@@ -59,7 +59,7 @@ pub struct PersistedSpecs {
 /// Scanner of the specs folder with its caches.
 pub struct SpecLoader {
     rules: SpecLoaderSettings,
-    registry: SpecRegistry,
+    pub(super) registry: SpecRegistry,
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
     writes: FileWrites,

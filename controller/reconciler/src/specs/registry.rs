@@ -25,6 +25,8 @@ pub struct SpecRegistry {
     pub unavailable: Option<String>,
     /// Reasons why parts of the folder are not read, for people.
     pub notes: Vec<String>,
+    /// Reason why a folder is not watched, with the remedy. Scans find its changes later.
+    pub watch_limit: Option<String>,
     /// Files by path relative to the folder.
     pub files: BTreeMap<PathBuf, FileEntry>,
     /// Accepted environments; after a rejected edit, the last good revision.

@@ -81,6 +81,15 @@ impl Sources {
         }
     }
 
+    /// Redacts the output of a command, which begins with `…` if its start is missing. With `is_cut`, its end may be missing, too.
+    pub(crate) fn redact_output(&self, output: &str, is_cut: bool) -> String {
+        match output.strip_prefix('…') {
+            Some(end) => format!("…{}", self.secrets.redacted_fragment(end)),
+            None if is_cut => self.secrets.redacted_fragment(output),
+            None => self.secrets.redacted(output),
+        }
+    }
+
     /// Redacts a line. The engine can return only the end of the first line.
     pub(crate) fn redact(&self, mut line: LogLine, is_first: bool) -> LogLine {
         if !is_first && line.text.len() < MIN_CUT_BYTES {

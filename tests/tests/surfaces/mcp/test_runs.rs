@@ -263,6 +263,11 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
         assert!(shown.contains("(`checks`, `slow`)"), "{shown}");
     }
     assert_eq!(post(&refusing, "refusing", &json!({})).0, 403);
+    let id = json!({ "environment": "refusing", "service": "web", "command": ["id"] });
+    for over in [Over::Stdio, Over::Http] {
+        let refused = refusing.call(over, "argus_exec", &id);
+        assert_eq!(error(&refused)["details"]["reason"], "forbidden", "{refused:#}");
+    }
     assert!(!refusing.argus.specs.join("ran").exists());
 
     let allowing = fixture("allowing", 18_660, &["--allow-test-commands"]);
@@ -279,6 +284,27 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
     let shown = text(&result["content"][0]["text"]);
     assert!(
         shown.contains("failed broken: exit code 3\n  | no store\n"),
+        "{shown}"
+    );
+    let exec = |script: &str, seconds: u64| {
+        let command = ["sh", "-c", script];
+        let call = json!({ "environment": "allowing", "service": "web", "command": command, "timeoutSeconds": seconds });
+        let result = allowing.call(Over::Http, "argus_exec", &call);
+        (data(&result).clone(), text(&result["content"][0]["text"]))
+    };
+    let (ended, shown) = exec("echo out; echo err >&2; exit 3", 30);
+    assert_eq!(ended["exitCode"], 3, "{ended:#}");
+    assert!(
+        shown.contains("exit code 3\n") && shown.contains("  | out\n") && shown.contains("  | err\n"),
+        "{shown}"
+    );
+    let (ended, shown) = exec("echo begin; sleep 600", 1);
+    assert!(
+        ended["exitCode"].is_null() && ended["output"] == "begin\n",
+        "{ended:#}"
+    );
+    assert!(
+        shown.starts_with("the time limit of 1 s ended the command"),
         "{shown}"
     );
 }
