@@ -154,9 +154,9 @@ impl Code {
             Self::RetryExhausted => Explanation {
                 category: Category::Infrastructure,
                 severity: Severity::Fatal,
-                class: Class::Transient,
+                class: Class::Human,
                 summary: "ten attempts to reconnect to the engine failed",
-                explanation: "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry: every second on a local socket, otherwise at most once per minute.",
+                explanation: "Argus reports this error after ten failed attempts in a row, so that a person starts the engine. Until the engine answers, its environments are `Blocked`. Argus continues to retry: every second on a local socket, otherwise at most once per minute.",
                 actions: &[Act::StartEngine, Act::ResetCircuit],
             },
             Self::SpecInvalid => Explanation {

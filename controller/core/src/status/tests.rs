@@ -1766,10 +1766,16 @@ fn unreachable_engine_is_reported_with_its_retry_state() {
             "since": NOW.to_string(), "tries": 12, "nextTry": next.to_string(),
         });
         assert_eq!(details, expected, "{code}");
-        reported_retry_after(shop, code)
+        let blocked = status.conditions.iter().find(|found| found.kind == "Blocked");
+        let blocked = blocked.map(|found| (found.status, found.reason.clone()));
+        assert_eq!(blocked, Some((Truth::True, "RetryExhausted".to_owned())));
+        (error.class, reported_retry_after(shop, code))
     };
-    assert_eq!(retry_state(Code::DockerUnavailable), Some(31));
-    assert_eq!(retry_state(Code::RetryExhausted), Some(31));
+    assert_eq!(
+        retry_state(Code::DockerUnavailable),
+        (Class::Transient, Some(31))
+    );
+    assert_eq!(retry_state(Code::RetryExhausted), (Class::Human, None));
     assert_eq!(store.outage_started_at(), Some(NOW));
     store.apply(WatchEvent::Connected(NOW));
     assert_eq!(store.outage_started_at(), None);
