@@ -44,7 +44,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 summary: "the engine's disk is nearly full",
-                explanation: "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. A preflight check with `result: warn` and this code blocks nothing: the free space is still above the threshold, but below twice the threshold.",
+                explanation: "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. Between the threshold and twice the threshold, the severity is `warning`, and creation continues.",
                 actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
             },
             Self::PortConflict => Explanation {

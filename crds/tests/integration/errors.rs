@@ -33,7 +33,7 @@ fn every_code_has_a_complete_table_entry() {
     }
 }
 
-/// Requirements of user story 1. Below twice the threshold, a nearly full disk is a warning of the preflight check, not an error.
+/// Requirements of user story 1. Above the threshold, a nearly full disk has the severity `warning`.
 const DEMANDED: &[(&str, &str, &str)] = &[
     ("DOCKER_UNAVAILABLE", "infrastructure", "fatal"),
     ("DISK_SPACE_LOW", "infrastructure", "fatal"),
