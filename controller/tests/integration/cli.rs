@@ -164,6 +164,21 @@ fn validate_accepts_good_file_and_reports_all_errors() {
 }
 
 #[test]
+fn validate_warns_about_a_token_and_hides_it() {
+    let home = Home::new();
+    // In two parts, because scanners of repositories search for tokens.
+    let token = format!("glpat-{}", "a1B2c3D4e5F6g7H8i9J0");
+    let environment = format!("    environment:\n      POSTGRES_USER: postgres\n      CI_LOGIN: {token}\n");
+    home.spec("e2e.yaml", &format!("{GOOD}{environment}"));
+    let shown = home.run(&["validate"]);
+    assert_eq!(code(&shown), 0, "{}", err(&shown));
+    let text = err(&shown) + &out(&shown);
+    assert!(text.contains("has the form of a GitLab token"), "{text}");
+    assert_eq!(text.matches("has the form of").count(), 1, "{text}");
+    assert!(text.contains("e2e.yaml:12:") && !text.contains(&token), "{text}");
+}
+
+#[test]
 fn unknown_keys_warn_and_strict_rejects_them() {
     let home = Home::new();
     home.spec("e2e.yaml", &format!("{GOOD}sevices: []\n"));
