@@ -128,6 +128,20 @@ service:
 ";
 
 #[test]
+fn misspelled_variable_is_a_warning_with_its_nearest_name() {
+    let home = Home::new();
+    home.spec("e2e.yaml", GOOD);
+    let mut command = home.command(&["validate"]);
+    command.env("ARGUS_STRCT", "1").env("ARGUS_WEB_8080", "127.0.0.1:80");
+    let shown = command.output().unwrap();
+    assert_eq!(code(&shown), 0, "{}", err(&shown));
+    let text = err(&shown);
+    assert!(text.contains("`ARGUS_STRCT` is unknown"), "{text}");
+    assert!(text.contains("the nearest is `ARGUS_STRICT`"), "{text}");
+    assert_eq!(text.matches("is unknown").count(), 1, "{text}");
+}
+
+#[test]
 fn validate_accepts_good_file_and_reports_all_errors() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
