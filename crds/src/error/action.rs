@@ -57,6 +57,7 @@ pub enum ActionId {
     FixStateDirectory,
     ResumeController,
     InspectTests,
+    StabilizeTest,
     ReportBug,
 }
 
@@ -253,6 +254,7 @@ impl ActionId {
         Self::FixStateDirectory,
         Self::ResumeController,
         Self::InspectTests,
+        Self::StabilizeTest,
         Self::ReportBug,
     ];
 

@@ -293,7 +293,7 @@ impl Code {
                 class: Class::Permanent,
                 summary: "a health check is flapping, or a test is flaky",
                 explanation: "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts. For a test: a case passed and failed in the last runs of `argus test run`, without a change of the revision and of the suite file.",
-                actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
+                actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::StabilizeTest, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {
                 category: Category::Network,

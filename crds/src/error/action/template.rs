@@ -243,6 +243,13 @@ impl ActionId {
                 "argus_events",
                 ENV,
             ),
+            Self::StabilizeTest => manual(
+                "isolate the data of the case, set a fixed seed, or reduce `tests.parallel.concurrency`",
+                "repeat the suites",
+                "argus test run {env} --workers 1",
+                "argus_test_run",
+                ENV,
+            ),
             Self::ReportBug => call(
                 "report the bug with a support bundle",
                 "argus doctor --out argus-report.tar",
