@@ -60,6 +60,7 @@ mod test_run;
 mod up;
 mod usage;
 pub(crate) mod validate;
+mod variables;
 pub(crate) mod wait;
 pub(crate) mod why;
 
@@ -213,6 +214,7 @@ pub(crate) fn main() -> ExitCode {
     let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().apply();
+    variables::warn_of_misspelled(&Cli::command());
     let state = settings.as_ref().map(|settings| settings.state.clone());
     correlation::set_process_controller(state.and_then(|state| identity::peek(&state.identity())));
     if let Some(settings) = &settings

@@ -154,6 +154,30 @@ fn rejection(name: &str, mistakes: &Vec<&Diagnostic>) -> Failure {
     Failure::new(error.suggest(&[]))
 }
 
+/// Removal of the environment at the end of a command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KeepOptions {
+    /// Keep the environment at the end
+    #[arg(long = "keep")]
+    pub(crate) always: bool,
+    /// Keep the environment after a failure, for its diagnosis
+    #[arg(long = "keep-on-failure", conflicts_with = "always")]
+    on_failure: bool,
+}
+
+impl KeepOptions {
+    /// Returns whether the environment stays. If it stays after a failure, prints the command that removes it.
+    pub(crate) fn is_kept(&self, has_failed: bool, environment: &str) -> bool {
+        let is_kept_for_failure = self.on_failure && has_failed;
+        if is_kept_for_failure {
+            output::print_note(&format!(
+                "note: `{environment}` stays after the failure; `argus down {environment}` removes it"
+            ));
+        }
+        self.always || is_kept_for_failure
+    }
+}
+
 /// An environment with a controller.
 pub(crate) struct Session {
     pub(crate) client: ControllerClient,
@@ -165,12 +189,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Runs `work` with a controller that knows the file. Then removes the environment unless `keep`, and stops the controller
+    /// Runs `work` with a controller that knows the file. Then removes the environment unless `is_kept`, and stops the controller
     /// that it started. `None` if stopped before the controller runs.
     pub(crate) async fn run<T>(
         settings: &Settings,
         spec: &SpecChoice,
-        keep: bool,
+        is_kept: impl FnOnce(&Result<T, Failure>) -> bool,
         stop: &CancellationToken,
         work: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
@@ -189,7 +213,7 @@ impl Session {
                 removal,
             };
             let result = work(&session).await;
-            return session.end(keep, result).await.map(Some);
+            return session.end(is_kept(&result), result).await.map(Some);
         }
         let (state, env) = (remote.state().clone(), environment.clone());
         blocking_io::read(move || refuse_other_environments(&state, &env)).await?;
@@ -213,7 +237,7 @@ impl Session {
         let mut ended = pin!(app.ended());
         let work = async {
             let result = work(&session).await;
-            session.end(keep, result).await
+            session.end(is_kept(&result), result).await
         };
         let result = tokio::select! {
             result = work => result,

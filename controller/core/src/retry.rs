@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits of automatic retries and restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Maximum number of restarts after failures within one minute.
+    /// Maximum number of restarts after repeated failures within one minute.
     pub restarts_per_minute: u32,
     /// Interval of the restarts under `slowRetry` after the budget is spent.
     pub slow_restart: Duration,

@@ -11,10 +11,12 @@ use serde_json::Value;
 mod decoded;
 mod patterns;
 mod source;
+mod token;
 
 pub use source::render_diagnostics;
 
 use patterns::Patterns;
+pub(crate) use token::find_tokens;
 
 /// Words that mark the name of a variable as secret.
 const SECRET_WORDS: [&str; 9] = [

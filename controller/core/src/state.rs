@@ -87,7 +87,7 @@ pub struct PlannerState {
     pub stopped_by_us: BTreeMap<ContainerId, Option<Timestamp>>,
     /// Containers whose inspect shows that Argus does not own them: their labels are inherited from their image.
     pub not_owned: BTreeSet<ContainerId>,
-    /// Times of restarts after a failure within the last minute, over all environments.
+    /// Times of restarts after repeated failures within the last minute, over all environments.
     pub restarts: Vec<Timestamp>,
     /// Containers that were reattached because a peer was unreachable, each with the causing connectivity check.
     pub reattached: BTreeMap<ContainerId, Reattached>,

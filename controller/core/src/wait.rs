@@ -161,7 +161,7 @@ pub enum WaitReason {
     RestartRateLimited {
         /// Time at which a restart is possible again.
         until: Timestamp,
-        /// Maximum number of restarts within one minute.
+        /// Maximum number of restarts after repeated failures within one minute.
         #[serde(default)]
         limit: u32,
     },

@@ -20,7 +20,7 @@ use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::output;
 use crate::status_text::format_ports;
-use goal::{ENGINE_PATIENCE, WaitGoal, WaitLimits};
+use goal::{ENGINE_PATIENCE, EngineReports, WaitGoal, WaitLimits};
 use target_status::TargetStatus;
 
 /// Maximum number of waiting clients over HTTP.
@@ -296,10 +296,14 @@ longer. Use it instead of repeated calls of `argus_status`.";
 struct Progress {
     /// Last message, by target.
     reported: BTreeMap<String, String>,
+    engine: EngineReports,
 }
 
 impl Progress {
     fn report(&mut self, seen: &[TargetStatus], context: &Context) {
+        if let Some(change) = self.engine.find_change(seen) {
+            context.report(change);
+        }
         for seen in seen {
             let Some((state, waits)) = seen.state_and_waits() else {
                 continue;

@@ -28,7 +28,7 @@ use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
-use crate::session::{Session, SpecChoice};
+use crate::session::{KeepOptions, Session, SpecChoice};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::telemetry;
@@ -85,9 +85,8 @@ pub(crate) struct Ci {
     /// Exit with 0 even if suites or cases are skipped
     #[arg(long)]
     allow_skipped: bool,
-    /// Keep the environment at the end
-    #[arg(long)]
-    keep: bool,
+    #[command(flatten)]
+    keep: KeepOptions,
     /// Trust the project for this run, as `argus allow` does
     #[arg(long)]
     allow: bool,
@@ -181,12 +180,17 @@ impl Ci {
             };
             let env = &session.environment;
             findings.status = session.client.find_environment(env).await.ok();
-            if tested.is_err() || findings.report.as_ref().is_some_and(Report::has_failed) {
+            let has_failed = tested.is_err() || findings.report.as_ref().is_some_and(Report::has_failed);
+            if has_failed {
                 folder.add_failures(&session.client, env, started).await;
             }
-            tested
+            tested.map(|()| has_failed)
         };
-        let run = Box::pin(Session::run(&settings, &spec, self.keep, stop, work));
+        let is_kept = |failed: &Result<bool, Failure>| {
+            let has_failed = !matches!(failed, Ok(false));
+            self.keep.is_kept(has_failed, &spec.environment)
+        };
+        let run = Box::pin(Session::run(&settings, &spec, is_kept, stop, work));
         run.await.map(drop)
     }
 

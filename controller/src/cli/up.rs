@@ -18,7 +18,7 @@ use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::output::OutputArgs;
 use crate::runtime;
-use crate::session::{Session, SpecChoice, start_in_background};
+use crate::session::{KeepOptions, Session, SpecChoice, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::telemetry;
@@ -37,9 +37,8 @@ pub(crate) struct Up {
     /// Return when the environment is ready; its controller runs in the background
     #[arg(short, long, conflicts_with = "command")]
     detach: bool,
-    /// Keep the environment at the end
-    #[arg(long)]
-    keep: bool,
+    #[command(flatten)]
+    keep: KeepOptions,
     /// Maximum time until the environment is ready
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
@@ -99,15 +98,20 @@ impl Up {
                 let arguments = arguments::controller_arguments(options, &self.specs, &spec.file);
                 start_in_background(&settings, &spec.file, arguments).await?;
             }
-            let end = match (self.detach, self.keep) {
+            let end = match (self.detach, self.keep.always) {
                 (true, _) => "ctrl-c ends the wait",
                 (false, true) => "ctrl-c stops, containers keep running",
                 (false, false) => "ctrl-c removes the environment",
             };
             let mut view = View::new(screen, format!("`{}`; {end}", spec.file.display()));
-            let keep = self.keep || self.detach;
+            let mut kept = self.keep.always || self.detach;
+            let is_kept = |ended: &Result<Exit, Failure>| {
+                let has_failed = !matches!(ended, Ok(Exit::Done | Exit::Interrupted));
+                kept = kept || self.keep.is_kept(has_failed, &spec.environment);
+                kept
+            };
             let mut findings = Findings::default();
-            let work = Session::run(&settings, &spec, keep, &stop, async |session: &Session| {
+            let work = Session::run(&settings, &spec, is_kept, &stop, async |session: &Session| {
                 Box::pin(self.work(session, &mut view, &stop, &mut findings)).await
             });
             let ended = tokio::select! {
@@ -115,7 +119,7 @@ impl Up {
                 () = signals.wait_for_second(stop.clone()) => Ok(None),
             };
             let ended = ended.map(|exit| exit.unwrap_or(Exit::Interrupted));
-            self.print(&spec.environment, keep, &findings, &ended)?;
+            self.print(&spec.environment, kept, &findings, &ended)?;
             ended
         })
     }

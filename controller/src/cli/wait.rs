@@ -8,7 +8,7 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::wait;
 use crate::api::wait::Reached;
-use crate::api::wait::goal::{WaitGoal, WaitLimits, find_engine_error};
+use crate::api::wait::goal::{EngineReports, WaitGoal, WaitLimits};
 use crate::api::wait::target_status::TargetStatus;
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
@@ -46,15 +46,12 @@ impl Wait {
         notes::note_if_safe(context.client.state());
         let operation = wait::Wait::new((!self.all).then(|| self.targets.join(",")), self.goal);
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
-        let mut engine_error = None;
+        let mut engine_reports = EngineReports::default();
         let show = |all: &[TargetStatus]| {
             let statuses = || all.iter().filter_map(|seen| seen.status.as_ref());
-            let found = statuses().find_map(find_engine_error);
-            let code = found.map(|error| error.code);
-            if let Some(error) = found.filter(|_| engine_error != code) {
-                output::print_note(&format!("note: {}: {}", error.code, error.message));
+            if let Some(change) = engine_reports.find_change(all) {
+                output::print_note(&format!("note: {change}"));
             }
-            engine_error = code;
             let works = image_progress::list_progress(statuses());
             match &screen {
                 Some(screen) => screen.draw(image_progress::format_bars(&works, screen.width())),

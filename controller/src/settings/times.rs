@@ -32,7 +32,7 @@ pub(crate) struct TimeOptions {
     /// Initial cooldown of the engine's breaker [default: 2s on a local socket, else 30s]
     #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = parse_cooldown)]
     breaker_cooldown: Option<Duration>,
-    /// Restarts within one minute, over all environments [default: 10]
+    /// Repeated restarts per minute, over all environments [default: 10]
     #[arg(long, env = "ARGUS_RESTART_RATE_LIMIT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     restart_rate_limit: Option<u32>,
     /// With `argus.restart.mode: slowRetry`, interval of the restarts after the budget [default: 60s]

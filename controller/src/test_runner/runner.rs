@@ -24,7 +24,8 @@ use super::yaml::SuiteEnvironment;
 use crate::api::logs::sources;
 use crate::api::target::Target;
 use crate::api::test::report::format_unverified;
-use crate::api::wait::goal::{WaitGoal, WaitLimits, wait_until};
+use crate::api::wait::goal::{EngineReports, WaitGoal, WaitLimits, wait_until};
+use crate::api::wait::target_status::TargetStatus;
 use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
@@ -296,8 +297,14 @@ impl Runner<'_> {
         self.client.send(Command::Sync).await?;
         let targets = [Target::environment(self.environment.as_str())];
         let limits = self.settings.wait_limits();
+        let mut engine_reports = EngineReports::default();
+        let show = |seen: &[TargetStatus]| {
+            if let Some(change) = engine_reports.find_change(seen) {
+                self.output.note(&format!("note: {change}"));
+            }
+        };
         tokio::select! {
-            ready = wait_until(self.client, Some(&targets), WaitGoal::Ready, limits, |_| {}) => {
+            ready = wait_until(self.client, Some(&targets), WaitGoal::Ready, limits, show) => {
                 Ok(ready?.pop().and_then(|reached| reached.status))
             }
             () = self.stop.cancelled() => Ok(None),

@@ -128,6 +128,20 @@ service:
 ";
 
 #[test]
+fn misspelled_variable_is_a_warning_with_its_nearest_name() {
+    let home = Home::new();
+    home.spec("e2e.yaml", GOOD);
+    let mut command = home.command(&["validate"]);
+    command.env("ARGUS_STRCT", "1").env("ARGUS_WEB_8080", "127.0.0.1:80");
+    let shown = command.output().unwrap();
+    assert_eq!(code(&shown), 0, "{}", err(&shown));
+    let text = err(&shown);
+    assert!(text.contains("`ARGUS_STRCT` is unknown"), "{text}");
+    assert!(text.contains("the nearest is `ARGUS_STRICT`"), "{text}");
+    assert_eq!(text.matches("is unknown").count(), 1, "{text}");
+}
+
+#[test]
 fn validate_accepts_good_file_and_reports_all_errors() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
@@ -161,6 +175,21 @@ fn validate_accepts_good_file_and_reports_all_errors() {
             .as_array()
             .is_some_and(|diagnostics| !diagnostics.is_empty())
     );
+}
+
+#[test]
+fn validate_warns_about_a_token_and_hides_it() {
+    let home = Home::new();
+    // In two parts, because scanners of repositories search for tokens.
+    let token = format!("glpat-{}", "a1B2c3D4e5F6g7H8i9J0");
+    let environment = format!("    environment:\n      POSTGRES_USER: postgres\n      CI_LOGIN: {token}\n");
+    home.spec("e2e.yaml", &format!("{GOOD}{environment}"));
+    let shown = home.run(&["validate"]);
+    assert_eq!(code(&shown), 0, "{}", err(&shown));
+    let text = err(&shown) + &out(&shown);
+    assert!(text.contains("has the form of a GitLab token"), "{text}");
+    assert_eq!(text.matches("has the form of").count(), 1, "{text}");
+    assert!(text.contains("e2e.yaml:12:") && !text.contains(&token), "{text}");
 }
 
 #[test]

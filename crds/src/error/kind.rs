@@ -36,6 +36,31 @@ pub enum Class {
 }
 
 impl Class {
+    /// All classes.
+    pub const ALL: [Self; 3] = [Self::Transient, Self::Permanent, Self::Human];
+
+    /// Name of the class in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::Human => "human",
+        }
+    }
+
+    /// Party that acts next, and its next step. Every page that defines a class has this text.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Transient => "Argus retries automatically",
+            Self::Permanent => {
+                "another input is needed: an agent or a developer changes the file, the build or the program"
+            }
+            Self::Human => {
+                "a person is needed: the fix takes permissions, credentials, a machine or the consent of another person"
+            }
+        }
+    }
+
     /// True if Argus retries automatically.
     pub const fn is_retried(self) -> bool {
         matches!(self, Self::Transient)

@@ -90,7 +90,7 @@ codes! {
         "The engine answers, but its event stream fails, for example because a proxy in front of it forbids `GET /events`. Argus continues with full lists every 2 to 10 s and opens the stream again with increasing delays. Until then, Argus notices changes up to 10 s later. It cannot distinguish a container that a person stopped from one that exited, and it does not see out-of-memory events of the kernel. The details contain the reason.";
     DiskSpaceLow "DISK_SPACE_LOW": "check-disk", Infrastructure, Fatal, Human, [FreeDiskSpace, CleanOrphans, RunPreflight],
         "the engine's disk is nearly full",
-        "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. A preflight check with `result: warn` and this code blocks nothing: the free space is still above the threshold, but below twice the threshold.";
+        "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. Between the threshold and twice the threshold, the severity is `warning`, and creation continues.";
     PortConflict "PORT_CONFLICT": "assign-port", Network, Recoverable, Human, [UseAutoPorts, FreePort, Retry],
         "a host port is taken",
         "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known. An error without an environment is about the HTTP address of the controller: Argus has removed the token, and tries to bind the address again every 5 s.";
@@ -130,9 +130,9 @@ codes! {
     ConnectionLost "CONNECTION_LOST": "connect-engine", Infrastructure, Recoverable, Transient, [StartEngine, RunPreflight],
         "the connection to the engine broke",
         "The engine closed or reset the connection without a response. The outcome of the call is unknown. Argus lists the current state and continues from there.";
-    RetryExhausted "RETRY_EXHAUSTED": "call-engine", Infrastructure, Fatal, Transient, [StartEngine, ResetCircuit],
+    RetryExhausted "RETRY_EXHAUSTED": "call-engine", Infrastructure, Fatal, Human, [StartEngine, ResetCircuit],
         "ten attempts to reconnect to the engine failed",
-        "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry: every second on a local socket, otherwise at most once per minute.";
+        "Argus reports this error after ten failed attempts in a row, so that a person starts the engine. Until the engine answers, its environments are `Blocked`. Argus continues to retry: every second on a local socket, otherwise at most once per minute.";
     SpecInvalid "SPEC_INVALID": "read-spec", System, Fatal, Permanent, [FixSpec],
         "a spec file is invalid",
         "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. If `healthcheck.type` is `docker` and the image has no HEALTHCHECK, Argus reports the error at the service. Containers of the last valid revision keep running unchanged.";
@@ -181,7 +181,7 @@ codes! {
     LoopHalted "LOOP_HALTED": "run-container", Container, Fatal, Permanent, [InspectLogs, FixContainer, Retry],
         "restarts did not change a failure",
         "The container failed with the same exit code, the same last line on stderr and about the same uptime in three restart budgets in a row. A new budget follows a reset of the budget, a slow retry, or `argus retry` without a change. `argus.restart.haltAfterSame` sets another number, or `off`. Argus waits for an edit of the file, a changed image or `argus retry`.";
-    FlakySuspected "FLAKY_SUSPECTED": "run-container", Container, Warning, Permanent, [FixHealthcheck, RaiseTimeout, InspectLogs],
+    FlakySuspected "FLAKY_SUSPECTED": "run-container", Container, Warning, Permanent, [FixHealthcheck, RaiseTimeout, StabilizeTest, InspectLogs],
         "a health check is flapping, or a test is flaky",
         "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts. For a test: a case passed and failed in the last runs of `argus test run`, without a change of the revision and of the suite file.";
     PortStaleAllocation "PORT_STALE_ALLOCATION": "assign-port", Network, Recoverable, Transient, [UseAutoPorts, StartEngine, Retry],

@@ -26,7 +26,7 @@ const PAGE: &str = "docs/selftest.md";
 
 /// Time limit of a recovery.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
-/// Time limit of a recovery that needs a restart, because all environments share ten restarts per minute.
+/// Time limit of a recovery that needs a restart, because all environments share ten repeated restarts per minute.
 const RATIONED: Duration = Duration::from_secs(240);
 
 /// Name of the fault that hits all environments together.

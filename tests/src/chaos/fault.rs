@@ -154,7 +154,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("containerd", 2, |world, draw| {
         // The engine starts a killed containerd again only after some seconds.
         let containerd = containerd(world)?;
-        // Only one container, because ten restarts per minute are the limit of all environments together.
+        // Only one container, because ten repeated restarts per minute are the limit of all environments together.
         let (mut hit, name) = (Hit::all(), draw.container());
         let before = world.run(&name)?;
         if kill_main(world, &name) {

@@ -71,5 +71,5 @@ fn settings_file_limits_the_restarts_per_minute() {
         let waits = &Controller::service(status, "web")["waitingOn"]["message"];
         waits.as_str().is_some_and(|text| text.contains("(1 per minute)"))
     });
-    assert_eq!(Controller::service(&status, "web")["restarts"], 1, "{status:#}");
+    assert_eq!(Controller::service(&status, "web")["restarts"], 2, "{status:#}");
 }

@@ -20,11 +20,13 @@ fn waits(fixture: &SimFixture, is: impl Fn(&WaitReason) -> bool) -> bool {
     waits.any(|wait| is(&wait.on))
 }
 
-fn is_restart(step: &Step) -> bool {
-    matches!(
-        (&step.action, &step.cause),
-        (Action::StartContainer { .. }, Cause::Restart { .. })
-    )
+/// Times at which containers started with this number of a restart.
+fn restarts(fixture: &SimFixture, number: u32) -> Vec<Timestamp> {
+    let started = fixture.started.iter().filter(|(_, step)| {
+        let is_start = matches!(step.action, Action::StartContainer { .. });
+        is_start && step.cause == Cause::Restart { attempt: number }
+    });
+    started.map(|(at, _)| *at).collect()
 }
 
 fn stops(fixture: &SimFixture, cause: impl Fn(&Cause) -> bool) -> usize {
@@ -118,7 +120,7 @@ fn critical_service_restarts_before_older_failures() {
     let life = |seconds| ExitScript {
         after: Duration::from_secs(seconds),
         code: 1,
-        times: 1,
+        times: 2,
     };
     fixture.engine.change(START, |model| {
         for name in &names {
@@ -135,9 +137,10 @@ fn critical_service_restarts_before_older_failures() {
     ));
     fixture.wants(desired("two", [plain("two", "db")]));
     fixture.run_until(START + 3 * MINUTE);
-    let mut restarts = fixture.started.iter().filter(|(_, step)| is_restart(step));
-    let of_db = restarts.position(|(_, step)| step.subject.environment() == Some(&env("two")));
-    // The first ten restarts use all permits of the first minute.
+    let steps = fixture.started.iter().map(|(_, step)| step);
+    let mut restarts = steps.filter(|step| step.is_repeated_restart());
+    let of_db = restarts.position(|step| step.subject.environment() == Some(&env("two")));
+    // The first ten repeated restarts use all permits of the first minute.
     assert!(of_db.is_some_and(|before| before <= 10), "{of_db:?}");
     assert!(fixture.run_to_rest(3 * MINUTE), "{:?}", fixture.stuck());
 }
@@ -216,33 +219,42 @@ fn unrunnable_command_is_tried_once() {
     }
 }
 
+// Requirements: FR-R08, SC-R05
 #[test]
-fn thirty_failures_restart_ten_per_minute() {
+fn thirty_repeated_failures_restart_ten_per_minute() {
     let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
     fixture.wants(desired("one", names.iter().map(|name| plain("one", name))));
     assert!(fixture.run_to_rest(MINUTE));
-    let now = fixture.now;
-    fixture.engine.change(now, |model| {
-        let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
-        for id in &all {
-            model.kill(id, 1);
-        }
-    });
-    assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
-    let restarts: Vec<Timestamp> = fixture
-        .started
-        .iter()
-        .filter(|(_, step)| is_restart(step))
-        .map(|(at, _)| *at)
-        .collect();
-    assert_eq!(restarts.len(), 30);
-    for at in &restarts {
-        let within = restarts
-            .iter()
-            .filter(|other| **other >= *at && other.since(*at) < MINUTE);
-        assert!(within.count() <= 10, "from {}", at.0 - START.0);
+    let mut killed_at = Vec::new();
+    for _ in 0..2 {
+        let now = fixture.now;
+        killed_at.push(now);
+        fixture.engine.change(now, |model| {
+            let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
+            for id in &all {
+                model.kill(id, 1);
+            }
+        });
+        assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
     }
+    // The first restart of a service costs its delay of 2 s, and nothing else.
+    let first = restarts(&fixture, 1);
+    assert_eq!(first.len(), 30);
+    assert!(
+        first.iter().all(|at| at.since(killed_at[0]) < Duration::from_secs(3)),
+        "{first:?}"
+    );
+    let repeated = restarts(&fixture, 2);
+    assert_eq!(repeated.len(), 30);
+    for (index, at) in repeated.iter().enumerate() {
+        let earlier = index.checked_sub(10).map(|tenth| repeated[tenth]);
+        assert!(
+            earlier.is_none_or(|earlier| at.since(earlier) >= MINUTE),
+            "{repeated:?}"
+        );
+    }
+    assert!(repeated[9].since(repeated[0]) < MINUTE, "{repeated:?}");
 }
 
 #[test]

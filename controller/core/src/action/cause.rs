@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::ActionKind;
+use super::{Action, ActionKind, Step};
 use crate::ident::ProtocolPort;
 
 /// Reason of an action.
@@ -76,6 +76,16 @@ pub enum Cause {
         /// Number of the attempt, from 2.
         attempt: u32,
     },
+}
+
+impl Step {
+    /// True for the start of a run after a repeated failure. Only such starts count for the restart rate limit.
+    pub fn is_repeated_restart(&self) -> bool {
+        matches!(
+            (&self.action, &self.cause),
+            (Action::StartContainer { .. }, Cause::Restart { attempt: 2.. })
+        )
+    }
 }
 
 impl fmt::Display for Cause {

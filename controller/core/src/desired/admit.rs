@@ -139,6 +139,7 @@ pub fn admit_with_digests(
     );
     let ttl = ttl(spec, &mut diagnostics);
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
+    secret_values::report_tokens(spec, context, &mut diagnostics);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| env.is_some() && !refused).map(|network| {

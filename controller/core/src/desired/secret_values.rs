@@ -2,21 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_crds::E2eSpec;
+use argus_crds::{Diagnostic, E2eSpec};
 use serde_json::Value;
 
 use crate::desired::admit::SpecContext;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{Segment, fill_vars, has_placeholders, segments};
 use crate::desired::{Desired, Image, ProbeHandler, Service};
-use crate::secrets::{Secrets, is_secret};
+use crate::secrets::{Secrets, find_tokens, is_secret};
 
-/// Returns the values of every `{{env.…}}` that a spec file contains, and the values under secret names.
+/// Returns the values of every `{{env.…}}` that a spec file contains, the values under secret names, and tokens.
 pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &ReferencedServices) -> Secrets {
     let mut secrets = Secrets::default();
     let mut names = BTreeSet::new();
     // A parsed file can always be serialized.
-    collect_env_names(&serde_json::to_value(spec).unwrap_or_default(), &mut names);
+    visit_texts(&serde_json::to_value(spec).unwrap_or_default(), "", &mut |_, text| {
+        collect_env_names(text, &mut names);
+    });
     for name in names {
         let Some(value) = context.env_vars.get(&name) else {
             continue;
@@ -55,7 +57,55 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             }
         }
     }
+    for (_, token, _) in tokens_of(spec) {
+        secrets.add(&token);
+    }
     secrets
+}
+
+/// Warns about credentials in the file, which every reader of the repository could use.
+pub(super) fn report_tokens(spec: &E2eSpec, context: &SpecContext, diagnostics: &mut Vec<Diagnostic>) {
+    let hint = if context.is_compose {
+        "write `${NAME}`, and the value in the `.env` next to the file"
+    } else {
+        "write `{{env.NAME}}`, and the value in the `.env` next to the file"
+    };
+    for (path, _, form) in tokens_of(spec) {
+        let message = format!("the value has the form of {form}");
+        diagnostics.push(Diagnostic::warning(path, message).hint(hint));
+    }
+}
+
+/// Credentials in the texts of services, each with the path of its key and its form.
+fn tokens_of(spec: &E2eSpec) -> Vec<(String, String, &'static str)> {
+    let mut tokens = Vec::new();
+    for declared in spec.declared_services() {
+        let service = serde_json::to_value(declared.service).unwrap_or_default();
+        visit_texts(&service, &declared.path, &mut |path, text| {
+            let found = find_tokens(text).into_iter();
+            tokens.extend(found.map(|(range, form)| (path.to_owned(), text[range].to_owned(), form)));
+        });
+    }
+    tokens
+}
+
+/// Calls `visit` with the path and the content of every text of a document.
+fn visit_texts(value: &Value, path: &str, visit: &mut dyn FnMut(&str, &str)) {
+    match value {
+        Value::String(text) => visit(path, text),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit_texts(item, &format!("{path}[{index}]"), visit);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                visit_texts(field, &path, visit);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 impl Desired {
@@ -139,20 +189,13 @@ fn is_plain(value: &str, has_secret_name: bool) -> bool {
     is_number() || words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// Collects the names of every `{{env.NAME}}` in a document.
-fn collect_env_names(value: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::String(text) => {
-            for segment in segments(text) {
-                if let Segment::Template(placeholder, _) = segment
-                    && let Some(name) = placeholder.strip_prefix("env.")
-                {
-                    names.insert(name.to_owned());
-                }
-            }
+/// Collects the names of every `{{env.NAME}}` in a text.
+fn collect_env_names(text: &str, names: &mut BTreeSet<String>) {
+    for segment in segments(text) {
+        if let Segment::Template(placeholder, _) = segment
+            && let Some(name) = placeholder.strip_prefix("env.")
+        {
+            names.insert(name.to_owned());
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_env_names(item, names)),
-        Value::Object(fields) => fields.values().for_each(|field| collect_env_names(field, names)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -1,9 +1,10 @@
-//! Restart rate limit over all environments: prevents restarts from overloading a failing host.
+//! Limit of repeated restarts over all environments: prevents restarts from overloading a failing host. The first restart of a
+//! service in its window neither waits nor counts.
 
 use std::time::Duration;
 
 use super::{Plan, PlanInput};
-use crate::action::{Action, Cause, Step, Subject};
+use crate::action::{Step, Subject};
 use crate::desired::{Accepted, Criticality};
 use crate::failed_run::FailedRun;
 use crate::state::{EnvHistory, RESTART_RATE_WINDOW};
@@ -55,7 +56,7 @@ fn limit(
     urgency: impl Fn(&Subject) -> Urgency,
     now: Timestamp,
 ) {
-    let (mut restarts, others): (Vec<Step>, Vec<Step>) = plan.steps.drain(..).partition(is_restart);
+    let (mut restarts, others): (Vec<Step>, Vec<Step>) = plan.steps.drain(..).partition(Step::is_repeated_restart);
     plan.steps = others;
     restarts.sort_by_key(|step| urgency(&step.subject));
     let (recent, most) = recent;
@@ -85,17 +86,10 @@ fn limit(
     }
 }
 
-/// True for the start of a run after a failure; the other actions of a restart depend on it.
-fn is_restart(step: &Step) -> bool {
-    matches!(
-        (&step.action, &step.cause),
-        (Action::StartContainer { .. }, Cause::Restart { .. })
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::{Action, Cause};
     use crate::ident::{ContainerId, EnvName, ServiceName};
 
     fn restart(number: usize) -> Step {
@@ -107,7 +101,7 @@ mod tests {
             action: Action::StartContainer {
                 id: ContainerId::new(format!("c{number}")).unwrap(),
             },
-            cause: Cause::Restart { attempt: 1 },
+            cause: Cause::Restart { attempt: 2 },
         }
     }
 
@@ -129,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_are_limited_to_ten_per_minute() {
+    fn repeated_restarts_are_limited_to_ten_per_minute() {
         let check = |recent: &[i64], now: i64| {
             let mut plan = thirty();
             let recent: Vec<_> = recent.iter().map(|at| Timestamp(*at)).collect();
@@ -141,11 +135,13 @@ mod tests {
         assert_eq!(check(&[90, 95], 100), (8, Some(Timestamp(60_090))));
         assert_eq!(check(&[0; 10], 59_999), (0, Some(Timestamp(60_000))));
         assert_eq!(check(&[0; 10], 60_000).0, 10, "the minute is over");
-        let mut other = thirty();
-        other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
         let spent = [Timestamp(0); 10];
-        limit(&mut other, (&spent, 10), &[], important, Timestamp(1));
-        assert_eq!(other.steps.len(), 30, "other starts are not limited");
+        for cause in [Cause::Ready, Cause::Restart { attempt: 1 }] {
+            let mut other = thirty();
+            other.steps.iter_mut().for_each(|step| step.cause = cause.clone());
+            limit(&mut other, (&spent, 10), &[], important, Timestamp(1));
+            assert_eq!(other.steps.len(), 30, "a start with the cause `{cause}` is not limited");
+        }
         let mut more = thirty();
         limit(&mut more, (&spent, 12), &[], important, Timestamp(1));
         assert_eq!(more.steps.len(), 2, "the limit is a setting");

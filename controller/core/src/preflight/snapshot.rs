@@ -98,6 +98,18 @@ impl PreflightSnapshot {
         }
     }
 
+    /// Evaluates the disk check under a policy; `None` before the first run, or if the policy disables the checks.
+    pub(crate) fn disk(
+        &self,
+        settings: &PreflightSettings,
+        disk_full: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<CheckOutcome> {
+        self.at.filter(|_| settings.enabled)?;
+        let threshold = settings.disk_space_threshold;
+        Some(check::disk(&self.host.disk, threshold, disk_full, now))
+    }
+
     /// Evaluates the checks that need only these facts, under a policy.
     pub fn outcomes(
         &self,

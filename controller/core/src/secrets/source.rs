@@ -1,16 +1,16 @@
-//! Lines of a file as diagnostics quote them: the values of secret names are hidden.
+//! Lines of a file as diagnostics quote them: the values of secret names, and tokens, are hidden.
 
 use std::ops::Range;
 
 use argus_crds::diagnostic::{self, Diagnostic};
 
-use super::is_secret;
+use super::{find_tokens, is_secret};
 
 /// Renders diagnostics for a person, as [`diagnostic::render`], without the values that stand next to a secret name. A text without any
 /// key is not quoted: it can be another file, to which a link leads.
 pub fn render_diagnostics(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
     let quoted = if has_key(source) {
-        hide_values(source)
+        hide_tokens(&hide_values(source))
     } else {
         String::new()
     };
@@ -38,6 +38,23 @@ enum Below {
     Block,
     /// Lines without a name of their own.
     Scalars,
+}
+
+/// Returns the text with `*` for each character of a token. Lines and columns stay.
+fn hide_tokens(source: &str) -> String {
+    let mut ranges: Vec<Range<usize>> = find_tokens(source).into_iter().map(|(range, _)| range).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut at = 0;
+    let mut hidden = String::with_capacity(source.len());
+    for range in ranges {
+        let start = range.start.max(at);
+        hidden.push_str(&source[at..start]);
+        let token = source.get(start..range.end).unwrap_or_default();
+        hidden.extend(token.chars().map(|c| if "\r\n".contains(c) { c } else { '*' }));
+        at = range.end.max(start);
+    }
+    hidden.push_str(&source[at..]);
+    hidden
 }
 
 /// Returns the text with `*` for each character of a value of a secret name. Lines and columns stay.
@@ -164,6 +181,17 @@ mod tests {
             let line = text.lines().next().unwrap();
             assert_eq!(shown.contains(line), is_quoted, "{shown}");
         }
+    }
+
+    #[test]
+    fn tokens_are_hidden_and_lines_stay() {
+        let token = format!("npm_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let key = "b3BlbnNzaC1rZXk".repeat(8);
+        let source = format!("a: {token}\nb: |\n  -----BEGIN PRIVATE KEY-----\n  {key}\n  é\n");
+        let hidden = hide_tokens(&source);
+        assert_eq!(hidden.lines().count(), source.lines().count());
+        assert!(hidden.starts_with(&format!("a: {}\nb: |", "*".repeat(40))), "{hidden}");
+        assert!(!hidden.contains(&token) && !hidden.contains(&key), "{hidden}");
     }
 
     #[test]

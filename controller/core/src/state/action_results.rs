@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
+use crate::action::{Action, ActionFailure, CallArgs, Deadlines, Step, Subject};
 use crate::correlation;
 use crate::effect::ObservableEffect;
 use crate::failed_run::REPORTED_LINES;
@@ -20,7 +20,7 @@ impl PlannerState {
     /// Records a submitted step; `observed` is the state that it was planned from.
     pub fn on_started(&mut self, env: &EnvName, step: &Step, observed: &Observed, now: Timestamp) {
         self.breakers.on_call(env, &step.subject);
-        if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
+        if step.is_repeated_restart() {
             self.restarts.push(now);
         }
         let id = correlation::action_id(step, now);
@@ -316,7 +316,7 @@ impl PlannerState {
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
             self.stopped_by_us.remove(id);
         }
-        if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
+        if step.is_repeated_restart() {
             self.restarts.pop();
         }
     }

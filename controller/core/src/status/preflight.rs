@@ -1,13 +1,13 @@
 //! Preflight part of a status.
 
-use argus_crds::error::{Call, Code, Reason, StructuredError};
-use argus_crds::status::PreflightReport;
+use argus_crds::error::{Call, Code, Reason, Severity, StructuredError};
+use argus_crds::status::{CheckResult, PreflightReport};
 use serde_json::json;
 
 use super::StatusInput;
 use super::error::ErrorScope;
 use crate::outcome::one_line;
-use crate::preflight::{Fact, disk_details};
+use crate::preflight::{Fact, disk_details, size};
 use crate::wait::WaitReason;
 
 /// Preflight report under the environment's own policy.
@@ -23,7 +23,8 @@ pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
     )
 }
 
-/// Error of the check that blocks the creation of objects, reported once for all waiting services.
+/// Error of the check that blocks the creation of objects, reported once for all waiting services. Without one, the warning of a
+/// disk that is nearly full.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let first = waits.iter().find_map(|wait| match &wait.on {
@@ -36,7 +37,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         _ => None,
     });
     let Some((check, code, why, until)) = first else {
-        return Vec::new();
+        return low_disk(input).into_iter().collect();
     };
     let check_status =
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
@@ -60,6 +61,27 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         error = error.retry_after(crate::preflight::snapshot::RECHECK_DELAY.as_secs());
     }
     vec![ErrorScope::environment(input).finish(error, input.now)]
+}
+
+/// Warning of a disk with less than twice the required space or inodes. Creation continues.
+fn low_disk(input: &StatusInput<'_>) -> Option<StructuredError> {
+    let settings = &input.accepted?.desired.preflight;
+    let preflight = input.preflight.filter(|_| input.engine.reachable)?;
+    let outcome = preflight.disk(settings, input.disk_full, input.now)?;
+    let (CheckResult::Warn, Fact::Known(disk)) = (outcome.result, &preflight.host.disk) else {
+        return None;
+    };
+    // The amount is in the details only: with it, the message would change with every check.
+    let message = format!(
+        "the disk of `{}` is nearly full: creation stops below {} of free space",
+        disk.path,
+        size(settings.disk_space_threshold)
+    );
+    let error = StructuredError::new(Code::DiskSpaceLow, message)
+        .severity(Severity::Warning)
+        .stage("preflight")
+        .details(disk_details(disk, settings.disk_space_threshold));
+    Some(ErrorScope::environment(input).finish(error, input.now))
 }
 
 /// Adds the known disk usage to the error of a full disk.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::diagnostic::{Diagnostic, Location};
-use argus_crds::error::{Class, Code, Severity};
+use argus_crds::error::{ActionId, Class, Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
 use crate::action::{
@@ -1264,6 +1264,35 @@ fn full_disk_is_reported_once_with_its_usage() {
     assert_eq!(report.overall, PreflightOverall::Unhealthy);
 }
 
+// Requirements: FR-R02
+#[test]
+fn low_disk_is_a_warning_between_one_and_two_thresholds() {
+    let threshold = PreflightSettings::default().disk_space_threshold;
+    for (free, is_low) in [(threshold, true), (2 * threshold - 1, true), (2 * threshold, false)] {
+        let mut shop = Shop::ready();
+        shop.preflight = Some(snapshot_with_free_space(free));
+        let status = shop.status();
+        assert_eq!(status.phase, Phase::Ready, "creation continues");
+        let found: Vec<_> = status.errors.iter().map(|error| (error.code, error.severity)).collect();
+        let expected = is_low.then_some((Code::DiskSpaceLow, Severity::Warning));
+        assert_eq!(found, Vec::from_iter(expected), "{free}");
+        let Some(error) = status.errors.first() else {
+            continue;
+        };
+        assert_eq!(error.details["freeBytes"], free);
+        assert_eq!(error.remedies[0].action, ActionId::FreeDiskSpace);
+        let blocked = status.conditions.iter().find(|found| found.kind == "Blocked");
+        assert_eq!(blocked.map(|found| found.status), Some(Truth::False));
+        // Another amount is the same occurrence.
+        shop.previous = Some(status.clone());
+        shop.now = NOW + Duration::from_secs(10);
+        shop.preflight = Some(snapshot_with_free_space(free + 1));
+        if is_low && free + 1 < 2 * threshold {
+            assert_eq!(shop.status().errors[0].error_id, error.error_id);
+        }
+    }
+}
+
 #[test]
 fn failed_write_on_a_full_disk_reports_the_usage() {
     let mut shop = Shop::new();
@@ -1787,10 +1816,16 @@ fn unreachable_engine_is_reported_with_its_retry_state() {
             "since": NOW.to_string(), "tries": 12, "nextTry": next.to_string(),
         });
         assert_eq!(details, expected, "{code}");
-        reported_retry_after(shop, code)
+        let blocked = status.conditions.iter().find(|found| found.kind == "Blocked");
+        let blocked = blocked.map(|found| (found.status, found.reason.clone()));
+        assert_eq!(blocked, Some((Truth::True, "RetryExhausted".to_owned())));
+        (error.class, reported_retry_after(shop, code))
     };
-    assert_eq!(retry_state(Code::DockerUnavailable), Some(31));
-    assert_eq!(retry_state(Code::RetryExhausted), Some(31));
+    assert_eq!(
+        retry_state(Code::DockerUnavailable),
+        (Class::Transient, Some(31))
+    );
+    assert_eq!(retry_state(Code::RetryExhausted), (Class::Human, None));
     assert_eq!(store.outage_started_at(), Some(NOW));
     store.apply(WatchEvent::Connected(NOW));
     assert_eq!(store.outage_started_at(), None);

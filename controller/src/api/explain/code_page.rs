@@ -59,16 +59,17 @@ pub(crate) fn format_page(meaning: &CodePage) -> String {
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let actions = output::format_remedies(&meaning.remedies);
     format!(
-        "{}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
+        "{}: {}\n\n{}\n\ncategory: {}   severity: {}   retryable: {}   exit code: {}\nclass: {} ({})\n\n\
          suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
         meaning.code,
         meaning.summary,
         wrap(meaning.explanation),
         word(json!(meaning.category)),
         word(json!(meaning.severity)),
-        word(json!(meaning.class)),
         if meaning.retryable { "yes" } else { "no" },
         meaning.exit_code,
+        meaning.class.name(),
+        meaning.class.meaning(),
         output::join_lines(actions.iter().map(|line| format!("- {line}"))),
     )
 }

@@ -154,6 +154,8 @@ actions! {
     FixStateDirectory: host_fix("make the state directory writable", "check the state directory");
     ResumeController: call("resume the controller after the fix", "argus resume", "argus_resume", &[]);
     InspectTests: call("list the events of the environment", "argus events {env}", "argus_events", ENV);
+    StabilizeTest: manual("isolate the data of the case, set a fixed seed, or reduce `tests.parallel.concurrency`",
+        "repeat the suites", "argus test run {env} --workers 1", "argus_test_run", ENV);
     ReportBug: call("report the bug with a support bundle",
         "argus doctor --out argus-report.tar", "argus_status", EVERYTHING);
 }

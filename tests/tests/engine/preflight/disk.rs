@@ -139,6 +139,23 @@ fn full_data_root_is_reported_and_recovered() {
 
     small.free_again();
     argus.wait_ready("late", LIMIT);
+
+    // Above the threshold, a nearly full disk is a warning, and creation continues.
+    argus.stop();
+    small.leave(THRESHOLD * 3 / 2);
+    argus.start_again();
+    argus.write_spec("soon.e2e.yaml", &one("soon", "diskSpaceThreshold: 20MB"));
+    argus.wait_ready("soon", LIMIT);
+    let soon = argus.wait_status("soon", LIMIT, "warns about the disk", |status| {
+        disk_error(status).is_some()
+    });
+    let error = disk_error(&soon).expect("the status reports it");
+    assert_eq!(
+        (&soon["phase"], &error["severity"], &error["remedies"][0]["action"]),
+        (&"Ready".into(), &"warning".into(), &"free_disk_space".into()),
+        "{error:#}"
+    );
+    assert!(error["details"]["freeBytes"].as_u64() > Some(THRESHOLD), "{error:#}");
 }
 
 #[test]

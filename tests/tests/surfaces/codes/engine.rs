@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 
-use argus_tests::fixture::{LIMIT, engine, proxied};
+use argus_tests::fixture::{LIMIT, condition, engine, proxied};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, Proxy, RunOptions};
 
@@ -134,7 +134,17 @@ fn failed_removals_and_outages_are_reported_alike() {
         }
         .is_reported_everywhere(&argus);
     }
+    // A person is needed until the engine answers.
+    let status = argus.status("codes-gone");
+    let blocked = condition(&status, "Blocked");
+    assert_eq!(
+        (&blocked["status"], &blocked["reason"]),
+        (&"True".into(), &"RetryExhausted".into()),
+        "{status:#}"
+    );
     proxy.heal();
     argus.cli(&["breaker", "reset"]);
-    argus.wait_ready("codes-gone", LIMIT);
+    argus.wait_status("codes-gone", LIMIT, "is no longer blocked", |status| {
+        status["phase"] == "Ready" && condition(status, "Blocked")["status"] == "False"
+    });
 }

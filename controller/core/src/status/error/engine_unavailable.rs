@@ -25,12 +25,11 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     }
     if let Some(tries) = input.breakers.reconnects_to_report() {
         let message = format!("the engine did not return after {tries} attempts, Argus continues to retry");
-        let error = engine_error(Code::RetryExhausted, &input.engine, message, input.now)
+        // `retryAfter` would make the error transient, but a person acts next.
+        let error = StructuredError::new(Code::RetryExhausted, message)
+            .details(retry_state(&input.engine))
             .with_call(call::of_engine(tries, input.engine.reason));
-        errors.push(with_kept_retry_after(
-            error_scope.finish(error, input.now),
-            reported,
-        ));
+        errors.push(error_scope.finish(error, input.now));
     }
     if let Some(error) = events_unavailable(&input.engine) {
         let at = input.engine.events_lost.map_or(input.now, |(at, _)| at);
@@ -60,7 +59,11 @@ pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Tim
     if is_refused(engine.reason) {
         return permission_denied(engine);
     }
-    engine_error(Code::DockerUnavailable, engine, message, now)
+    let error = StructuredError::new(Code::DockerUnavailable, message).details(retry_state(engine));
+    match engine.retry.and_then(|retry| retry.next) {
+        Some(next) => error.retry_after_span(next.since(now)),
+        None => error,
+    }
 }
 
 /// Keeps the reported `retryAfter` of an error with the same next attempt: it counts from the last attempt, and not from
@@ -83,23 +86,15 @@ fn permission_denied(engine: &EngineView<'_>) -> StructuredError {
     }))
 }
 
-fn engine_error(
-    code: Code,
-    engine: &EngineView<'_>,
-    message: impl Into<String>,
-    now: Timestamp,
-) -> StructuredError {
+/// Address of the engine, and its outage, as structured data.
+fn retry_state(engine: &EngineView<'_>) -> Value {
     let next = engine.retry.and_then(|retry| retry.next);
-    let error = StructuredError::new(code, message).details(json!({
+    json!({
         "endpoint": engine.endpoint,
         "reason": engine.reason,
         "errno": errno(engine.reason),
         "since": engine.since.map(|at| at.to_string()),
         "tries": engine.retry.map_or(1, |retry| retry.attempts.max(1)),
         "nextTry": next.map_or(Value::Null, |at| at.to_string().into()),
-    }));
-    match next {
-        Some(next) => error.retry_after_span(next.since(now)),
-        None => error,
-    }
+    })
 }

@@ -45,8 +45,15 @@ fn tests(input: &StatusInput<'_>) -> Option<StructuredError> {
     };
     let cases: Vec<_> = flips.iter().take(MAX_CASES).map(case).collect();
     let error = StructuredError::new(Code::FlakySuspected, message)
-        .details(json!({ "cases": cases }))
-        .suggest(&[ActionId::InspectLogs]);
+        .details(json!({
+            "cases": cases,
+            "suggestions": [
+                "isolate the case: create its data in the case, or give each worker a copy of the environment (`--workers`)",
+                "set a fixed seed for random data, and fixed times",
+                "reduce the concurrency: `parallel: false` of the suite, or `tests.parallel.concurrency`",
+            ],
+        }))
+        .suggest(&[ActionId::StabilizeTest, ActionId::InspectLogs]);
     Some(ErrorScope::environment(input).finish(error, first.at))
 }
 
@@ -90,6 +97,11 @@ fn services(input: &StatusInput<'_>) -> Vec<StructuredError> {
                 "reduce the load on the host",
             ],
         }));
+        let error = error.suggest(&[
+            ActionId::FixHealthcheck,
+            ActionId::RaiseTimeout,
+            ActionId::InspectLogs,
+        ]);
         Some(error_scope.finish(
             error,
             history.health_transitions.last().copied().unwrap_or(input.now),

@@ -55,4 +55,9 @@ fn status_has_the_last_results_and_a_flaky_test() {
         "the case `list [redacted]` of the suite `orders` failed in 1 of 2 runs without a change"
     );
     assert_eq!(status.phase, Phase::Ready);
+    let advice = error.details["suggestions"].to_string();
+    for change in ["isolate", "seed", "concurrency"] {
+        assert!(advice.contains(change), "{change}: {advice}");
+        assert!(error.remedies[0].summary.contains(change), "{:?}", error.remedies[0]);
+    }
 }
