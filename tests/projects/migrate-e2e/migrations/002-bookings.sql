@@ -1,0 +1,2 @@
+-- Bookings between accounts.
+CREATE TABLE IF NOT EXISTS bookings (id int);

@@ -1,0 +1,3 @@
+CREATE TABLE products (name text);
+INSERT INTO products VALUES ('lamp');
+INSERT INTO products VALUES ('table');
