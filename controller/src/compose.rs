@@ -9,32 +9,30 @@ use crate::spec_draft::{Draft, ProjectInfo};
 
 mod build;
 mod document;
+mod environment;
 mod files;
+mod memory;
 mod merge;
 mod networks;
 mod numbers;
 mod outside;
+mod overrides;
 mod parts;
 mod readiness;
 mod secret_values;
+mod shape;
 mod translation;
 mod variables;
 mod volumes;
 
 pub(crate) use document::Document;
+pub(crate) use overrides::FILES;
 pub(crate) use translation::translate;
+pub(crate) use variables::NAME;
 use variables::{Variables, replace_in_paths, replace_variables};
 
 /// Keys that need no translation: Argus does the same by default, or only Compose uses them.
-const IGNORED: &[&str] = &["container_name", "expose", "init"];
-
-/// Files that Compose merges into its default file.
-const OVERRIDES: [&str; 4] = [
-    "compose.override.yaml",
-    "compose.override.yml",
-    "docker-compose.override.yaml",
-    "docker-compose.override.yml",
-];
+const IGNORED: &[&str] = &["container_name", "expose", "init", "links", "tmpfs", "shm_size"];
 
 /// Translates all services of a document.
 pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
@@ -65,10 +63,11 @@ pub(crate) fn create_draft_with_dotenv(
     let active: Vec<&str> = active.split(',').map(str::trim).collect();
     let is_omitted = |service: &Value| {
         let profiles = service["profiles"].as_array().filter(|all| !all.is_empty());
-        profiles.is_some_and(|profiles| {
+        let is_inactive = profiles.is_some_and(|profiles| {
             let mut names = profiles.iter().filter_map(Value::as_str);
             !active.contains(&"*") && !names.any(|name| active.contains(&name))
-        })
+        });
+        is_inactive || has_no_replicas(service)
     };
     let omitted: BTreeSet<&str> = services
         .iter()
@@ -79,8 +78,13 @@ pub(crate) fn create_draft_with_dotenv(
     let mut found = Vec::new();
     for (name, service) in services {
         if omitted.contains(name.as_str()) {
-            let what = format!("left out: service `{name}`, which has `profiles`");
-            notes.push(Note::omission(what, document.place(name, "profiles")));
+            let (key, why) = if has_no_replicas(service) {
+                ("scale", "no replicas")
+            } else {
+                ("profiles", "`profiles`")
+            };
+            let what = format!("left out: service `{name}`, which has {why}");
+            notes.push(Note::omission(what, document.place(name, key)));
             continue;
         }
         let mut one = Service {
@@ -92,13 +96,6 @@ pub(crate) fn create_draft_with_dotenv(
             notes: &mut notes,
         };
         found.extend(one.translate(service, one_shots.contains(name.as_str())));
-    }
-    for name in OVERRIDES
-        .into_iter()
-        .filter(|name| project.dir.join(name).exists())
-    {
-        let what = format!("left out: `{name}`, which Compose merges into the default file");
-        notes.push(Note::omission(what, None));
     }
     let internal = networks::are_internal(&value, &omitted);
     notes.extend(outside::notes(&value, document, internal));
@@ -142,6 +139,11 @@ pub(crate) fn create_draft_with_dotenv(
     }
 }
 
+/// Returns whether Compose starts no container of a service.
+fn has_no_replicas(service: &Value) -> bool {
+    service["scale"] == 0 || service["deploy"]["replicas"] == 0
+}
+
 /// Services on whose completion other services wait.
 fn find_one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
     let waits = services
@@ -176,6 +178,11 @@ impl Service<'_> {
         let nothing = Map::new();
         let keys = written.as_object().unwrap_or(&nothing);
         self.translate_keys(keys, &mut service, &mut container);
+        self.add_links(&written["links"], &mut service);
+        let memory = self.translate_memory(keys);
+        if !memory.is_empty() {
+            service.insert("tmpfs".to_owned(), json!(memory));
+        }
         let own = container.get("environment").and_then(Value::as_object);
         let own = own.cloned().unwrap_or_default();
         let variables = self.read_env_files(&written["env_file"], &own);
@@ -247,7 +254,6 @@ impl Service<'_> {
                     parts::scalar_to_text(value).map(Value::String),
                 ),
                 "working_dir" => (&mut *service, "workingDir", Some(value.clone())),
-                "tmpfs" => (&mut *service, "tmpfs", Some(parts::to_list(value))),
                 "extra_hosts" => (&mut *service, "extraHosts", Some(parts::join_pairs(value, ':'))),
                 "cpus" => (&mut *service, "cpus", Some(self.fill_number(value))),
                 "mem_limit" => (
@@ -282,13 +288,21 @@ impl Service<'_> {
                     Some(self.translate_dependencies(value)),
                 ),
                 "ports" => (&mut *container, "ports", self.translate_ports(value)),
-                "environment" => (&mut *container, "environment", Some(translate_environment(value))),
+                "environment" => (
+                    &mut *container,
+                    "environment",
+                    Some(self.translate_environment(key, value)),
+                ),
                 "volumes" => (&mut *container, "volumes", self.translate_volumes(value)),
                 "healthcheck" => (&mut *container, "healthcheck", self.translate_healthcheck(value)),
                 "labels" => (&mut *container, "labels", Some(parts::translate_labels(value))),
                 "networks" => (&mut *container, "aliases", self.translate_networks(value)),
                 "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
                 "profiles" | "env_file" | "secrets" | "configs" => continue,
+                "init" if *value == false => {
+                    self.add_note(key, "`init: false`; a spec file has `argus.policy.init`");
+                    continue;
+                }
                 // The default, whatever the key means.
                 _ if *value == false => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
@@ -345,6 +359,13 @@ impl Service<'_> {
     fn translate_volumes(&mut self, value: &Value) -> Option<Value> {
         let mut volumes = Vec::new();
         for (index, volume) in value.as_array()?.iter().enumerate() {
+            for (section, key) in parts::find_mount_settings(volume) {
+                let path = format!("volumes[{index}].{section}.{key}");
+                self.add_note(&path, &format!("`volumes`: `{section}.{key}`"));
+            }
+            if memory::is_memory(volume) {
+                continue;
+            }
             match parts::translate_volume(volume, &self.project.back, self.name) {
                 Ok(volume) => volumes.push(json!(volume)),
                 Err(reason) => self.add_note(&format!("volumes[{index}]"), &reason),
@@ -354,28 +375,5 @@ impl Service<'_> {
     }
 }
 
-/// Variables as a map, from a map or a list of `NAME=value`. Variables without a value become `{{env.NAME}}`.
-fn translate_environment(value: &Value) -> Value {
-    let outside = |name: &str| format!("{{{{env.{name}}}}}");
-    let all: BTreeMap<String, String> = match value {
-        Value::Object(map) => map
-            .iter()
-            .map(|(name, value)| {
-                (
-                    name.clone(),
-                    parts::scalar_to_text(value).unwrap_or_else(|| outside(name)),
-                )
-            })
-            .collect(),
-        Value::Array(list) => list
-            .iter()
-            .filter_map(Value::as_str)
-            .map(|line| match line.split_once('=') {
-                Some((name, value)) => (name.to_owned(), value.to_owned()),
-                None => (line.to_owned(), outside(line)),
-            })
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => BTreeMap::new(),
-    };
-    json!(all)
-}
+#[cfg(test)]
+mod key_tests;

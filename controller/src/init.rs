@@ -278,15 +278,18 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
         let file = roots.open(path).map_err(|error| error.to_string())?;
         read_opened(file, MAX_FILE_BYTES).map_err(|error| error.to_string())
     };
-    let document = compose
-        .as_deref()
-        .map(|path| read_document(path, &read))
-        .transpose()?;
     let dotenv = dir.join(".env");
     let variables = parse_dotenv(&dotenv, &read(&dotenv).unwrap_or_default())?;
-    let named = document
+    let files = variables.get(compose::FILES).map(String::as_str);
+    let document = compose
+        .as_deref()
+        .map(|path| read_document(path, files, &read))
+        .transpose()?;
+    let written = document
         .as_ref()
         .and_then(|document| document.value["name"].as_str());
+    let own = variables.get(compose::NAME).filter(|name| !name.is_empty());
+    let named = own.map(String::as_str).or(written);
     let name = named.map_or_else(|| project::find_name(dir, &read), str::to_owned);
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
     let project = ProjectInfo {
@@ -315,11 +318,13 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
     Ok((name, draft, document))
 }
 
-fn read_document(path: &Path, read: ReadFile<'_>) -> Result<Document, Failure> {
+fn read_document(path: &Path, files: Option<&str>, read: ReadFile<'_>) -> Result<Document, Failure> {
     let name = path.display().to_string();
     let parsed = read(path)
         .map_err(|why| Diagnostic::error("", format!("cannot read the file: {why}")))
-        .and_then(|bytes| Document::parse(&name, path, &bytes, read).map_err(|diagnostic| *diagnostic));
+        .and_then(|bytes| {
+            Document::parse(&name, path, &bytes, files, read).map_err(|diagnostic| *diagnostic)
+        });
     parsed.map_err(|diagnostic| {
         let line = diagnostic
             .location

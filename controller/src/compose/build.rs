@@ -1,10 +1,8 @@
 //! The `build` section of a service.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
-use super::{Note, Service, parts, translate_environment};
+use super::{Note, Service, parts};
 
 /// Keys that [`Service::translate_build`] reads.
 const KEYS: [&str; 8] = [
@@ -42,14 +40,9 @@ impl Service<'_> {
         if let Some(file) = value["dockerfile"].as_str() {
             build["dockerfile"] = json!(parts::join_paths(&folder, file));
         }
-        let labels = match &value["labels"] {
-            map @ Value::Object(_) => parts::translate_labels(map),
-            list => translate_label_list(list),
-        };
-        for (key, map) in [
-            ("args", translate_environment(&value["args"])),
-            ("labels", labels),
-        ] {
+        let labels = parts::translate_labels(&value["labels"]);
+        let args = self.translate_environment("build.args", &value["args"]);
+        for (key, map) in [("args", args), ("labels", labels)] {
             if map.as_object().is_some_and(|map| !map.is_empty()) {
                 build[key] = map;
             }
@@ -94,11 +87,4 @@ impl Service<'_> {
             build["cacheFrom"] = json!(images);
         }
     }
-}
-
-/// Map of a list of `name=value`. A name without a value has an empty one.
-fn translate_label_list(list: &Value) -> Value {
-    let lines = list.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let pairs = lines.map(|line| line.split_once('=').unwrap_or((line, "")));
-    json!(pairs.collect::<BTreeMap<_, _>>())
 }

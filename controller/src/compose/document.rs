@@ -9,7 +9,7 @@ use argus_crds::yaml::{self, SourceMap};
 use serde_json::{Map, Value, json};
 
 use super::merge::{merge, normalize, rebase};
-use super::{Note, Place};
+use super::{Note, Place, shape};
 use crate::spec_draft::ReadFile;
 
 /// Maximum number of files that a compose file may name.
@@ -25,34 +25,38 @@ pub(crate) struct Document {
     /// Problems of the file and of files that it names.
     pub(super) notes: Vec<Note>,
     /// The files, by index. The first is the compose file itself.
-    files: Vec<NamedFile>,
+    pub(super) files: Vec<NamedFile>,
     /// File of each service of another file.
     origins: BTreeMap<String, usize>,
+    /// Files that were merged into the first one, by index.
+    pub(super) overrides: Vec<usize>,
 }
 
 /// A file during the resolution of `include` and `extends`.
 #[derive(Debug)]
-struct NamedFile {
+pub(super) struct NamedFile {
     /// Path relative to the project.
     path: PathBuf,
     /// Lines of its keys.
     source: SourceMap,
     /// Its content, with paths relative to the project.
-    value: Value,
+    pub(super) value: Value,
 }
 
 /// Reader of the files of a project.
-struct Files<'a> {
-    dir: &'a Path,
-    read: ReadFile<'a>,
+pub(super) struct Files<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) read: ReadFile<'a>,
 }
 
 impl Document {
-    /// Parses the contents of a compose file, and reads the files that it names.
+    /// Parses the contents of a compose file, and reads the files that it names, and those that Compose merges into it. `named` is the
+    /// value of `COMPOSE_FILE`.
     pub(crate) fn parse(
         name: &str,
         path: &Path,
         bytes: &[u8],
+        named: Option<&str>,
         read: ReadFile<'_>,
     ) -> Result<Self, Box<Diagnostic>> {
         let files = Files {
@@ -64,12 +68,11 @@ impl Document {
             notes: Vec::new(),
             files: Vec::new(),
             origins: BTreeMap::new(),
+            overrides: Vec::new(),
         };
-        let value = document.add_file(
-            path.file_name().map(PathBuf::from).unwrap_or_default(),
-            name,
-            bytes,
-        )?;
+        let own = path.file_name().map(PathBuf::from).unwrap_or_default();
+        let value = document.add_file(own.clone(), name, bytes)?;
+        let value = document.add_overrides(value, &own, named, &files);
         document.value = document.include_files(value, &files, &mut BTreeSet::new(), 0);
         document.extend_services(&files);
         Ok(document)
@@ -110,6 +113,13 @@ impl Document {
                 }
                 service.is_object()
             });
+            for (name, service) in &*services {
+                for (key, expected) in shape::problems(service) {
+                    let place = place(read.source.locate(&format!("services.{name}.{key}")));
+                    let what = format!("`{key}` of the service `{name}` is not {expected}");
+                    self.notes.push(Note::error(what, place));
+                }
+            }
         }
         let value = Value::Object(fields);
         self.files.push(NamedFile {
@@ -127,7 +137,17 @@ impl Document {
 
     /// Returns the place of a key of a service.
     pub(crate) fn place(&self, service: &str, key: &str) -> Option<Place> {
-        let file = self.origins.get(service).copied().unwrap_or_default();
+        let own = self.origins.get(service).copied().unwrap_or_default();
+        let first = key.split(['.', '[']).next().unwrap_or_default();
+        let names_key = |file: &&usize| self.files[**file].value["services"][service].get(first).is_some();
+        // The last of the files that contain the key decides its value.
+        let file = self
+            .overrides
+            .iter()
+            .rev()
+            .find(names_key)
+            .copied()
+            .unwrap_or(own);
         self.place_in(file, &format!("services.{service}.{key}"))
     }
 
@@ -177,6 +197,12 @@ impl Document {
 
     /// Reads another file, whose paths become relative to the project. Returns its index.
     fn read_other(&mut self, files: &Files<'_>, path: &str) -> Option<usize> {
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        self.read_in(files, path, folder)
+    }
+
+    /// Reads another file, whose paths start from `folder`. Returns its index.
+    pub(super) fn read_in(&mut self, files: &Files<'_>, path: &str, folder: &Path) -> Option<usize> {
         let known = self
             .files
             .iter()
@@ -202,7 +228,6 @@ impl Document {
         });
         match added {
             Ok(mut value) => {
-                let folder = Path::new(path).parent().unwrap_or(Path::new(""));
                 if folder.as_os_str() != "" {
                     rebase(&mut value, folder);
                 }
@@ -235,6 +260,16 @@ impl Document {
                 .push(Note::error("`include` is not a list", self.place_of("include")));
         }
         for one in include.as_ref().and_then(Value::as_array).into_iter().flatten() {
+            for key in one
+                .as_object()
+                .into_iter()
+                .flat_map(Map::keys)
+                .filter(|key| *key != "path")
+            {
+                let place = self.place_of("include").filter(|_| depth == 0);
+                self.notes
+                    .push(Note::omission(format!("left out: `include.{key}`"), place));
+            }
             let paths = match one.get("path").unwrap_or(one) {
                 Value::Array(paths) => paths.clone(),
                 path => vec![path.clone()],

@@ -79,6 +79,12 @@ impl Service<'_> {
                     .or_else(|| one["source"].as_str())
                     .unwrap_or_default();
                 let target = one["target"].as_str().unwrap_or(source);
+                for key in ["uid", "gid", "mode"]
+                    .into_iter()
+                    .filter(|key| one.get(key).is_some())
+                {
+                    self.add_note(section, &format!("`{section}`: `{key}` of `{source}`"));
+                }
                 let Some(file) = self.top[section][source]["file"].as_str() else {
                     self.add_note(section, &format!("`{section}`: `{source}` is not a file"));
                     continue;

@@ -13,16 +13,26 @@ const REPLACED: [&str; 3] = ["command", "entrypoint", "test"];
 pub(super) fn normalize(service: &Value) -> Value {
     let mut service = service.clone();
     for key in ["environment", "labels"] {
-        if let Some(Value::Array(lines)) = service.get(key) {
-            let pair = |line: &str| match line.split_once('=') {
-                Some((name, value)) => (name.to_owned(), json!(value)),
-                None => (line.to_owned(), Value::Null),
-            };
-            service[key] = lines.iter().filter_map(Value::as_str).map(pair).collect();
+        if let Some(value) = service.get_mut(key) {
+            list_to_map(value);
         }
     }
-    if let Some(file @ Value::String(_)) = service.get("env_file") {
-        service["env_file"] = json!([file]);
+    for key in ["env_file", "tmpfs"] {
+        if let Some(one @ Value::String(_)) = service.get(key) {
+            service[key] = json!([one]);
+        }
+    }
+    if let Some(context @ Value::String(_)) = service.get("build") {
+        service["build"] = json!({ "context": context });
+    }
+    for key in ["args", "labels"] {
+        if let Some(value) = service.pointer_mut(&format!("/build/{key}")) {
+            list_to_map(value);
+        }
+    }
+    if let Some(Value::Array(names)) = service.get("networks") {
+        let names = names.iter().filter_map(Value::as_str);
+        service["networks"] = names.map(|name| (name.to_owned(), Value::Null)).collect();
     }
     if let Some(Value::Array(names)) = service.get("depends_on") {
         let started = |name: &str| (name.to_owned(), json!({ "condition": "service_started" }));
@@ -31,7 +41,20 @@ pub(super) fn normalize(service: &Value) -> Value {
     service
 }
 
-/// Merges two services: maps by key, lists one after the other; other values of `own` win.
+/// Converts a list of `NAME=value` to a map. A name without a value has null.
+fn list_to_map(value: &mut Value) {
+    let Some(lines) = value.as_array() else {
+        return;
+    };
+    let pair = |line: &str| match line.split_once('=') {
+        Some((name, value)) => (name.to_owned(), json!(value)),
+        None => (line.to_owned(), Value::Null),
+    };
+    let map = lines.iter().filter_map(Value::as_str).map(pair).collect();
+    *value = map;
+}
+
+/// Merges two services: maps by key, lists one after the other without repetitions; other values of `own` win.
 pub(super) fn merge(base: Value, own: Value) -> Value {
     match (base, own) {
         (Value::Object(mut base), Value::Object(own)) => {
@@ -45,11 +68,44 @@ pub(super) fn merge(base: Value, own: Value) -> Value {
             Value::Object(base)
         }
         (Value::Array(mut base), Value::Array(own)) => {
+            base.retain(|item| !own.iter().any(|other| replaces(other, item)));
             base.extend(own);
             Value::Array(base)
         }
+        // A section without entries adds nothing.
+        (base @ (Value::Object(_) | Value::Array(_)), Value::Null) => base,
         (_, own) => own,
     }
+}
+
+/// Returns whether an item of a list replaces another one: an equal one, or a mount at the same path.
+fn replaces(own: &Value, base: &Value) -> bool {
+    let target = |item: &Value| {
+        let text = item.as_str().and_then(|text| text.split(':').nth(1));
+        let target = text.or_else(|| item["target"].as_str());
+        target.filter(|target| target.starts_with('/')).map(str::to_owned)
+    };
+    own == base || target(own).is_some_and(|path| target(base) == Some(path))
+}
+
+/// Merges two documents. Services are merged by name.
+pub(super) fn merge_documents(mut base: Value, own: &Value) -> Value {
+    for (section, value) in own.as_object().into_iter().flatten() {
+        if section != "services" {
+            base[section] = merge(base[section].take(), value.clone());
+            continue;
+        }
+        if base[section].is_null() {
+            base[section] = json!({});
+        }
+        for (name, service) in value.as_object().into_iter().flatten() {
+            base[section][name] = match base[section].get(name) {
+                Some(old) => merge(normalize(old), normalize(service)),
+                None => service.clone(),
+            };
+        }
+    }
+    base
 }
 
 /// Converts the paths of a file in another folder.

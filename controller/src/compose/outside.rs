@@ -22,15 +22,21 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
         }
     }
     // The environment has one network, and its own volumes have only a name.
-    for (section, known) in [("networks", &["driver"][..]), ("volumes", &[])] {
+    for (section, driver) in [
+        ("networks", "bridge"),
+        ("volumes", "local"),
+        ("secrets", ""),
+        ("configs", ""),
+    ] {
         for (name, entry) in value[section].as_object().into_iter().flatten() {
             for (key, inner) in entry.as_object().into_iter().flatten() {
                 let is_kept = match section {
                     "networks" => key == "internal" && internal,
+                    "secrets" | "configs" => key == "file",
                     _ => matches!(key.as_str(), "external" | "name") && volumes::is_external(entry),
                 };
-                let is_default = known.contains(&key.as_str()) || *inner == false || is_kept;
-                if !is_default {
+                let is_default = *inner == false || (key == "driver" && *inner == driver);
+                if !is_default && !is_kept && !key.starts_with("x-") {
                     let path = format!("{section}.{name}.{key}");
                     note(format!("`{path}`"), &path);
                 }

@@ -26,11 +26,11 @@ pub(super) fn join_pairs(value: &Value, between: char) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            .map(|(name, value)| {
-                json!(format!(
-                    "{name}{between}{}",
-                    scalar_to_text(value).unwrap_or_default()
-                ))
+            .flat_map(|(name, value)| {
+                let values = to_list(value);
+                let texts = values.as_array().into_iter().flatten().filter_map(scalar_to_text);
+                let pairs = texts.map(|text| json!(format!("{name}{between}{text}")));
+                pairs.collect::<Vec<_>>()
             })
             .collect(),
         Value::Array(all) => {
@@ -100,8 +100,11 @@ pub(super) fn translate_port(value: &Value) -> Option<String> {
         .map(|ip| format!("{ip}:"))
         .unwrap_or_default();
     let published = scalar_to_text(&value["published"]).unwrap_or_default() + ":";
-    let udp = if value["protocol"] == "udp" { "/udp" } else { "" };
-    Some(format!("{host}{published}{target}{udp}"))
+    let protocol = value["protocol"].as_str().filter(|protocol| *protocol != "tcp");
+    let protocol = protocol
+        .map(|protocol| format!("/{protocol}"))
+        .unwrap_or_default();
+    Some(format!("{host}{published}{target}{protocol}"))
 }
 
 /// Translates a volume of a service to the short form. The error is the text of a note.
@@ -148,6 +151,19 @@ pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Res
     let is_complete = inside.starts_with("..") || inside == Path::new(".");
     let lead = if is_complete { "" } else { "./" };
     Ok(format!("{lead}{}:{target}{mode}", inside.display()))
+}
+
+/// Settings of a volume in the long form that have no counterpart. Argus never creates the host path of a mount.
+pub(super) fn find_mount_settings(volume: &Value) -> Vec<(&'static str, &str)> {
+    let mut found = Vec::new();
+    for section in ["bind", "volume", "tmpfs", "image"] {
+        for (key, value) in volume[section].as_object().into_iter().flatten() {
+            if *value != false && (section, key.as_str()) != ("tmpfs", "size") {
+                found.push((section, key.as_str()));
+            }
+        }
+    }
+    found
 }
 
 /// Joins two paths without `.` components.

@@ -84,14 +84,22 @@ impl Service<'_> {
         let Some(all) = value.as_object().or(list.as_ref()) else {
             return value.clone();
         };
+        let is_optional = |(name, on): &(&String, &Value)| {
+            on["required"] == false && self.top["services"].get(name.as_str()).is_none()
+        };
         let (gone, kept): (Vec<_>, Vec<_>) = all
             .iter()
+            .filter(|entry| !is_optional(entry))
             .partition(|(name, _)| self.omitted.contains(name.as_str()));
         for (name, _) in gone {
             let what = format!("`depends_on`: `{name}`, which is left out");
             self.add_note(&format!("depends_on.{name}"), &what);
         }
         let long = |(name, on): (&String, &Value)| {
+            if on["restart"] == true {
+                let key = format!("depends_on.{name}.restart");
+                self.add_note(&key, &format!("`{key}`"));
+            }
             let condition = match on["condition"].as_str() {
                 Some("service_healthy") => "healthy",
                 Some("service_completed_successfully") => "completed",
@@ -105,5 +113,23 @@ impl Service<'_> {
             json!({ "service": name, "condition": condition })
         };
         kept.into_iter().map(long).collect()
+    }
+
+    /// Adds the services under `links` to the dependencies. On the network, each service has its name without a link.
+    pub(super) fn add_links(&mut self, links: &Value, service: &mut Map<String, Value>) {
+        for link in links.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let (name, alias) = link.split_once(':').unwrap_or((link, link));
+            if alias != name || self.omitted.contains(name) {
+                self.add_note("links", &format!("`links`: `{link}`"));
+            }
+            if self.omitted.contains(name) {
+                continue;
+            }
+            let all = service.entry("dependsOn").or_insert_with(|| json!([]));
+            let is_known = |on: &Value| on["service"] == name;
+            if let Some(all) = all.as_array_mut().filter(|all| !all.iter().any(is_known)) {
+                all.push(json!({ "service": name, "condition": "started" }));
+            }
+        }
     }
 }

@@ -8,7 +8,8 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::yaml::{self, ParsedSpec, SourceMap};
 use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
 
-use super::variables::Variables;
+use super::overrides::FILES;
+use super::variables::{NAME, Variables};
 use super::{Document, create_draft};
 use crate::spec_draft::note::Note;
 use crate::spec_draft::{ProjectInfo, format_file};
@@ -25,7 +26,8 @@ pub(crate) fn translate(source: &ComposeSource<'_>) -> Option<Translation> {
     if !is_compose(Path::new(source.name)) && !is_compose(source.file) {
         return None;
     }
-    match Document::parse(source.name, source.file, source.bytes, source.read) {
+    let named = source.variables.get(FILES).map(String::as_str);
+    match Document::parse(source.name, source.file, source.bytes, named, source.read) {
         // Only spec files have this key.
         Ok(document) if document.value.get("project").is_some() => None,
         Ok(document) => Some(translate_document(source, &document)),
@@ -44,7 +46,12 @@ fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Transl
         };
         variables.replace(name)
     });
-    let name = named.or_else(folder).unwrap_or_default();
+    let own = source
+        .variables
+        .get(NAME)
+        .filter(|name| !name.is_empty())
+        .cloned();
+    let name = own.or(named).or_else(folder).unwrap_or_default();
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
     let project = ProjectInfo {
         dir,
@@ -296,6 +303,155 @@ mod tests {
         assert_eq!(names(Some("dev")), ["a", "b"]);
         assert_eq!(names(Some("ci, other")), ["a", "c"]);
         assert_eq!(names(Some("*")), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn override_file_is_merged_as_compose_merges_it() {
+        let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
+        let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\"], environment: { B: 3 }, volumes: [\"./b:/data\"], privileged: true }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
+        let found = translated(text, &[("compose.override.yaml", over)]);
+        assert_eq!(
+            found.files,
+            [std::path::PathBuf::from("/shop/compose.override.yaml")]
+        );
+        let notes: Vec<_> = found
+            .contents
+            .diagnostics
+            .iter()
+            .map(|note| note.message.as_str())
+            .collect();
+        assert_eq!(
+            notes,
+            ["left out of `a`: `privileged` (`compose.override.yaml`, line 2)"]
+        );
+        let services = found.contents.spec.unwrap().services;
+        let names: Vec<_> = services
+            .iter()
+            .filter_map(|service| service.name.as_deref())
+            .collect();
+        assert_eq!(names, ["a", "test", "c"]);
+        assert_eq!(services[1].user.as_deref(), Some("u"));
+        let items = found
+            .text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- "));
+        let items: Vec<_> = items.map(|item| item.trim_matches(['"', '\''])).collect();
+        let expected = [
+            "name: a",
+            "two",
+            "81:81",
+            "80:80",
+            "v:/v",
+            "./b:/data",
+            "name: test",
+            "name: c",
+        ];
+        assert_eq!(items, expected, "{}", found.text);
+        for part in ["A: \"1\"", "B: \"3\"", "image: \"y\""] {
+            assert!(found.text.contains(part), "{part}: {}", found.text);
+        }
+        let broken = [("compose.override.yml", "services: []")];
+        let expected = "`services` is not a map (`compose.override.yml`, line 1)";
+        assert_eq!(errors(text, &broken), [expected]);
+    }
+
+    #[test]
+    fn files_of_the_project_replace_the_override_file() {
+        let text = "services: { a: { image: x } }";
+        let with = |files: &str| {
+            let read = |path: &Path| match path.to_str() {
+                Some("/shop/compose.override.yaml") => Ok(b"services: { b: { image: x } }".to_vec()),
+                Some("/shop/ci.yaml") => Ok(b"services: { c: { image: x } }".to_vec()),
+                _ => Err("no such file".to_owned()),
+            };
+            let variables = [("COMPOSE_FILE", files), ("COMPOSE_PROJECT_NAME", "till")];
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let source = ComposeSource {
+                name: "compose.yaml",
+                file: Path::new("/shop/compose.yaml"),
+                bytes: text.as_bytes(),
+                read: &read,
+                variables: &variables.into(),
+            };
+            let contents = translate(&source).unwrap().contents;
+            let notes = contents.diagnostics.into_iter().map(|note| note.message);
+            let spec = contents.spec.or(contents.rest).unwrap();
+            assert_eq!(spec.project.name, "till");
+            let names = spec.services.into_iter().filter_map(|service| service.name);
+            names.chain(notes).collect::<Vec<_>>()
+        };
+        assert_eq!(with(""), ["a", "b"]);
+        assert_eq!(with("compose.yaml:ci.yaml"), ["a", "c"]);
+        assert_eq!(
+            with("ci.yaml"),
+            [
+                "a",
+                "left out: the files in `COMPOSE_FILE`, which begins with `ci.yaml`"
+            ]
+        );
+        assert_eq!(
+            with("compose.yaml:gone.yaml"),
+            ["a", "cannot read `gone.yaml`: no such file"]
+        );
+    }
+
+    #[test]
+    fn values_of_a_wrong_kind_are_errors() {
+        for (key, error) in [
+            ("ports: \"80:80\"", "`ports` of the service `a` is not a list"),
+            (
+                "environment: [{ A_TOKEN: hidden }]",
+                "`environment[0]` of the service `a` is not a text",
+            ),
+            (
+                "labels: text",
+                "`labels` of the service `a` is not a list or a map",
+            ),
+            (
+                "command: 5",
+                "`command` of the service `a` is not a text or a list",
+            ),
+        ] {
+            let text = format!("services:\n  a:\n    image: x\n    {key}\n");
+            assert_eq!(errors(&text, &[]).last().map(String::as_str), Some(error));
+        }
+    }
+
+    #[test]
+    fn folders_in_memory_links_and_replicas_are_translated() {
+        let text = r#"
+services:
+  a: { image: x, tmpfs: /run, shm_size: 256mb, volumes: [{ type: tmpfs, target: /cache, tmpfs: { size: 1gb } }], links: [b, "b:c"] }
+  b: { image: x, depends_on: { gone: { condition: service_healthy, required: false } }, environment: [NONE, TAG] }
+  none: { image: x, scale: 0 }
+  zero: { image: x, deploy: { replicas: 0 } }
+"#;
+        let found = translated(text, &[]);
+        let notes: Vec<_> = found
+            .contents
+            .diagnostics
+            .iter()
+            .map(|note| note.message.as_str())
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                "left out of `a`: `links`: `b:c`",
+                "left out of `b`: `environment`: the variable `NONE`, which is not set",
+                "left out: service `none`, which has no replicas",
+                "left out: service `zero`, which has no replicas",
+            ]
+        );
+        let services = found.contents.spec.unwrap().services;
+        assert_eq!(
+            services[0].tmpfs,
+            ["/run", "/cache:size=1g", "/dev/shm:size=256m"]
+        );
+        assert_eq!(services[0].depends_on.len(), 1);
+        assert_eq!(services[0].depends_on[0].service, "b");
+        assert!(services[1].depends_on.is_empty());
+        let variables = &services[1].container.as_ref().unwrap().environment;
+        assert_eq!(variables.keys().collect::<Vec<_>>(), ["TAG"]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Variables {
     pub(super) written: BTreeSet<String>,
     /// Names in paths that have no value.
     pub(super) unset: BTreeSet<String>,
+    /// Names of `${NAME:?message}` that have no value, with their messages.
+    pub(super) required: BTreeMap<String, String>,
     /// Length of the inserted values, in bytes.
     pub(super) inserted: usize,
     /// First variable whose value was left out, because the values are longer than [`MAX_INSERTED`].
@@ -38,6 +40,9 @@ pub(super) struct Variables {
 
 /// Variable that Compose sets itself: the folder of the Compose file, from which relative paths start.
 const WORKING_FOLDER: &str = "PWD";
+
+/// Variable with the name of the project.
+pub(crate) const NAME: &str = "COMPOSE_PROJECT_NAME";
 
 impl Variables {
     /// Replaces the variables in a text.
@@ -116,6 +121,10 @@ impl Variables {
                 if let Some(default) = rest.strip_prefix('-') {
                     return self.replace_at(default, depth + 1);
                 }
+                if let Some(message) = rest.strip_prefix('?').filter(|_| !self.is_inlined) {
+                    self.required.insert(name.to_owned(), message.to_owned());
+                    return String::new();
+                }
                 if self.is_path {
                     self.unset.insert(name.to_owned());
                     return String::new();
@@ -144,6 +153,18 @@ impl Variables {
             let what = format!(
                 "a path needs the variable `{name}`, which is not set: add it to the `.env` file next to this file, or run `argus allow`, \
 after which variables of the shell count"
+            );
+            notes.push(Note::error(what, document.place_of("services")));
+        }
+        for (name, message) in &self.required {
+            let why = if message.is_empty() {
+                String::new()
+            } else {
+                format!(" ({message})")
+            };
+            let what = format!(
+                "the variable `{name}` is required and not set{why}: add it to the `.env` file next to this file, or run \
+`argus allow`, after which variables of the shell count"
             );
             notes.push(Note::error(what, document.place_of("services")));
         }
@@ -256,15 +277,15 @@ mod tests {
             ("a$$b $", "a$b $"),
             ("postgres:${TAG:-16}", "postgres:16"),
             ("${A-x}${B:-${C:-y}}", "xy"),
-            (
-                "${KEY}/$KEY2-${MUST:?why}",
-                "{{env.KEY}}/{{env.KEY2}}-{{env.MUST}}",
-            ),
+            ("${KEY}/$KEY2-${MUST:?why}", "{{env.KEY}}/{{env.KEY2}}-"),
             ("${open", "${open"),
         ] {
             assert_eq!(Variables::default().replace(text), expected, "{text}");
         }
         let mut variables = Variables::default();
+        variables.replace("${MUST:?why} ${A?}");
+        let required = [("A", ""), ("MUST", "why")].map(|(name, why)| (name.to_owned(), why.to_owned()));
+        assert_eq!(variables.required, required.into());
         assert_eq!(variables.replace_in_path("$PWD/a$$b/${C:-1}:/x"), "./a$$b/1:/x");
         assert_eq!((variables.unset.len(), variables.read.len()), (0, 0));
         assert_eq!(variables.replace_in_path("${HOME}/x"), "/x");
