@@ -29,7 +29,9 @@ pub(super) fn warn_of_misspelled(command: &Command) {
 
 /// Adds the variables of a command and of its subcommands.
 fn add_variables(command: &Command, known: &mut BTreeSet<String>) {
-    let names = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    let names = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_env()?.to_str());
     known.extend(names.map(str::to_owned));
     for subcommand in command.get_subcommands() {
         add_variables(subcommand, known);

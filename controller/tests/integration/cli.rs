@@ -132,7 +132,9 @@ fn misspelled_variable_is_a_warning_with_its_nearest_name() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
     let mut command = home.command(&["validate"]);
-    command.env("ARGUS_STRCT", "1").env("ARGUS_WEB_8080", "127.0.0.1:80");
+    command
+        .env("ARGUS_STRCT", "1")
+        .env("ARGUS_WEB_8080", "127.0.0.1:80");
     let shown = command.output().unwrap();
     assert_eq!(code(&shown), 0, "{}", err(&shown));
     let text = err(&shown);

@@ -120,7 +120,11 @@ fn up_runs_a_command_and_removes_the_environment() {
     let ended = |command| argus.cli(&["up", "--keep-on-failure", "--", command]);
     let failed = ended("false");
     assert_eq!(failed.status.code(), Some(1), "{}", text(&failed));
-    assert!(text(&failed).contains("`argus down upcommand` removes it"), "{}", text(&failed));
+    assert!(
+        text(&failed).contains("`argus down upcommand` removes it"),
+        "{}",
+        text(&failed)
+    );
     assert!(running(engine(), "upcommand-web"));
     let succeeded = ended("true");
     assert!(succeeded.status.success(), "{}", text(&succeeded));

@@ -242,7 +242,9 @@ fn thirty_repeated_failures_restart_ten_per_minute() {
     let first = restarts(&fixture, 1);
     assert_eq!(first.len(), 30);
     assert!(
-        first.iter().all(|at| at.since(killed_at[0]) < Duration::from_secs(3)),
+        first
+            .iter()
+            .all(|at| at.since(killed_at[0]) < Duration::from_secs(3)),
         "{first:?}"
     );
     let repeated = restarts(&fixture, 2);

@@ -226,7 +226,10 @@ fn repeated_restart_beyond_the_limit_waits_a_minute() {
         waits.find(|wait| is_limited(&wait.on))?.on.until()
     };
     let restarts = |fixture: &SimFixture| {
-        let restarts = fixture.started.iter().filter(|(_, step)| step.is_repeated_restart());
+        let restarts = fixture
+            .started
+            .iter()
+            .filter(|(_, step)| step.is_repeated_restart());
         restarts.map(|(at, _)| *at).collect::<Vec<_>>()
     };
     fixture.run_until_seen(|fixture| limited_until(fixture).is_some() && restarts(fixture).len() == 2);

@@ -16,9 +16,13 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
     let mut secrets = Secrets::default();
     let mut names = BTreeSet::new();
     // A parsed file can always be serialized.
-    visit_texts(&serde_json::to_value(spec).unwrap_or_default(), "", &mut |_, text| {
-        collect_env_names(text, &mut names);
-    });
+    visit_texts(
+        &serde_json::to_value(spec).unwrap_or_default(),
+        "",
+        &mut |_, text| {
+            collect_env_names(text, &mut names);
+        },
+    );
     for name in names {
         let Some(value) = context.env_vars.get(&name) else {
             continue;
@@ -100,7 +104,11 @@ fn visit_texts(value: &Value, path: &str, visit: &mut dyn FnMut(&str, &str)) {
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 visit_texts(field, &path, visit);
             }
         }

@@ -56,7 +56,8 @@ fn limit(
     urgency: impl Fn(&Subject) -> Urgency,
     now: Timestamp,
 ) {
-    let (mut restarts, others): (Vec<Step>, Vec<Step>) = plan.steps.drain(..).partition(Step::is_repeated_restart);
+    let (mut restarts, others): (Vec<Step>, Vec<Step>) =
+        plan.steps.drain(..).partition(Step::is_repeated_restart);
     plan.steps = others;
     restarts.sort_by_key(|step| urgency(&step.subject));
     let (recent, most) = recent;
@@ -140,7 +141,11 @@ mod tests {
             let mut other = thirty();
             other.steps.iter_mut().for_each(|step| step.cause = cause.clone());
             limit(&mut other, (&spent, 10), &[], important, Timestamp(1));
-            assert_eq!(other.steps.len(), 30, "a start with the cause `{cause}` is not limited");
+            assert_eq!(
+                other.steps.len(),
+                30,
+                "a start with the cause `{cause}` is not limited"
+            );
         }
         let mut more = thirty();
         limit(&mut more, (&spent, 12), &[], important, Timestamp(1));

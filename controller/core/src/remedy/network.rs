@@ -42,9 +42,9 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
         is_named || value.contains(':')
     };
     let in_variable = |word: &str| {
-        let named = service.env_vars.iter();
-        let named = named.filter(|(name, value)| !is_secret(name) && names_host(value, word));
-        let (name, value) = named.min_by_key(|(name, value)| !is_address(&name.to_uppercase(), value))?;
+        let variables = service.env_vars.iter();
+        let variables = variables.filter(|(name, value)| !is_secret(name) && names_host(value, word));
+        let (name, value) = variables.min_by_key(|(name, value)| !is_address(&name.to_uppercase(), value))?;
         let (_, port) = hosts(value).into_iter().find(|(host, _)| *host == word)?;
         let (now, meant) = unambiguous(value, word, meant(case, word, port)?);
         Some((format!("container.environment.{name}"), now, meant))

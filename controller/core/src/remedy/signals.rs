@@ -72,9 +72,9 @@ pub(super) fn processor(case: &Case<'_>) -> Option<SpecEdit> {
 }
 
 /// Change of the image of the file, or of the context that Argus builds.
-fn image(case: &Case<'_>, reason: String, named: &str, built: &str) -> SpecEdit {
+fn image(case: &Case<'_>, reason: String, of_image: &str, of_context: &str) -> SpecEdit {
     match &case.context.service.image {
-        Image::Named(_) => case.context.edit("image", reason).hint(named),
-        Image::Built(build) => Case::host_edit(build.context.clone(), reason, built),
+        Image::Named(_) => case.context.edit("image", reason).hint(of_image),
+        Image::Built(build) => Case::host_edit(build.context.clone(), reason, of_context),
     }
 }

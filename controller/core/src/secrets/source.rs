@@ -190,7 +190,10 @@ mod tests {
         let source = format!("a: {token}\nb: |\n  -----BEGIN PRIVATE KEY-----\n  {key}\n  é\n");
         let hidden = hide_tokens(&source);
         assert_eq!(hidden.lines().count(), source.lines().count());
-        assert!(hidden.starts_with(&format!("a: {}\nb: |", "*".repeat(40))), "{hidden}");
+        assert!(
+            hidden.starts_with(&format!("a: {}\nb: |", "*".repeat(40))),
+            "{hidden}"
+        );
         assert!(!hidden.contains(&token) && !hidden.contains(&key), "{hidden}");
     }
 

@@ -89,8 +89,14 @@ fn find_private_key(text: &str) -> Option<(Range<usize>, &'static str)> {
         label.ends_with(LABEL).then_some(at)
     })?;
     let body = text[start..].find(LABEL)? + start + LABEL.len();
-    let end = text[body..].find("-----END ").map_or(text.len(), |end| body + end);
-    let is_real = text[body..end].chars().filter(char::is_ascii_alphanumeric).count() >= MIN_KEY;
+    let end = text[body..]
+        .find("-----END ")
+        .map_or(text.len(), |end| body + end);
+    let is_real = text[body..end]
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .count()
+        >= MIN_KEY;
     is_real.then_some((start..end, "a private key"))
 }
 
@@ -107,12 +113,27 @@ mod tests {
         let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{RANDOM}\n{RANDOM}\n");
         for (text, expected, form) in [
             (token.clone(), &token, "a GitHub token"),
-            (format!("https://ci:{token}@github.com/a.git"), &token, "a GitHub token"),
-            (format!("Authorization: Bearer {web_token}."), &web_token, "a JSON Web Token"),
-            (format!("{key}-----END RSA PRIVATE KEY-----"), &key, "a private key"),
+            (
+                format!("https://ci:{token}@github.com/a.git"),
+                &token,
+                "a GitHub token",
+            ),
+            (
+                format!("Authorization: Bearer {web_token}."),
+                &web_token,
+                "a JSON Web Token",
+            ),
+            (
+                format!("{key}-----END RSA PRIVATE KEY-----"),
+                &key,
+                "a private key",
+            ),
         ] {
             let found = find_tokens(&text);
-            let found: Vec<_> = found.into_iter().map(|(range, form)| (&text[range], form)).collect();
+            let found: Vec<_> = found
+                .into_iter()
+                .map(|(range, form)| (&text[range], form))
+                .collect();
             assert_eq!(found, [(expected.as_str(), form)]);
         }
         for (prefix, length, form) in ISSUERS {

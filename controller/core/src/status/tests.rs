@@ -1268,12 +1268,20 @@ fn full_disk_is_reported_once_with_its_usage() {
 #[test]
 fn low_disk_is_a_warning_between_one_and_two_thresholds() {
     let threshold = PreflightSettings::default().disk_space_threshold;
-    for (free, is_low) in [(threshold, true), (2 * threshold - 1, true), (2 * threshold, false)] {
+    for (free, is_low) in [
+        (threshold, true),
+        (2 * threshold - 1, true),
+        (2 * threshold, false),
+    ] {
         let mut shop = Shop::ready();
         shop.preflight = Some(snapshot_with_free_space(free));
         let status = shop.status();
         assert_eq!(status.phase, Phase::Ready, "creation continues");
-        let found: Vec<_> = status.errors.iter().map(|error| (error.code, error.severity)).collect();
+        let found: Vec<_> = status
+            .errors
+            .iter()
+            .map(|error| (error.code, error.severity))
+            .collect();
         let expected = is_low.then_some((Code::DiskSpaceLow, Severity::Warning));
         assert_eq!(found, Vec::from_iter(expected), "{free}");
         let Some(error) = status.errors.first() else {
@@ -1821,10 +1829,7 @@ fn unreachable_engine_is_reported_with_its_retry_state() {
         assert_eq!(blocked, Some((Truth::True, "RetryExhausted".to_owned())));
         (error.class, reported_retry_after(shop, code))
     };
-    assert_eq!(
-        retry_state(Code::DockerUnavailable),
-        (Class::Transient, Some(31))
-    );
+    assert_eq!(retry_state(Code::DockerUnavailable), (Class::Transient, Some(31)));
     assert_eq!(retry_state(Code::RetryExhausted), (Class::Human, None));
     assert_eq!(store.outage_started_at(), Some(NOW));
     store.apply(WatchEvent::Connected(NOW));

@@ -169,17 +169,24 @@ fn container_name_is_a_dns_name() {
 fn token_in_the_file_is_a_warning_and_a_secret() {
     // In two parts, because scanners of repositories search for tokens.
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let text = TWO
-        .replace("A: \"1\"", &format!("A: \"{token}\""))
-        .replace("container: {name: shop-db,", "container: {name: shop-db, command: [serve, postgres],");
+    let text = TWO.replace("A: \"1\"", &format!("A: \"{token}\"")).replace(
+        "container: {name: shop-db,",
+        "container: {name: shop-db, command: [serve, postgres],",
+    );
     let admission = admission(&text, &context());
-    let warnings: Vec<_> = admission.diagnostics.iter().map(|it| (it.path.as_str(), it.message.as_str())).collect();
+    let warnings: Vec<_> = admission
+        .diagnostics
+        .iter()
+        .map(|it| (it.path.as_str(), it.message.as_str()))
+        .collect();
     let expected = (
         "services[0].container.environment.A",
         "the value has the form of a GitHub token",
     );
     assert!(warnings.contains(&expected), "{warnings:?}");
-    let others = warnings.iter().filter(|(_, message)| message.contains("has the form of"));
+    let others = warnings
+        .iter()
+        .filter(|(_, message)| message.contains("has the form of"));
     assert_eq!(others.count(), 1, "{warnings:?}");
     let secrets = admission.desired.unwrap().secret_values();
     assert_eq!(secrets.redacted(&format!("with {token}")), "with [redacted]");

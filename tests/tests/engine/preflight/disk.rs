@@ -151,11 +151,18 @@ fn full_data_root_is_reported_and_recovered() {
     });
     let error = disk_error(&soon).expect("the status reports it");
     assert_eq!(
-        (&soon["phase"], &error["severity"], &error["remedies"][0]["action"]),
+        (
+            &soon["phase"],
+            &error["severity"],
+            &error["remedies"][0]["action"]
+        ),
         (&"Ready".into(), &"warning".into(), &"free_disk_space".into()),
         "{error:#}"
     );
-    assert!(error["details"]["freeBytes"].as_u64() > Some(THRESHOLD), "{error:#}");
+    assert!(
+        error["details"]["freeBytes"].as_u64() > Some(THRESHOLD),
+        "{error:#}"
+    );
 }
 
 #[test]

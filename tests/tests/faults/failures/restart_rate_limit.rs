@@ -34,7 +34,9 @@ fn restart_beyond_the_limit_waits_for_the_minute() {
             case.argus
                 .wait_status("ratelimit", LIMIT, "restarts all services", |status| {
                     let is_again = |service: Value| service["state"] == "Ready" && service["restarts"] == 1;
-                    SERVICES.iter().all(|name| is_again(Controller::service(status, name)))
+                    SERVICES
+                        .iter()
+                        .all(|name| is_again(Controller::service(status, name)))
                 });
         }
     }
@@ -54,9 +56,8 @@ fn restart_beyond_the_limit_waits_for_the_minute() {
     let message = text(&waiting["waitingOn"]["message"]);
     assert!(message.contains("2 per minute"), "{waiting:#}");
     let starts = SERVICES.iter().flat_map(|name| case.actions(name));
-    let is_restart = |action: &PlannedAction| {
-        action.kind == ActionKind::StartContainer && action.cause == "restart 2"
-    };
+    let is_restart =
+        |action: &PlannedAction| action.kind == ActionKind::StartContainer && action.cause == "restart 2";
     let starts: Vec<_> = starts.filter(is_restart).map(|action| action.at).collect();
     assert_eq!(starts.len(), 2, "{starts:?}");
     let first = starts.into_iter().min().expect("two restarts");

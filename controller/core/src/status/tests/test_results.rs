@@ -58,6 +58,10 @@ fn status_has_the_last_results_and_a_flaky_test() {
     let advice = error.details["suggestions"].to_string();
     for change in ["isolate", "seed", "concurrency"] {
         assert!(advice.contains(change), "{change}: {advice}");
-        assert!(error.remedies[0].summary.contains(change), "{:?}", error.remedies[0]);
+        assert!(
+            error.remedies[0].summary.contains(change),
+            "{:?}",
+            error.remedies[0]
+        );
     }
 }
