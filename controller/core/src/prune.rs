@@ -51,17 +51,21 @@ impl BuiltImage {
 /// Returns the images that can be removed.
 ///
 /// Such an image is unused, has no tag of a person, and is not in `wanted` (references and ids). There is a newer build
-/// of the same tag or of this program.
+/// of the same tag or of this program. The image with the tag counts as the newest one: an edit that is undone tags its earlier build
+/// again.
 pub fn unused_images<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
-    let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
+    let mut newest: BTreeMap<&str, (bool, Timestamp, &str)> = BTreeMap::new();
     for image in images {
-        let this = (image.created_at, image.id.as_str());
+        let is_tagged = image.tags.contains(&image.built_as);
+        let this = (is_tagged, image.created_at, image.id.as_str());
         let known = newest.entry(image.series()).or_insert(this);
         *known = this.max(*known);
     }
     let is_unused = |image: &&BuiltImage| {
         let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
-        let is_newest = newest.get(image.series()).is_some_and(|(_, id)| *id == image.id);
+        let is_newest = newest
+            .get(image.series())
+            .is_some_and(|(_, _, id)| *id == image.id);
         !image.built_as.is_empty() && !image.used && !image.is_named() && !is_wanted && !is_newest
     };
     images.iter().filter(is_unused).collect()
@@ -113,6 +117,13 @@ mod tests {
             ids(&[image("a", 1), image("b", 2), image("c", 3)], &[]),
             ["a", "b"]
         );
+    }
+
+    #[test]
+    fn build_of_an_undone_edit_can_be_removed() {
+        let mut tagged = image("a", 1);
+        tagged.tags = vec![tagged.built_as.clone()];
+        assert_eq!(ids(&[tagged, image("b", 2)], &[]), ["b"]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(super) fn record(
                 .as_ref()
                 .is_some_and(|run| run.is_of(container)) => {}
         ProbeStatus::Healthy => {
-            record_recovery(history);
+            record_recovery(history, container);
             history.healthy_run = Some(HealthyRun {
                 container: container.id.clone(),
                 started_at: container.inspect.as_ref().and_then(|info| info.started_at),
@@ -89,9 +89,11 @@ pub(super) fn record(
 }
 
 /// Records if this healthy run follows failures of a health check that had never succeeded. A later start without failures is clean.
-fn record_recovery(history: &mut ServiceHistory) {
+/// A container of another specification needed no longer time: the edit fixed it.
+fn record_recovery(history: &mut ServiceHistory, container: &Container) {
     let is_late = |last: &&FailedRun| {
         last.cause == FailureCause::Unhealthy
+            && last.hash.as_ref().is_none_or(|hash| container.carries(hash))
             && last.number > history.failures_before_recovery
             && last.healthy_duration.is_none_or(|time| time.is_zero())
     };

@@ -892,6 +892,21 @@ fn late_recovery_is_recorded_until_a_clean_start() {
 }
 
 #[test]
+fn recovery_of_an_edited_container_is_not_late() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(130);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    fixture.hash = "bbbbbbbb";
+    let started = fixture.advance(8);
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(1);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    assert_eq!(fixture.history().late_recovery, None);
+}
+
+#[test]
 fn change_of_a_read_only_file_ends_the_failures_of_its_service() {
     for (read_only, expected) in [(true, 0), (false, 1)] {
         let mut fixture = Fixture::new("");
