@@ -13,8 +13,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 180
 
-# Programs that stand-in images have. They succeed and do nothing.
-TOOLS = "pg_isready curl wget redis-cli valkey-cli mysqladmin mc pip pip3 ollama n8n".split()
+# Programs of stand-in images, which succeed and do nothing. A shell of busybox runs its own `wget` instead.
+TOOLS = "pg_isready curl redis-cli valkey-cli mysqladmin mc pip pip3 ollama n8n".split()
 # Programs that behave as the main process of an image.
 SERVERS = "nodemon memcached /usr/local/bin/docker-entrypoint.sh".split()
 USERS = "root:0 node:1000 gotenberg:1001 temporal:5000 unit:999".split()
@@ -53,7 +53,7 @@ def build_images():
             f"{folder}/Dockerfile",
             "FROM busybox:local\n"
             "COPY stand-in succeed /bin/\nCOPY passwd group /etc/\n"
-            f"RUN busybox chmod 755 /bin/stand-in /bin/succeed && mkdir -p /www /home/memcache && busybox chmod 777 /home/memcache; {tools}; {servers}\n"
+            f"RUN busybox chmod 755 /bin/stand-in /bin/succeed && mkdir -p /www /home/memcache && touch /www/ping && busybox chmod 777 /home/memcache; {tools}; {servers}\n"
             'ENV LISTEN=""\nENTRYPOINT ["/bin/stand-in"]\nCMD ["run"]\n',
         )
         docker("build", "--tag", "stand-in:local", folder)
