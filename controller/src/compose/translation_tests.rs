@@ -1,0 +1,392 @@
+//! Translations of Compose files in place of spec files.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::*;
+
+fn translated(text: &str, files: &[(&str, &str)]) -> Translation {
+    try_translate(text, files).unwrap()
+}
+
+fn try_translate(text: &str, files: &[(&str, &str)]) -> Option<Translation> {
+    let read = |path: &Path| {
+        let found = files
+            .iter()
+            .find(|(name, _)| path == Path::new("/shop").join(name));
+        let (_, text) = found.ok_or_else(|| "no such file".to_owned())?;
+        Ok(text.as_bytes().to_vec())
+    };
+    let variables = BTreeMap::from([
+        ("TAG".to_owned(), "7".to_owned()),
+        ("P".to_owned(), "till".to_owned()),
+    ]);
+    let source = ComposeSource {
+        name: "compose.yaml",
+        file: Path::new("/shop/compose.yaml"),
+        bytes: text.as_bytes(),
+        read: &read,
+        variables: &variables,
+    };
+    translate(&source)
+}
+
+fn errors(text: &str, files: &[(&str, &str)]) -> Vec<String> {
+    let translation = translated(text, files);
+    let all = translation.contents.diagnostics.iter();
+    let errors: Vec<_> = all.filter(|diagnostic| diagnostic.is_error()).collect();
+    assert_eq!(
+        translation.contents.spec.is_none(),
+        !errors.is_empty(),
+        "{errors:?}"
+    );
+    errors.iter().map(|error| error.message.clone()).collect()
+}
+
+#[test]
+fn invalid_files_are_errors_and_never_fewer_services() {
+    for good in [
+        "services: { a: { image: x } }",
+        "include:\nservices: { a: { image: x, extends: } }",
+    ] {
+        assert_eq!(errors(good, &[]), [""; 0]);
+    }
+    assert!(
+        try_translate("project: { name: shop }", &[]).is_none(),
+        "it is a spec file"
+    );
+    for (text, error) in [
+        ("servi", "the file is not a map"),
+        ("- a", "the file is not a map"),
+        ("services:", "no service could be translated"),
+        ("version: \"3\"", "no service could be translated"),
+        ("services: []", "`services` is not a map"),
+        ("services:\nweb:\n  image: x", "no service could be translated"),
+        ("services: { a: { image: x }, b: y }", "service `b` is not a map"),
+        ("services: { a: { image: x }, b: }", "service `b` is not a map"),
+        (
+            "services: { a: { image: x }, b: { imagee: y } }",
+            "neither `image` nor `build`",
+        ),
+        ("services: { a: { image: x, image: y } }", "duplicate key"),
+        (
+            "networks: [back]\nservices: { a: { image: x } }",
+            "`networks` is not a map",
+        ),
+        (
+            "include: [gone.yaml]\nservices: { a: { image: x } }",
+            "cannot read `gone.yaml`: no such file",
+        ),
+        (
+            "include: [text]\nservices: { a: { image: x } }",
+            "the file is not a map",
+        ),
+        (
+            "include: [b.yaml]\nservices: { b: { image: x } }",
+            "`services.b` is also in the included file",
+        ),
+        (
+            "services: { a: { image: x, env_file: gone.env } }",
+            "`env_file`: cannot read `gone.env`",
+        ),
+        (
+            "include: text\nservices: { a: { image: x } }",
+            "`include` is not a list",
+        ),
+        (
+            "services: { a: { extends: a } }",
+            "the chain is too long or a circle",
+        ),
+        (
+            "services: { a: { image: x, extends: { file: gone.yaml, service: b } } }",
+            "cannot read `gone.yaml`",
+        ),
+    ] {
+        let files = [("text", "servi"), ("b.yaml", "services: { b: { image: y } }")];
+        let found = errors(text, &files);
+        assert!(
+            found.iter().any(|found| found.contains(error)),
+            "{text}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn files_are_the_other_compose_files() {
+    let text = "include: [sub/b.yaml]\nservices: { a: { image: x, env_file: a.env }, c: { extends: { file: c.yaml, service: c } } }";
+    let files = [
+        ("sub/b.yaml", "services: { b: { image: y, env_file: b.env } }"),
+        ("c.yaml", "services: { c: { image: z } }"),
+        ("a.env", "A=1"),
+        ("sub/b.env", "B=1"),
+    ];
+    let translation = translated(text, &files);
+    assert!(translation.contents.spec.is_some());
+    let expected = ["/shop/sub/b.yaml", "/shop/c.yaml"].map(std::path::PathBuf::from);
+    assert_eq!(translation.files, expected);
+}
+
+#[test]
+fn values_of_variables_are_not_in_the_text() {
+    let text =
+        "name: ${P:-shop}\nservices: { a: { image: \"app:${TAG:-1}\", environment: { B: \"${NONE:-2}\" } } }";
+    let translation = translated(text, &[]);
+    assert!(
+        translation.text.contains("app:{{env.TAG}}"),
+        "{}",
+        translation.text
+    );
+    assert!(translation.text.contains("B: \"2\""), "{}", translation.text);
+    assert_eq!(translation.contents.spec.unwrap().project.name, "till");
+}
+
+#[test]
+fn env_file_is_read_like_the_env_of_the_project() {
+    let spec = "services: { a: { image: x, env_file: [one.env, two.env], environment: { OWN: o } } }";
+    let one = "\u{feff}export A='$x #1' # c\r\nB=\"two\nlines\"\nPLAIN=p\n";
+    let two = "C=\"${PLAIN}-${OWN}-${TAG}\"\nPLAIN=q\nD=${NONE:-d}\n";
+    let found = translated(spec, &[("one.env", one), ("two.env", two)]);
+    let services = found.contents.spec.unwrap().services;
+    let container = services[0].container.as_ref().unwrap();
+    let variables: Vec<_> = container
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    assert_eq!(
+        variables,
+        [
+            "A=$x #1",
+            "B=two\nlines",
+            "C=p-o-{{env.TAG}}",
+            "D=d",
+            "OWN=o",
+            "PLAIN=q"
+        ]
+    );
+    let broken = [("one.env", "A=1\n!=2\n"), ("two.env", "A=$B\n")];
+    assert_eq!(
+        errors(spec, &broken),
+        [
+            "left out of `a`: `env_file`: `one.env:2:1`: `!` is not a character of a name",
+            "left out of `a`: `env_file`: `two.env:1:3`: the variable `B` has no value",
+        ]
+    );
+}
+
+#[test]
+fn dependencies_wait_for_what_compose_waits_for() {
+    let text = "services: { a: { image: x }, b: { image: x, depends_on: [a] }, c: { image: x, depends_on: { a: { condition: service_started }, b: { condition: service_healthy } } } }";
+    let services = translated(text, &[]).contents.spec.unwrap().services;
+    let conditions: Vec<_> = services
+        .iter()
+        .flat_map(|service| &service.depends_on)
+        .map(|on| format!("{} {:?}", on.service, on.condition))
+        .collect();
+    assert_eq!(
+        conditions,
+        ["a Some(Started)", "a Some(Started)", "b Some(Healthy)"]
+    );
+}
+
+#[test]
+fn profiles_of_the_project_select_services() {
+    let text = "services: { a: { image: x }, b: { image: x, profiles: [dev] }, c: { image: x, profiles: [test, ci] } }";
+    let names = |profiles: Option<&str>| {
+        let read = |_: &Path| Err("no such file".to_owned());
+        let variables = profiles.map(|value| ("COMPOSE_PROFILES".to_owned(), value.to_owned()));
+        let source = ComposeSource {
+            name: "compose.yaml",
+            file: Path::new("/shop/compose.yaml"),
+            bytes: text.as_bytes(),
+            read: &read,
+            variables: &variables.into_iter().collect(),
+        };
+        let spec = translate(&source).unwrap().contents.spec.unwrap();
+        let names = spec.services.iter().filter_map(|service| service.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(None), ["a"]);
+    assert_eq!(names(Some("dev")), ["a", "b"]);
+    assert_eq!(names(Some("ci, other")), ["a", "c"]);
+    assert_eq!(names(Some("*")), ["a", "b", "c"]);
+}
+
+#[test]
+fn override_file_is_merged_as_compose_merges_it() {
+    let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
+    let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\"], environment: { B: 3 }, volumes: [\"./b:/data\"], privileged: true }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
+    let found = translated(text, &[("compose.override.yaml", over)]);
+    assert_eq!(
+        found.files,
+        [std::path::PathBuf::from("/shop/compose.override.yaml")]
+    );
+    let notes: Vec<_> = found
+        .contents
+        .diagnostics
+        .iter()
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(
+        notes,
+        ["left out of `a`: `privileged` (`compose.override.yaml`, line 2)"]
+    );
+    let services = found.contents.spec.unwrap().services;
+    let names: Vec<_> = services
+        .iter()
+        .filter_map(|service| service.name.as_deref())
+        .collect();
+    assert_eq!(names, ["a", "test", "c"]);
+    assert_eq!(services[1].user.as_deref(), Some("u"));
+    let items = found
+        .text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- "));
+    let items: Vec<_> = items.map(|item| item.trim_matches(['"', '\''])).collect();
+    let expected = [
+        "name: a",
+        "two",
+        "81:81",
+        "80:80",
+        "v:/v",
+        "./b:/data",
+        "name: test",
+        "name: c",
+    ];
+    assert_eq!(items, expected, "{}", found.text);
+    for part in ["A: \"1\"", "B: \"3\"", "image: \"y\""] {
+        assert!(found.text.contains(part), "{part}: {}", found.text);
+    }
+    let broken = [("compose.override.yml", "services: []")];
+    let expected = "`services` is not a map (`compose.override.yml`, line 1)";
+    assert_eq!(errors(text, &broken), [expected]);
+}
+
+#[test]
+fn files_of_the_project_replace_the_override_file() {
+    let text = "services: { a: { image: x } }";
+    let with = |files: &str| {
+        let read = |path: &Path| match path.to_str() {
+            Some("/shop/compose.override.yaml") => Ok(b"services: { b: { image: x } }".to_vec()),
+            Some("/shop/ci.yaml") => Ok(b"services: { c: { image: x } }".to_vec()),
+            _ => Err("no such file".to_owned()),
+        };
+        let variables = [("COMPOSE_FILE", files), ("COMPOSE_PROJECT_NAME", "till")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let source = ComposeSource {
+            name: "compose.yaml",
+            file: Path::new("/shop/compose.yaml"),
+            bytes: text.as_bytes(),
+            read: &read,
+            variables: &variables.into(),
+        };
+        let contents = translate(&source).unwrap().contents;
+        let notes = contents.diagnostics.into_iter().map(|note| note.message);
+        let spec = contents.spec.or(contents.rest).unwrap();
+        assert_eq!(spec.project.name, "till");
+        let names = spec.services.into_iter().filter_map(|service| service.name);
+        names.chain(notes).collect::<Vec<_>>()
+    };
+    assert_eq!(with(""), ["a", "b"]);
+    assert_eq!(with("compose.yaml:ci.yaml"), ["a", "c"]);
+    assert_eq!(
+        with("ci.yaml"),
+        [
+            "a",
+            "left out: the files in `COMPOSE_FILE`, which begins with `ci.yaml`"
+        ]
+    );
+    assert_eq!(
+        with("compose.yaml:gone.yaml"),
+        ["a", "cannot read `gone.yaml`: no such file"]
+    );
+}
+
+#[test]
+fn values_of_a_wrong_kind_are_errors() {
+    for (key, error) in [
+        ("ports: \"80:80\"", "`ports` of the service `a` is not a list"),
+        (
+            "environment: [{ A_TOKEN: hidden }]",
+            "`environment[0]` of the service `a` is not a text",
+        ),
+        (
+            "labels: text",
+            "`labels` of the service `a` is not a list or a map",
+        ),
+        (
+            "command: 5",
+            "`command` of the service `a` is not a text or a list",
+        ),
+    ] {
+        let text = format!("services:\n  a:\n    image: x\n    {key}\n");
+        assert_eq!(errors(&text, &[]).last().map(String::as_str), Some(error));
+    }
+}
+
+#[test]
+fn folders_in_memory_links_and_replicas_are_translated() {
+    let text = r#"
+services:
+  a: { image: x, tmpfs: /run, shm_size: 256mb, volumes: [{ type: tmpfs, target: /cache, tmpfs: { size: 1gb } }], links: [b, "b:c"] }
+  b: { image: x, depends_on: { gone: { condition: service_healthy, required: false } }, environment: [NONE, TAG] }
+  none: { image: x, scale: 0 }
+  zero: { image: x, deploy: { replicas: 0 } }
+"#;
+    let found = translated(text, &[]);
+    let notes: Vec<_> = found
+        .contents
+        .diagnostics
+        .iter()
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            "left out of `a`: `links`: `b:c`",
+            "left out of `b`: `environment`: the variable `NONE`, which is not set",
+            "left out: service `none`, which has no replicas",
+            "left out: service `zero`, which has no replicas",
+        ]
+    );
+    let services = found.contents.spec.unwrap().services;
+    assert_eq!(
+        services[0].tmpfs,
+        ["/run", "/cache:size=1g", "/dev/shm:size=256m"]
+    );
+    assert_eq!(services[0].depends_on.len(), 1);
+    assert_eq!(services[0].depends_on[0].service, "b");
+    assert!(services[1].depends_on.is_empty());
+    let variables = &services[1].container.as_ref().unwrap().environment;
+    assert_eq!(variables.keys().collect::<Vec<_>>(), ["TAG"]);
+}
+
+#[test]
+fn numbers_have_the_values_of_variables() {
+    let variables = "services: { a: { image: x, mem_limit: \"${TAG}m\", healthcheck: { test: y, retries: \"${TAG:-3}\" } } }";
+    let text = translated(variables, &[]).text;
+    assert!(
+        text.contains("memory: 7MiB") && text.contains("retries: 7"),
+        "{text}"
+    );
+}
+
+#[test]
+fn deep_and_long_input_ends_in_time() {
+    let nested = "${A:-".repeat(20_000);
+    let mut chain = String::new();
+    for n in 1..400 {
+        writeln!(chain, "  s{n}: {{ extends: s{} }}", n - 1).unwrap();
+    }
+    let one = "services:\n  s0: { image: x }\n";
+    for text in [
+        format!("services: {{ a: {{ image: x, command: \"{nested}\" }} }}"),
+        format!("{one}{chain}"),
+        format!("include: [{}]\n{one}", "loop.yaml, ".repeat(500)),
+    ] {
+        drop(translated(
+            &text,
+            &[("loop.yaml", "include: [loop.yaml, ./loop.yaml]")],
+        ));
+    }
+}
