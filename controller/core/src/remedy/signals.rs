@@ -25,12 +25,11 @@ pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
     const SHARED: [&str; 2] = ["loading shared libraries: ", "loading shared library "];
     let in_line = |line: &'_ str| -> Option<String> {
         let rest = SHARED.iter().find_map(|part| line.split_once(part));
-        let name = match rest {
-            Some((_, rest)) => rest.split(':').next()?,
-            None => {
-                let (_, rest) = line.split_once("version `")?;
-                rest.split('\'').next().filter(|name| name.starts_with("GLIBC"))?
-            }
+        let name = if let Some((_, rest)) = rest {
+            rest.split(':').next()?
+        } else {
+            let (_, rest) = line.split_once("version `")?;
+            rest.split('\'').next().filter(|name| name.starts_with("GLIBC"))?
         };
         is_plain(name).then(|| name.to_owned())
     };

@@ -119,6 +119,7 @@ mod tests {
             };
             let get = Get {
                 target: None,
+                all_services: false,
                 output: None,
                 selector: selectors
                     .iter()
