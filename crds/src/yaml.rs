@@ -1,6 +1,6 @@
 //! YAML reader with diagnostics and source locations, and YAML writer.
 //!
-//! Only this file names the YAML crate. No function here opens a file.
+//! Only this file and `edit/text_tree.rs` name the YAML crate. No function here opens a file.
 //!
 //! Invariants of [`read`]:
 //!
@@ -19,7 +19,6 @@ mod edit;
 mod repeated;
 mod rules;
 mod source;
-mod text_tree;
 mod tree;
 
 use std::collections::HashMap;
@@ -96,11 +95,7 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
 pub fn read_translated(file_name: &str, text: &str, locate: &dyn Fn(&str) -> Option<Location>) -> ParsedSpec {
     match tree_of(text) {
         Ok(mut root) => {
-            let start = Location {
-                line: 1,
-                column: 1,
-                length: 1,
-            };
+            let start = point(1, 1);
             root.node = Arc::new(tree::relocate(&root.node, "", start, locate));
             read_tree(file_name, root, true)
         }
@@ -226,11 +221,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
             .map_or(0, |last| last.chars().count())
             + 1;
         let diagnostic = Diagnostic::error("", "the file is not valid UTF-8").hint("save the file as UTF-8");
-        Box::new(diagnostic.at(Location {
-            line,
-            column,
-            length: 1,
-        }))
+        Box::new(diagnostic.at(point(line, column)))
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
@@ -314,6 +305,12 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     }
 }
 
+/// Location of one character.
+fn point(line: usize, column: usize) -> Location {
+    let length = 1;
+    Location { line, column, length }
+}
+
 /// Returns the location of an event, limited to its first line.
 fn location_of(lines: &[&str], span: &granit::Span) -> Location {
     let (line, column) = (span.start.line().max(1), span.start.col() + 1);
@@ -343,11 +340,7 @@ fn syntax_diagnostic(lines: &[&str], error: &ScanError) -> Diagnostic {
     let tab = |number: usize| {
         let text = lines.get(number.checked_sub(1)?)?;
         let indent = text.len() - text.trim_start().len();
-        text[..indent].find('\t').map(|column| Location {
-            line: number,
-            column: column + 1,
-            length: 1,
-        })
+        text[..indent].find('\t').map(|column| point(number, column + 1))
     };
     // The parser reports the beginning of a value that the tab follows, possibly after several lines.
     let after = || {
@@ -375,11 +368,7 @@ fn syntax_diagnostic(lines: &[&str], error: &ScanError) -> Diagnostic {
             None => Diagnostic::error("", message),
         }
     };
-    diagnostic.at(Location {
-        line,
-        column,
-        length: 1,
-    })
+    diagnostic.at(point(line, column))
 }
 
 /// Suggests a fix for the most common syntax errors in a line.

@@ -112,8 +112,7 @@ impl Tool for Apply {
     const NAME: &'static str = "argus_apply";
     const TITLE: &'static str = "Create or change an environment";
     const ABOUT: &'static str = concat!(
-        "Validates an e2e.yaml and writes it to the specs folder. The controller reads it there and creates or changes \
-the environment. A file with mistakes is rejected as SPEC_INVALID with line, column and hint of each, and nothing is written. Then \
+        "Validates an e2e.yaml and writes it to the specs folder. A file with mistakes is rejected as SPEC_INVALID with line, column and hint of each, and nothing is written. Then \
 call `argus_wait`. A small example:\n\n",
         small!()
     );

@@ -120,7 +120,7 @@ impl Tool for ResetBreaker {
     const NAME: &'static str = "argus_reset_circuit";
     const TITLE: &'static str = "Test the engine immediately";
     const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the controller tests the engine immediately with a full list and \
-one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. It does not change a closed breaker. \
+one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. \
 Returns the state changes and the failures before the reset.";
     type Data = CommandReply;
 

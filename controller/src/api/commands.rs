@@ -140,7 +140,7 @@ table_of_commands! {
         effect: Additive, is_open_world: true, verb: "retry", title: "Retry",
         route: "retries given-up services of an environment, or one service",
         about: "Retries services that Argus gave up, with the same file and with failure counters at zero; with `service`, only this one. For an environment, it also restores what \
-`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit, which takes effect automatically.",
+`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit.",
         sentence: "is retried", then: wait_step,
     }
     Restart {

@@ -98,8 +98,7 @@ impl Tool for Events {
     const NAME: &'static str = "argus_events";
     const TITLE: &'static str = "Recent events";
     const ABOUT: &'static str = "Lists events from the journal: phases, errors, restarts, recoveries, moved ports, given-up services, and \
-each action with its cause. Returns the newest `tail` events, or with `after` the following ones. Without a running controller, it \
-reads the journal files.";
+each action with its cause. Returns the newest `tail` events, or with `after` the following ones.";
     type Data = EventsPage;
 
     async fn summarize(&self, mut page: EventsPage, _context: &Context) -> Summary<EventsPage> {

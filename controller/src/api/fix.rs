@@ -163,8 +163,8 @@ pub(crate) fn format_change(fixed: &Fixed) -> String {
 impl Tool for Fix {
     const NAME: &'static str = "argus_fix";
     const TITLE: &'static str = "Write the proposed change";
-    const ABOUT: &'static str = "Writes the change that the first remedy of the first error proposes (`fix_spec` with `suggest`) to the spec file, and keeps comments \
-and layout. It changes no other file, and refuses if the file changed since. With `dryRun`, it only returns the change. Then call `argus_wait`.";
+    const ABOUT: &'static str = "Writes the value that the first remedy proposes (`fix_spec` with `suggest`) to the spec file; comments and layout stay. Then call \
+`argus_wait`.";
     type Data = Fixed;
 
     async fn summarize(&self, fixed: Fixed, _context: &Context) -> Summary<Fixed> {

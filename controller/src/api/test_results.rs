@@ -51,8 +51,7 @@ impl Tool for TestResults {
     const NAME: &'static str = "argus_test_results";
     const TITLE: &'static str = "Results of test suites";
     const ABOUT: &'static str = "Returns the last result of each suite of `argus test run`, with the failed cases, the tested revision and the \
-results of earlier runs. Call it to find out if tests pass, before you run them again. `FLAKY_SUSPECTED` in `argus_status` names cases that \
-passed and failed without a change.";
+results of earlier runs. Call it to find out if tests pass, before you run them again.";
     type Data = SuiteResults;
 
     async fn summarize(&self, results: SuiteResults, _context: &Context) -> Summary<SuiteResults> {

@@ -112,7 +112,7 @@ impl Tool for Validate {
     const NAME: &'static str = "argus_validate";
     const TITLE: &'static str = "Validate spec files";
     const ABOUT: &'static str = "Validates an e2e.yaml given as `content`, or all files of the specs folder. Returns all mistakes together, each \
-with line, column and hint. Needs no engine and changes nothing. `argus_apply` validates as well before it writes.";
+with line, column and hint. Needs no engine and changes nothing.";
     type Data = ValidationReport;
 
     async fn summarize(&self, report: ValidationReport, _context: &Context) -> Summary<ValidationReport> {

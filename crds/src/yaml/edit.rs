@@ -8,9 +8,11 @@ use std::ops::Range;
 use granit_parser::{ScalarStyle, StructureStyle};
 use serde_json::Value;
 
+mod text_tree;
+
 use super::document;
-use super::text_tree::{Found, Kind, Part, Step};
 use crate::error::SpecEdit;
+use text_tree::{Found, Kind, Part, Step};
 
 /// Replacement of bytes of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

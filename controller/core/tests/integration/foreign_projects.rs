@@ -271,7 +271,7 @@ fn requested_removal_of_a_volume_needs_no_removal_of_the_file() {
 }
 
 #[test]
-fn requested_removal_leaves_volumes_of_this_folder_and_allowed_ones() {
+fn requested_removal_keeps_own_and_allowed_volumes() {
     let mut requests = UserRequests::default();
     requests.request_orphan_removal(["shop".to_owned()], true, NOW + HOUR);
     for (folder, is_allowed) in [("/a", false), ("/b", true)] {

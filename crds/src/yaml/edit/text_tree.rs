@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use granit_parser::{self as granit, Event, Parser, ScalarStyle, StructureStyle};
 
-use super::{MAX_DEPTH, source};
+use super::super::{MAX_DEPTH, source};
 
 /// Step from a list or a map to one of its values.
 #[derive(Clone, Debug)]
