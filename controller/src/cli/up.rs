@@ -106,7 +106,7 @@ impl Up {
             let mut view = View::new(screen, format!("`{}`; {end}", spec.file.display()));
             let mut kept = self.keep.always || self.detach;
             let is_kept = |ended: &Result<Exit, Failure>| {
-                let has_failed = !matches!(ended, Ok(Exit::Done | Exit::Interrupted));
+                let has_failed = !matches!(ended, Ok(Exit::Done | Exit::Code(0) | Exit::Interrupted));
                 kept = kept || self.keep.is_kept(has_failed, &spec.environment);
                 kept
             };
