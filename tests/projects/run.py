@@ -37,8 +37,6 @@ IMAGES = {
 NEVER = ("INTERNAL", "panicked", "unknown owner", "report the bug")
 # Keys of the changes that an answer proposes.
 KEYS = """argus why {} -o json | grep '"key":' || true"""
-# Known defect of `argus prune`.
-KEPT_IMAGES = "`argus prune` keeps the newest build of a tag, also if an undone edit moved the tag to an earlier build"
 LIMIT = 180
 PARALLEL = 4
 printing = threading.Lock()
@@ -305,7 +303,7 @@ class Project:
 
 
 def left_on_engine(projects):
-    """Everything but the images of the files and one image of the program of mocks: names, and names of the known defect."""
+    """Names of everything but the images of the files and one image of the program of mocks."""
     left = [f"container {it}" for it in lines_of("docker ps --all --format '{{.Names}} {{.Image}}'")]
     left += [f"volume {it}" for it in lines_of("docker volume ls --format '{{.Name}}'")]
     networks = set(lines_of("docker network ls --format '{{.Name}}'")) - {"bridge", "host", "none"}
@@ -313,17 +311,16 @@ def left_on_engine(projects):
     asked = {"busybox:1", *IMAGES}
     for project in projects:
         asked |= set(project.case.get("images", []))
-    programs, known = [], []
+    programs = []
     for image in lines_of("docker image ls --format '{{.Repository}}:{{.Tag}} {{.ID}}'"):
         if image.startswith("argus/mock:"):
             programs.append(image)
         elif image.split()[0] not in asked:
             labels = lines_of(f"docker image inspect --format '{{{{json .Config.Labels}}}} {{{{.RepoTags}}}}' {image.split()[1]}")
-            is_known = image.startswith("<none>:<none> ") and "argusai.build-tag" in labels[0]
-            (known if is_known else left).append(f"image {image} {labels[0]}")
+            left.append(f"image {image} {labels[0]}")
     if len(programs) > 1:
         left += [f"image {image}" for image in programs]
-    return left, known
+    return left
 
 
 def main():
@@ -341,8 +338,8 @@ def main():
         ended = list(pool.map(Project.run, projects))
     passed = all(project.passed for project in ended)
     lines_of(f"cd {projects[0].folder} && argus prune --yes")
-    left, kept = left_on_engine(projects)
-    empty = "FAILED" if left else "known" if kept else "ok"
+    left = left_on_engine(projects)
+    empty = "FAILED" if left else "ok"
     passed = passed and not left
     for line in left:
         print(f"left on the engine: {line}")
@@ -356,8 +353,6 @@ def main():
             if result == "known":
                 print(f"{'':17} known: {name}: {reason}")
     print(f"{'engine':17} {'nothing is left after `argus prune --yes`':62} {'':7} {'':7}  {empty}")
-    if kept:
-        print(f"{'':17} known: {len(kept)} images: {KEPT_IMAGES}")
     sys.exit(0 if passed else 1)
 
 

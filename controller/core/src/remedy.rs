@@ -64,13 +64,19 @@ impl EditContext<'_> {
         self.first_edit(failed_run).map(|edit| self.public(edit))
     }
 
-    /// Without the values that contain a secret.
+    /// Without the values that contain a secret. A part of a value means nothing without the other one, so both go.
     fn public(&self, edit: SpecEdit) -> SpecEdit {
-        let secrets = &self.accepted.desired.secrets;
-        let is_public = |text: &String| secrets.redacted(text) == *text;
+        let secrets = self.accepted.desired.secret_values();
+        let mut values = [&edit.now, &edit.suggest].into_iter().flatten();
+        if values.all(|text| secrets.redacted(text) == *text) {
+            return edit;
+        }
         SpecEdit {
-            now: edit.now.filter(is_public),
-            suggest: edit.suggest.filter(is_public),
+            now: None,
+            suggest: None,
+            hint: edit
+                .hint
+                .or_else(|| Some("write the value yourself, because it contains a secret".to_owned())),
             ..edit
         }
     }

@@ -21,7 +21,7 @@ const WAKES: [&str; 11] = [
     "command",
 ];
 /// Values of the label `kind` of probes.
-const PROBES: [&str; 3] = ["http", "tcp", "exec"];
+const PROBES: [&str; 4] = ["http", "tcp", "exec", "log"];
 /// Values of the label `result` of probes.
 const RESULTS: [&str; 4] = ["success", "failure", "silent", "missed"];
 /// Values of the label `class` of actions.

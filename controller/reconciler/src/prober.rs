@@ -269,6 +269,8 @@ impl<B: Backend> Prober<B> {
                 self.heap.push(next, id, generation);
                 return;
             }
+            // The lines matched during the inspect.
+            Ok(ProbeReply::Inspected(_)) if matches!(container.log, LogState::Ready) => return,
             Ok(ProbeReply::Probed(reply, _))
                 if container
                     .history

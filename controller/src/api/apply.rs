@@ -52,6 +52,9 @@ pub(crate) struct Apply {
     content: String,
     /// File name in the specs folder, such as `shop.e2e.yaml` [default: the environment's current file, else ENVIRONMENT.e2e.yaml]
     name: Option<String>,
+    /// Content that the file must still have.
+    #[serde(skip)]
+    expected: Option<String>,
 }
 
 /// Result of a write, with the environment to wait for.
@@ -160,9 +163,13 @@ struct WrittenSpec {
 }
 
 impl Apply {
-    /// Replaces the current file of its environment.
-    pub(super) fn current(content: String) -> Self {
-        Self { content, name: None }
+    /// Replaces the current file of its environment, if it still has the expected content.
+    pub(super) fn instead_of(expected: String, content: String) -> Self {
+        Self {
+            content,
+            name: None,
+            expected: Some(expected),
+        }
     }
 
     /// Validates the text, and writes it if it is valid, unless `stop` is cancelled before.
@@ -223,14 +230,15 @@ impl Apply {
                 &error,
             ));
         }
-        let changed = write_file(specs, &path, self.content.as_bytes()).map_err(|error| {
-            let doing = format!("cannot write `{}`", path.display());
-            if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::Other) {
-                return Failure::with_reason(Reason::NotPossible, format!("{doing}: {error}"))
-                    .with_hint("choose another `name`, or remove the link");
-            }
-            Failure::operation_failed(&doing, &error)
-        })?;
+        let changed =
+            write_file(specs, &path, self.content.as_bytes(), self.expected.as_deref()).map_err(|error| {
+                let doing = format!("cannot write `{}`", path.display());
+                if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::Other) {
+                    return Failure::with_reason(Reason::NotPossible, format!("{doing}: {error}"))
+                        .with_hint("choose another `name`, or remove the link");
+                }
+                Failure::operation_failed(&doing, &error)
+            })?;
         let expected_revision = parsed.desired.as_ref();
         Ok(WrittenSpec {
             expected_revision: expected_revision.map(|desired| desired.revision.to_string()),
@@ -309,6 +317,7 @@ mod tests {
         let apply = Apply {
             content: SMALL.to_owned(),
             name: None,
+            expected: None,
         };
         let (stop, count) = (CancellationToken::new(), || {
             std::fs::read_dir(&specs).unwrap().count()

@@ -82,7 +82,7 @@ impl Exec {
     /// Runs the command in the container of the status, or in its replacement.
     async fn run_in_container(&self, settings: &Settings, env: String) -> Result<CommandResult, Failure> {
         let (state, service) = (settings.state.clone(), self.service.clone());
-        let timeout = Duration::from_secs(self.timeout_seconds.clamp(1, MAX_TIMEOUT));
+        let timeout = self.timeout();
         let docker = engine::connect_docker(settings).await?;
         for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
             let sources = find_sources(&docker, &state, &env, Some(&service), lookup).await?;
@@ -124,10 +124,17 @@ output. Use it to examine a running service. A replacement of the container lose
 }
 
 impl Exec {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds.clamp(1, MAX_TIMEOUT))
+    }
+
     fn format(&self, result: &CommandResult) -> String {
         let end = match result.exit_code {
             Some(code) => format!("exit code {code}"),
-            None => format!("the time limit of {} s ended the command", self.timeout_seconds),
+            None => format!(
+                "the time limit of {} s ended the command",
+                self.timeout().as_secs()
+            ),
         };
         let output = match result.output.as_str() {
             "" => "no output\n".to_owned(),

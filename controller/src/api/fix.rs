@@ -1,5 +1,6 @@
 //! Writes the change of the spec file that the first error of an environment proposes.
 
+use argus_core::secrets::REDACTED;
 use argus_crds::SpecEdit;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::EnvironmentStatus;
@@ -68,20 +69,20 @@ impl Operation for Fix {
         let status = context.client.find_environment(env.as_str()).await?;
         let find =
             move |client: &ControllerClient, stop: &CancellationToken| find_change(client, &status, stop);
-        let (mut fixed, new_text) = context.client.run_blocking_until(find).await?;
+        let (mut fixed, old_text, new_text) = context.client.run_blocking_until(find).await?;
         if !self.dry_run {
-            fixed.applied = Some(Apply::current(new_text).run(context).await?);
+            fixed.applied = Some(Apply::instead_of(old_text, new_text).run(context).await?);
         }
         Ok(fixed)
     }
 }
 
-/// Returns the change that the first error proposes, and the whole new text.
+/// Returns the change that the first error proposes, and the old and the new text.
 fn find_change(
     client: &ControllerClient,
     status: &EnvironmentStatus,
     stop: &CancellationToken,
-) -> Result<(Fixed, String), Failure> {
+) -> Result<(Fixed, String, String), Failure> {
     let env = &status.environment;
     let refused = |why: String| {
         Failure::with_reason(Reason::NotPossible, why)
@@ -132,13 +133,17 @@ fn find_change(
         text: change.text,
         applied: None,
     };
-    Ok((fixed, content))
+    Ok((fixed, text, content))
 }
 
 /// Change of the first remedy, if it has a value.
 fn proposed_edit(error: &StructuredError) -> Option<&SpecEdit> {
     let edit = error.remedies.first()?.edit.as_ref()?;
-    edit.suggest.is_some().then_some(edit)
+    let is_known = edit
+        .suggest
+        .as_ref()
+        .is_some_and(|value| !value.contains(REDACTED));
+    is_known.then_some(edit)
 }
 
 /// Formats a change as the removed and the added value.

@@ -184,7 +184,8 @@ impl Ci {
             if has_failed {
                 folder.add_failures(&session.client, env, started).await;
             }
-            tested.map(|()| has_failed)
+            let is_accepted = |report: &Report| report.is_accepted(self.allow_skipped);
+            tested.map(|()| !findings.report.as_ref().is_none_or(is_accepted))
         };
         let is_kept = |failed: &Result<bool, Failure>| {
             let has_failed = !matches!(failed, Ok(false));

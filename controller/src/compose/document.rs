@@ -13,7 +13,7 @@ use super::{Note, Place, shape};
 use crate::spec_draft::ReadFile;
 
 /// Maximum number of files that a compose file may name.
-const MAX_FILES: usize = 64;
+pub(super) const MAX_FILES: usize = 64;
 /// Maximum depth of `include` and `extends`.
 const MAX_DEPTH: usize = 32;
 /// Top-level maps that included files add to.

@@ -1,5 +1,6 @@
 //! Merges of services, and paths of files in other folders.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -8,6 +9,9 @@ use super::parts;
 
 /// Keys of a service that an own value replaces, although both values are lists.
 const REPLACED: [&str; 3] = ["command", "entrypoint", "test"];
+
+/// Keys of maps with names that people choose.
+const NAMES: [&str; 3] = ["environment", "labels", "args"];
 
 /// Converts the keys of a service with two forms to maps, so that they can be merged.
 pub(super) fn normalize(service: &Value) -> Value {
@@ -56,19 +60,33 @@ fn list_to_map(value: &mut Value) {
 
 /// Merges two services: maps by key, lists one after the other without repetitions; other values of `own` win.
 pub(super) fn merge(base: Value, own: Value) -> Value {
+    merge_values(base, own, false)
+}
+
+/// `has_values` is true for a map in which a name without a value has a meaning, such as `environment`.
+fn merge_values(base: Value, own: Value, has_values: bool) -> Value {
     match (base, own) {
         (Value::Object(mut base), Value::Object(own)) => {
             for (key, value) in own {
                 let merged = match base.shift_remove(&key) {
-                    Some(old) if !REPLACED.contains(&key.as_str()) => merge(old, value),
-                    Some(_) | None => value,
+                    Some(_) if REPLACED.contains(&key.as_str()) => value,
+                    // A key without a value changes nothing.
+                    Some(old) if value.is_null() && !has_values => old,
+                    Some(old) => merge_values(old, value, NAMES.contains(&key.as_str())),
+                    None => value,
                 };
                 base.insert(key, merged);
             }
             Value::Object(base)
         }
         (Value::Array(mut base), Value::Array(own)) => {
-            base.retain(|item| !own.iter().any(|other| replaces(other, item)));
+            // An equal item, and a mount at the same path, are replaced.
+            let items: HashSet<String> = own.iter().map(Value::to_string).collect();
+            let targets: HashSet<String> = own.iter().filter_map(target).collect();
+            let is_replaced = |item: &Value| {
+                items.contains(&item.to_string()) || target(item).is_some_and(|path| targets.contains(&path))
+            };
+            base.retain(|item| !is_replaced(item));
             base.extend(own);
             Value::Array(base)
         }
@@ -78,14 +96,11 @@ pub(super) fn merge(base: Value, own: Value) -> Value {
     }
 }
 
-/// Returns whether an item of a list replaces another one: an equal one, or a mount at the same path.
-fn replaces(own: &Value, base: &Value) -> bool {
-    let target = |item: &Value| {
-        let text = item.as_str().and_then(|text| text.split(':').nth(1));
-        let target = text.or_else(|| item["target"].as_str());
-        target.filter(|target| target.starts_with('/')).map(str::to_owned)
-    };
-    own == base || target(own).is_some_and(|path| target(base) == Some(path))
+/// Path of a mount in the container, in the short and in the long form.
+fn target(item: &Value) -> Option<String> {
+    let short = item.as_str().map(|text| text.split(':').nth(1).unwrap_or(text));
+    let target = short.or_else(|| item["target"].as_str());
+    target.filter(|target| target.starts_with('/')).map(str::to_owned)
 }
 
 /// Merges two documents. Services are merged by name.

@@ -1,12 +1,13 @@
 //! Files that Compose merges into the first one: those in `COMPOSE_FILE`, else the override file of the folder.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use argus_crds::compose::COMPOSE_NAMES;
 use serde_json::Value;
 
 use super::Note;
-use super::document::{Document, Files};
+use super::document::{Document, Files, MAX_FILES};
 use super::merge::merge_documents;
 
 /// Variable with the files of a project.
@@ -33,7 +34,11 @@ impl Document {
             let mut paths = named.split(':');
             let first = paths.next().unwrap_or_default();
             if Path::new(first.trim_start_matches("./")) == own {
-                return paths.fold(value, |value, path| self.merge_file(value, path, files));
+                let mut seen = BTreeSet::new();
+                let paths = paths.filter(|path| !path.is_empty() && seen.insert(*path));
+                return paths
+                    .take(MAX_FILES)
+                    .fold(value, |value, path| self.merge_file(value, path, files));
             }
             let what = format!("left out: the files in `{FILES}`, which begins with `{first}`");
             self.notes.push(Note::omission(what, None));

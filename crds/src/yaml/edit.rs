@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use granit_parser::{ScalarStyle, StructureStyle};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod text_tree;
 
@@ -127,6 +127,27 @@ fn value_of(text: &str) -> Option<Value> {
     document("", text.as_bytes()).ok().map(|read| read.value)
 }
 
+/// Returns a proposed value as YAML, with its meaning. Lists, maps and quoted texts are YAML already. A text that YAML would read in another
+/// way, such as one with ` #`, gets quotes. Variables and labels are always texts.
+fn yaml_of(value: &str, is_text: bool) -> (String, Value) {
+    let read = value_of(value);
+    let is_quoted = value.starts_with(['\'', '"']);
+    match read {
+        Some(Value::String(text)) if is_quoted || text == value => (value.to_owned(), Value::String(text)),
+        Some(read @ (Value::Array(_) | Value::Object(_))) if !is_text => (value.to_owned(), read),
+        Some(read @ (Value::Bool(_) | Value::Number(_))) if read.to_string() == value => {
+            (value.to_owned(), read)
+        }
+        _ => (Value::from(value).to_string(), Value::from(value)),
+    }
+}
+
+/// Returns whether a key holds a variable or a label, whose name can contain dots.
+fn is_free(path: &[Step], at: usize) -> bool {
+    let parent = at.checked_sub(1).and_then(|at| path.get(at));
+    matches!(parent, Some(Step::Key(key)) if matches!(key.as_str(), "environment" | "labels"))
+}
+
 /// Changes of an existing value.
 fn changed(
     text: &str,
@@ -136,83 +157,86 @@ fn changed(
     now: Option<&str>,
     value: &str,
 ) -> Vec<Change> {
-    let set = |path: &[Step], range: &Range<usize>, written: String| {
-        let effect = Effect::Set(path.to_vec(), value_of(&written)?);
-        Some(Change {
-            edit: TextEdit {
-                range: range.clone(),
-                text: written,
-            },
-            effect,
-        })
+    let is_variable = is_free(path, path.len().saturating_sub(1));
+    let change = |range: Range<usize>, text: String, effect: Effect| Change {
+        edit: TextEdit { range, text },
+        effect,
     };
     if let (Some(key), Some(now)) = (key, now)
         && key.text() == Some(now)
         && part.text() != Some(now)
     {
-        let edit = TextEdit {
-            range: key.range.clone(),
-            text: value.to_owned(),
-        };
         let effect = Effect::Rename(path.to_vec(), value.to_owned());
-        return vec![Change { edit, effect }];
+        return vec![change(key.range.clone(), value.to_owned(), effect)];
     }
+    let (written, new) = yaml_of(value, is_variable);
+    let is_collection = matches!(new, Value::Array(_) | Value::Object(_));
+    let whole = || {
+        // A block begins on a line of its own. Its comments and anchors would be lost.
+        let from = key?.range.end;
+        let has_more = text.get(from..part.range.end)?.contains(['#', '&']);
+        let effect = Effect::Set(path.to_vec(), new.clone());
+        (!has_more).then(|| change(from..part.range.end, format!(": {written}"), effect))
+    };
     match (&part.kind, now) {
-        (Kind::Scalar { .. }, _) => {
-            let written = replaced(text, part, now, value);
-            written
-                .and_then(|written| set(path, &part.range, written))
-                .into_iter()
-                .collect()
+        (Kind::Scalar { text: current, .. }, Some(now)) if now != current => {
+            replaced(text, path, part, now, value).into_iter().collect()
+        }
+        // Only variables have a value that the change does not name.
+        (Kind::Scalar { .. }, None) if !is_variable => Vec::new(),
+        (Kind::Scalar { style, .. }, _) => {
+            let is_kept = !is_collection && !value.starts_with(['\'', '"']);
+            let (written, new) = match style {
+                ScalarStyle::SingleQuoted if is_kept => {
+                    (format!("'{}'", value.replace('\'', "''")), Value::from(value))
+                }
+                ScalarStyle::DoubleQuoted if is_kept => (Value::from(value).to_string(), Value::from(value)),
+                _ => (written, new),
+            };
+            vec![change(
+                part.range.clone(),
+                written,
+                Effect::Set(path.to_vec(), new),
+            )]
+        }
+        // A new list replaces the one with this item.
+        (Kind::List(items), Some(now)) if is_collection => {
+            let has_item = items
+                .iter()
+                .any(|item| item.text().is_some_and(|text| text.contains(now)));
+            whole().filter(|_| has_item).into_iter().collect()
         }
         // One item changes.
         (Kind::List(items), Some(now)) => {
             let mut matching = items.iter().enumerate().filter_map(|(at, item)| {
-                let written = replaced(text, item, Some(now), value)?;
                 let path = [path, &[Step::Index(at)]].concat();
-                set(&path, &item.range, written)
+                if item.text() == Some(now) {
+                    return changed(text, &path, None, item, Some(now), value).pop();
+                }
+                replaced(text, &path, item, now, value)
             });
             match (matching.next(), matching.next()) {
                 (Some(only), None) => vec![only],
                 _ => Vec::new(),
             }
         }
-        (Kind::List(..) | Kind::Map(..), None) => {
-            // A block begins on a line of its own.
-            let from = key.map_or(part.range.start, |key| key.range.end);
-            let written = value_of(value).map(|new| Change {
-                edit: TextEdit {
-                    range: from..part.range.end,
-                    text: format!(": {value}"),
-                },
-                effect: Effect::Set(path.to_vec(), new),
-            });
-            written.filter(|_| key.is_some()).into_iter().collect()
-        }
+        (Kind::List(..) | Kind::Map(..), None) => whole().into_iter().collect(),
         (Kind::Map(..), Some(_)) | (Kind::Alias, _) => Vec::new(),
     }
 }
 
-/// Text of a scalar in which `now` is replaced by a value, with the quotes of the scalar.
-fn replaced(text: &str, part: &Part, now: Option<&str>, value: &str) -> Option<String> {
-    let Kind::Scalar { text: current, style } = &part.kind else {
-        return None;
-    };
+/// Change of the only occurrence of `now` in a scalar.
+fn replaced(text: &str, path: &[Step], part: &Part, now: &str, value: &str) -> Option<Change> {
+    let current = part.text()?;
     let raw = text.get(part.range.clone())?;
-    match now {
-        Some(now) if now != current => {
-            let is_only =
-                !now.is_empty() && raw.matches(now).count() == 1 && current.matches(now).count() == 1;
-            is_only.then(|| raw.replacen(now, value, 1))
-        }
-        _ => Some(match style {
-            ScalarStyle::SingleQuoted if !value.starts_with(['\'', '"']) => {
-                format!("'{}'", value.replace('\'', "''"))
-            }
-            ScalarStyle::DoubleQuoted if !value.starts_with(['\'', '"']) => Value::from(value).to_string(),
-            _ => value.to_owned(),
-        }),
-    }
+    let is_only = !now.is_empty() && raw.matches(now).count() == 1 && current.matches(now).count() == 1;
+    is_only.then(|| Change {
+        edit: TextEdit {
+            range: part.range.clone(),
+            text: raw.replacen(now, value, 1),
+        },
+        effect: Effect::Set(path.to_vec(), Value::from(current.replacen(now, value, 1))),
+    })
 }
 
 /// Changes that add the rest of a key to a map.
@@ -220,13 +244,14 @@ fn added(text: &str, path: &[Step], part: &Part, rest: &str, value: &str) -> Vec
     let Kind::Map(entries, style) = &part.kind else {
         return Vec::new();
     };
-    let is_free = |step: Option<&Step>| matches!(step, Some(Step::Key(key)) if matches!(key.as_str(), "environment" | "labels"));
     // Names of variables and labels contain dots.
     let mut keys = Vec::new();
     let mut left = rest;
     while !left.is_empty() {
-        let free = is_free(path.last()) && keys.is_empty()
-            || matches!(keys.last(), Some(&"environment" | &"labels"));
+        let free = match keys.last() {
+            Some(parent) => matches!(*parent, "environment" | "labels"),
+            None => is_free(path, path.len()),
+        };
         let (key, after) = if free {
             (left, "")
         } else {
@@ -238,13 +263,12 @@ fn added(text: &str, path: &[Step], part: &Part, rest: &str, value: &str) -> Vec
     let Some((first, inner)) = keys.split_first().filter(|_| !rest.contains('[')) else {
         return Vec::new();
     };
-    let written = inner
-        .iter()
-        .rev()
-        .fold(value.to_owned(), |value, key| format!("{{ {key}: {value} }}"));
-    let Some(new) = value_of(&written) else {
-        return Vec::new();
+    let is_variable = matches!(keys.iter().rev().nth(1), Some(&"environment" | &"labels"))
+        || inner.is_empty() && is_free(path, path.len());
+    let nested = |(written, new): (String, Value), key: &&str| {
+        (format!("{{ {key}: {written} }}"), json!({ (*key): new }))
     };
+    let (written, new) = inner.iter().rev().fold(yaml_of(value, is_variable), nested);
     let effect = || Effect::Set([path, &[Step::Key((*first).to_owned())]].concat(), new.clone());
     let change = |at: usize, text: String| Change {
         edit: TextEdit { range: at..at, text },

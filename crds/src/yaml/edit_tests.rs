@@ -12,7 +12,6 @@ services:
     memory: \"64m\"
     command:
       - sh
-      # The script.
       - -c
       - run --port 80
     container:
@@ -134,6 +133,39 @@ fn variables_change_inside_values_and_keep_dots_in_names() {
 }
 
 #[test]
+fn values_have_their_meaning() {
+    let text = "s:\n  command: [\"npm start\"]\n  entrypoint: \"npm run a && npm start\"\n  image: a:1\n  environment:\n    X: \"1\"\n    Y: 2\n";
+    let list = "[\"sh\", \"-c\", \"npm start\"]";
+    for (key, now, value, line) in [
+        (
+            "s.command",
+            Some("npm start"),
+            list,
+            "command: [\"sh\", \"-c\", \"npm start\"]",
+        ),
+        (
+            "s.entrypoint",
+            Some("npm run a && npm start"),
+            list,
+            "entrypoint: [\"sh\", \"-c\", \"npm start\"]",
+        ),
+        ("s.image", Some("a:1"), "a #1", "image: \"a #1\""),
+        ("s.image", Some("a:1"), "[1", "image: \"[1\""),
+        ("s.image", Some("a:1"), "a\nx: y", "image: \"a\\nx: y\""),
+        ("s.environment.X", None, "{\"a\":1}", "X: \"{\\\"a\\\":1}\""),
+        ("s.environment.Y", None, "[a]", "Y: \"[a]\""),
+        ("s.environment.Y", Some("2"), "3", "Y: 3"),
+        ("s.environment.Z", None, "hello #1", "Z: \"hello #1\""),
+    ] {
+        let new = edited(text, key, now, value).unwrap_or_else(|| panic!("{key} is refused"));
+        assert_eq!(new_lines(text, &new), [line], "{key}");
+    }
+    let block = "s:\n  command:\n  - npm start\n";
+    let new = edited(block, "s.command", Some("npm start"), list).unwrap();
+    assert_eq!(new, format!("s:\n  command: {list}\n"));
+}
+
+#[test]
 fn list_of_services_line_ends_and_marks_stay() {
     let list = "\u{feff}project: {name: p}\r\nservices:\r\n- name: web\r\n  image: a:1\r\n- name: db\r\n";
     let new = edited(list, "services.web.image", Some("a:1"), "a:2").unwrap();
@@ -154,13 +186,13 @@ fn what_the_change_does_not_describe_is_refused() {
         // Two items have this word.
         (BLOCK, "services.web.container.volumes", Some("data"), "x"),
         (BLOCK, "services.web.container.ports[7]", None, "x"),
-        // The value is no YAML of one value, or would end the one of the file.
-        (BLOCK, "services.web.image", None, "[1"),
-        (BLOCK, "services.web.image", None, "a # b"),
-        (BLOCK, "services.web.image", None, "a\n    x: y"),
+        // A value that the change does not know.
+        (BLOCK, "services.web.image", None, "a:2"),
         // Other keys would change too.
         (shared, "b.m", None, "2"),
         (shared, "d", Some("5"), "6"),
+        // The comment would be lost.
+        ("a:\n- b # why\n- c\n", "a", None, "[d]"),
         ("a: [", "a", None, "1"),
         ("", "a", None, "1"),
     ] {

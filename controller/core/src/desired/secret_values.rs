@@ -74,7 +74,9 @@ pub(super) fn report_tokens(spec: &E2eSpec, context: &SpecContext, diagnostics: 
     } else {
         "write `{{env.NAME}}`, and the value in the `.env` next to the file"
     };
-    for (path, _, form) in tokens_of(spec) {
+    // The values of an `env_file` of Compose stand there, and not in the file.
+    let is_inlined = |path: &str| context.is_compose && path.contains(".environment.");
+    for (path, _, form) in tokens_of(spec).into_iter().filter(|(path, ..)| !is_inlined(path)) {
         let message = format!("the value has the form of {form}");
         diagnostics.push(Diagnostic::warning(path, message).hint(hint));
     }
@@ -158,7 +160,7 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
     let texts = texts.map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in texts.chain(headers.into_iter().flatten()) {
         // Messages about an unresolved template must contain it.
-        if is_secret(name) && !is_unresolved(value) {
+        if is_secret(name) && !is_harmless(value) {
             secrets.add(value);
         }
     }
@@ -168,7 +170,9 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
 /// Names of headers with their values, and with the credentials after a scheme such as `Bearer`.
 fn header_values(headers: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
     headers.iter().flat_map(|(name, value)| {
+        // A short word occurs in many unrelated places.
         let credentials = value.split_once(' ').map(|(_, credentials)| credentials);
+        let credentials = credentials.filter(|credentials| credentials.len() >= 8);
         [Some(value.as_str()), credentials]
             .into_iter()
             .flatten()

@@ -240,7 +240,10 @@ fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
     let option = case.words().find(|word| word.starts_with('-'))?;
     let dashes = &option[..option.len() - option.trim_start_matches('-').len()];
     let is_setting = name.chars().all(|c| !c.is_ascii_uppercase()) && ENDS.contains(&end);
-    is_setting.then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-"))))?
+    // A shell has no such option.
+    let first = case.words().next().and_then(|word| word.rsplit('/').next());
+    let is_shell = matches!(first, Some("sh" | "bash" | "ash"));
+    (is_setting && !is_shell).then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-"))))?
 }
 
 /// Subcommand that the program does not know.

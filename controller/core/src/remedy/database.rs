@@ -86,6 +86,11 @@ fn absent_database(case: &Case<'_>, name: &str) -> Option<SpecEdit> {
     }
     BY_PASSWORD.iter().find_map(|(password, variable)| {
         let (sibling, ..) = only_sibling(case, &[*password])?;
+        // The variable has an effect only on an empty folder.
+        let mut mounts = sibling.mounts.iter();
+        if mounts.any(|mount| mount.target().starts_with("/var/lib/")) {
+            return None;
+        }
         let context = EditContext {
             service: sibling,
             ..case.context

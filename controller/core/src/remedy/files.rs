@@ -301,6 +301,9 @@ pub(super) fn shared_memory(case: &Case<'_>) -> Option<SpecEdit> {
     // A server reports its shared memory to its client.
     let is_of_server = contains(line, &["/postgresql."]);
     let server = only_sibling(case, &["POSTGRES_PASSWORD"]).filter(|_| is_of_server);
+    if is_of_server && server.is_none() {
+        return None;
+    }
     let context = EditContext {
         service: server.map_or(case.context.service, |(sibling, ..)| sibling),
         ..case.context

@@ -204,7 +204,7 @@ fn log_without_enough_matches_names_pattern_or_times() {
         web("{ type: log, pattern: \"ready: ok\", times: 2 }", "", "").unhealthy(&output, &[])
     };
     of(0).assert_edit("web.container.healthcheck.pattern", "no line of the output");
-    of(1).assert_edit("web.container.healthcheck.times", "from `2` to `1`");
+    of(1).assert_edit("web.container.healthcheck.times", "raise `startPeriod`");
     assert_eq!(of(0).was_healthy().text(), "none");
 }
 

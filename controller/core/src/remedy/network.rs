@@ -67,7 +67,9 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
 fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     let (path, file) = paths(line).find_map(|path| Some((path, case.host_file(path)?)))?;
     let found = hosts(quoted(line).next()?);
-    let (host, port) = found.first().copied().filter(|(host, _)| is_plain(host))?;
+    // A name with a dot is one outside of the environment.
+    let is_name = |host: &str| is_plain(host) && !host.contains('.');
+    let (host, port) = found.first().copied().filter(|(host, _)| is_name(host))?;
     let names = dns_names(siblings(case));
     // A sibling without a running container has a name that cannot be resolved.
     if names.contains(host) || names.is_empty() {

@@ -207,7 +207,9 @@ pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u
     } else {
         let reason = format!("{found} of {times} lines of the output match the pattern");
         let edit = context.edit("container.healthcheck.times", reason);
-        edit.suggest(found.to_string())
+        edit.hint(format!(
+            "raise `startPeriod` if the other lines come later, else write {found}"
+        ))
     };
     Some(edit)
 }
@@ -253,10 +255,17 @@ pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Optio
         .next()
         .filter(|host| is_plain(host))?;
     let mut variables = context.service.env_vars.iter();
-    let (name, value) = variables.find(|(name, value)| name.contains("HOSTS") && !value.contains(host))?;
+    let (name, value) = variables.find(|(name, value)| {
+        let is_list = name.contains("ALLOWED") && name.contains("HOST");
+        is_list && !value.contains(host)
+    })?;
     let reason = format!("its program refuses requests for the host `{host}`");
     let edit = context.edit(&format!("container.environment.{name}"), reason);
-    let separator = if value.is_empty() { "" } else { "," };
+    let separator = match value.as_str() {
+        "" => "",
+        value if value.contains(' ') && !value.contains(',') => " ",
+        _ => ",",
+    };
     Some(
         edit.now(value.as_str())
             .suggest(format!("{value}{separator}{host}")),

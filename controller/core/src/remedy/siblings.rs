@@ -3,7 +3,7 @@
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::Case;
+use super::case::{Case, contains};
 use super::network::{REFUSED, is_name_of, named_addresses, ports, siblings};
 use crate::desired::Condition;
 use crate::desired::hosts::hosts;
@@ -16,6 +16,9 @@ const STARTING: [&str; 4] = [
     "not ready to accept",
 ];
 
+/// Parts of a message of a server that does accept connections, in lower case.
+const ANSWERED: [&str; 6] = ["auth", "password", "fatal", "tls", "ssl", "certificate"];
+
 /// Health checks of well-known images.
 const CHECKS: [(&str, &str); 2] = [
     ("postgres", "{ type: exec, command: [pg_isready, -h, 127.0.0.1] }"),
@@ -24,7 +27,9 @@ const CHECKS: [(&str, &str); 2] = [
 
 /// Dependency without a health check, so that the service starts before it accepts connections.
 pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&STARTING).or_else(|| case.line_with(&REFUSED))?;
+    let starting = case.line_with(&STARTING);
+    let refused = || case.line_with(&REFUSED).filter(|line| !contains(line, &ANSWERED));
+    let line = starting.or_else(refused)?;
     let needs = &case.context.service.depends_on;
     let (sibling, port) = named_addresses(case, line).find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
@@ -48,7 +53,9 @@ pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
         return Some(edit.hint("write a test of its connections"));
     }
     let image = sibling.image.reference();
-    let known = CHECKS.iter().find(|(name, _)| image.contains(name));
+    let image = image.rsplit('/').next().unwrap_or_default();
+    let image = image.split([':', '@']).next().unwrap_or_default();
+    let known = CHECKS.iter().find(|(name, _)| image == *name);
     let check = known.map_or_else(
         || format!("{{ type: tcp, port: {port} }}"),
         |(_, check)| (*check).to_owned(),

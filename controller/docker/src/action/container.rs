@@ -21,7 +21,7 @@ use crate::Shared;
 use crate::call::{self, CallError, REMOVE_TIMEOUT, WRITE_TIMEOUT};
 use crate::create;
 use crate::error::Op;
-use crate::image::build::BUILD_DIGEST;
+use crate::image::build::{BUILD_DIGEST, label::is_own};
 use crate::ownership::{self, Inspected};
 
 /// Time after the grace within which the engine must have killed and cleaned up the container.
@@ -95,7 +95,8 @@ async fn find_build(shared: &Shared, spec: &ContainerSpec) -> Result<String, Act
     for tag in [spec.image.clone(), substitute_tag(&spec.image)] {
         let labels = ownership::inspect_image(shared, &tag).await?;
         let digest = labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST));
-        if digest.is_some_and(|digest| *digest == spec.build) {
+        // An image that is based on a build inherits its labels.
+        if digest.is_some_and(|digest| *digest == spec.build) && is_own(shared, &tag).await? {
             return Ok(tag);
         }
     }

@@ -226,6 +226,7 @@ impl FolderWatcher {
         self.writes.clear();
         self.watcher = None;
         self.watched.clear();
+        self.limit = None;
         self.complete = false;
     }
 }

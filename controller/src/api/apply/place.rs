@@ -1,6 +1,7 @@
 //! Target path of a spec file: in the specs folder, under a name that the controller reads.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path;
@@ -80,8 +81,14 @@ pub(super) fn check_file_name(name: &str) -> Result<PathBuf, Failure> {
     Err(Failure::with_reason(Reason::BadRequest, message).without_suggestions())
 }
 
-/// Writes a file atomically, without following a link below the specs folder. Returns false if the content is already the same.
-pub(super) fn write_file(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<bool> {
+/// Writes a file atomically, without following a link below the specs folder, and keeps its mode. Returns false if the content is already
+/// the same. With `expected`, the file must still have this content.
+pub(super) fn write_file(
+    specs: &Path,
+    path: &Path,
+    bytes: &[u8],
+    expected: Option<&str>,
+) -> io::Result<bool> {
     let (Ok(inside), Ok(specs)) = (path.strip_prefix(specs), std::path::absolute(specs)) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
@@ -90,16 +97,25 @@ pub(super) fn write_file(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
     let folder = Folder::create(folder, 0o755)?;
-    let there = match folder.open_file(name) {
-        Ok(file) => read_opened(file, MAX_FILE_BYTES).ok(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+    let (there, mode) = match folder.open_file(name) {
+        Ok(file) => {
+            let mode = file.metadata()?.permissions().mode() & 0o777;
+            (read_opened(file, MAX_FILE_BYTES).ok(), mode)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (None, 0o644),
         // For example a link, which belongs to a person.
         Err(error) => return Err(error),
     };
+    if expected.is_some_and(|expected| there.as_deref() != Some(expected.as_bytes())) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "the file changed since",
+        ));
+    }
     if there.is_some_and(|there| there == bytes) {
         return Ok(false);
     }
-    folder.write(name, bytes, 0o644)?;
+    folder.write(name, bytes, mode)?;
     Ok(true)
 }
 
@@ -140,21 +156,33 @@ mod tests {
         std::fs::create_dir_all(&outside).unwrap();
         std::os::unix::fs::symlink(&outside, specs.join("team")).unwrap();
         std::os::unix::fs::symlink(outside.join("x"), specs.join("e2e.yaml")).unwrap();
-        assert!(write_file(&specs, &specs.join("team/e2e.yaml"), b"x").is_err());
-        assert!(write_file(&specs, &specs.join("e2e.yaml"), b"x").is_err());
+        assert!(write_file(&specs, &specs.join("team/e2e.yaml"), b"x", None).is_err());
+        assert!(write_file(&specs, &specs.join("e2e.yaml"), b"x", None).is_err());
         let long = specs.join("long.e2e.yaml");
         rustix::fs::mknodat(CWD, &long, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         assert!(
-            write_file(&specs, &long, b"x").is_err(),
+            write_file(&specs, &long, b"x", None).is_err(),
             "a FIFO is neither read nor replaced"
         );
         // A link at the name of a temporary file that someone predicted is not followed, either.
         std::os::unix::fs::symlink(outside.join("x"), specs.join(".shop.e2e.yaml.new")).unwrap();
-        assert!(write_file(&specs, &specs.join("shop.e2e.yaml"), b"x").unwrap());
+        assert!(write_file(&specs, &specs.join("shop.e2e.yaml"), b"x", None).unwrap());
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
-        assert!(write_file(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap());
+        assert!(write_file(&specs, &specs.join("new/e2e.yaml"), b"x", None).unwrap());
+        let new = specs.join("new/e2e.yaml");
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert!(
-            !write_file(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap(),
+            write_file(&specs, &new, b"z", Some("y")).is_err(),
+            "the file changed"
+        );
+        assert!(write_file(&specs, &new, b"z", Some("x")).unwrap());
+        assert_eq!(
+            std::fs::metadata(&new).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(write_file(&specs, &new, b"x", None).unwrap());
+        assert!(
+            !write_file(&specs, &specs.join("new/e2e.yaml"), b"x", None).unwrap(),
             "the content is the same"
         );
     }

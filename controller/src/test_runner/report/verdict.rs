@@ -62,6 +62,14 @@ impl Report {
         Err(Failure::new(error).with_hint("pass `--allow-skipped` to accept skipped suites"))
     }
 
+    /// Returns whether the verdict is no failure: success, or an interruption.
+    pub(crate) fn is_accepted(&self, allow_skipped: bool) -> bool {
+        let has_skipped = self.with_result(SuiteResult::Skipped).next().is_some();
+        let has_run = self.suites.iter().any(|suite| !suite.attempts.is_empty());
+        let is_success = has_run && !self.has_failed() && (allow_skipped || !has_skipped);
+        self.interrupted || self.ended_by.is_none() && is_success
+    }
+
     pub(super) fn with_result(&self, result: SuiteResult) -> impl Iterator<Item = &Outcome> {
         self.suites.iter().filter(move |suite| suite.result == result)
     }

@@ -70,7 +70,7 @@ async fn has_triggers(shared: &Shared, image: &str) -> Result<bool, ActionError>
 }
 
 /// Returns whether the labels of an image are its own, and not those of the image that it is based on.
-pub(super) async fn is_own(shared: &Shared, image: &str) -> Result<bool, ActionError> {
+pub(crate) async fn is_own(shared: &Shared, image: &str) -> Result<bool, ActionError> {
     let history = history(shared, image).await?.unwrap_or_default();
     Ok(is_ours(&history) || has_triggers(shared, image).await?)
 }
