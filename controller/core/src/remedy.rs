@@ -67,8 +67,9 @@ impl EditContext<'_> {
     /// Without the values that contain a secret. A part of a value means nothing without the other one, so both go.
     fn public(&self, edit: SpecEdit) -> SpecEdit {
         let secrets = self.accepted.desired.secret_values();
-        let mut values = [&edit.now, &edit.suggest].into_iter().flatten();
-        if values.all(|text| secrets.redacted(text) == *text) {
+        let is_public =
+            |text: &Option<String>| text.as_ref().is_none_or(|text| secrets.redacted(text) == *text);
+        if is_public(&edit.now) && is_public(&edit.suggest) {
             return edit;
         }
         SpecEdit {

@@ -135,7 +135,7 @@ fn yaml_of(value: &str, is_text: bool) -> (String, Value) {
     match read {
         Some(Value::String(text)) if is_quoted || text == value => (value.to_owned(), Value::String(text)),
         Some(read @ (Value::Array(_) | Value::Object(_))) if !is_text => (value.to_owned(), read),
-        Some(read @ (Value::Bool(_) | Value::Number(_))) if read.to_string() == value => {
+        Some(read @ (Value::Bool(_) | Value::Number(_))) if format!("{read}") == value => {
             (value.to_owned(), read)
         }
         _ => (Value::from(value).to_string(), Value::from(value)),
