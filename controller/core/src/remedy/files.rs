@@ -4,6 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_below, mount_of, paths};
 use super::database::only_sibling;
+use super::network::siblings;
 use super::{EditContext, host_files};
 use crate::desired::Mount;
 use crate::failed_run::{FailureKind, kind};
@@ -301,7 +302,11 @@ pub(super) fn shared_memory(case: &Case<'_>) -> Option<SpecEdit> {
     // A server reports its shared memory to its client.
     let is_of_server = contains(line, &["/postgresql."]);
     let server = only_sibling(case, &["POSTGRES_PASSWORD"]).filter(|_| is_of_server);
-    if is_of_server && server.is_none() {
+    let mut others = siblings(case);
+    if is_of_server
+        && server.is_none()
+        && others.any(|other| other.env_vars.contains_key("POSTGRES_PASSWORD"))
+    {
         return None;
     }
     let context = EditContext {

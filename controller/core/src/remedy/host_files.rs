@@ -254,11 +254,13 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
 /// Missing path in the command or in a variable that is similar to the target of a mount.
 fn near_mount(case: &Case<'_>, line: &str, named: Option<&str>) -> Option<SpecEdit> {
     let service = case.context.service;
+    let is_of_files = contains(line, &["directory", "folder", "no such file"]);
     let in_words = case.words().map(|word| (case.command_key(word).to_owned(), word));
     let variables = service.env_vars.iter();
     let in_variables = variables.map(|(name, value)| (format!("container.environment.{name}"), value));
     in_words.chain(in_variables).find_map(|(key, text)| {
-        let is_missing = |path: &&str| named.map_or_else(|| line.contains(*path), |named| named == *path);
+        let is_missing =
+            |path: &&str| named.map_or_else(|| is_of_files || line.contains(*path), |named| named == *path);
         let path = paths(text).find(is_missing)?;
         if mount_of(&case.context, path).is_some() {
             return None;

@@ -254,11 +254,10 @@ pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Optio
         .split(':')
         .next()
         .filter(|host| is_plain(host))?;
-    let mut variables = context.service.env_vars.iter();
-    let (name, value) = variables.find(|(name, value)| {
-        let is_list = name.contains("ALLOWED") && name.contains("HOST");
-        is_list && !value.contains(host)
-    })?;
+    // Addresses of servers have a port.
+    let is_list = |(name, value): &(&String, &String)| name.contains("HOSTS") && !value.contains([':', '/']);
+    let mut lists = context.service.env_vars.iter().filter(is_list);
+    let (name, value) = lists.find(|(_, value)| !value.contains(host))?;
     let reason = format!("its program refuses requests for the host `{host}`");
     let edit = context.edit(&format!("container.environment.{name}"), reason);
     let separator = match value.as_str() {
