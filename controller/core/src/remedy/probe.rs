@@ -154,7 +154,13 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
             "requires tls",
         ],
     );
-    let is_measured = run.evidence.as_ref().is_some_and(|evidence| evidence.speaks_tls);
+    let is_measured = run.evidence.as_ref().is_some_and(|evidence| {
+        // OpenSSL reports a plain request in the output of its program.
+        let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
+        let is_logged =
+            |line: &String| contains(line, &["ssl routines"]) && contains(line, &["http request"]);
+        evidence.speaks_tls || lines.any(is_logged)
+    });
     let reason = "its port accepts only TLS".to_owned();
     (is_reported || is_measured).then(|| context.edit(KEY, reason).suggest("https"))
 }

@@ -81,7 +81,7 @@ fn with_options() -> Vec<Broken> {
             ),
             TIMEOUT,
             "services.bad.container.healthcheck.times",
-            Suggest::Exactly("1"),
+            Suggest::Nothing,
         ),
     ]
 }
