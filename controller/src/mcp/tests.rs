@@ -319,6 +319,8 @@ fn every_tool_has_a_description_and_schemas() {
     let server = Server::new(fixture.client());
     let all: usize = server.offered_tools().map(read).sum();
     assert!(all < 24_000, "{all}");
+    let with_commands: usize = tools().iter().map(read).sum();
+    assert!(with_commands < 25_000, "{with_commands}");
 }
 
 // Requirements: SC-R08
