@@ -77,7 +77,39 @@ impl Exit {
             Code::Timeout => Self::TimedOut,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
             Code::LeaseHeld => Self::LeaseHeld,
-            _ => Self::Unexpected,
+            Code::EventsUnavailable
+            | Code::DiskSpaceLow
+            | Code::PortConflict
+            | Code::PortExhaustion
+            | Code::ContainerOom
+            | Code::ContainerCrash
+            | Code::HealthCheckTimeout
+            | Code::NetworkUnreachable
+            | Code::DnsResolutionFailed
+            | Code::OrphanDetected
+            | Code::CleanupFailed
+            | Code::PrereqMissing
+            | Code::ImageNotFound
+            | Code::ImagePullFailed
+            | Code::RegistryRateLimited
+            | Code::AuthRequired
+            | Code::BuildFailed
+            | Code::ContainerStartFailed
+            | Code::EntrypointNotFound
+            | Code::BadMount
+            | Code::VolumeNotFound
+            | Code::NameConflict
+            | Code::FlakySuspected
+            | Code::PortStaleAllocation
+            | Code::NetworkPoolExhausted
+            | Code::NetworkStuck
+            | Code::TestsFailed
+            | Code::Held
+            | Code::JournalUnwritable
+            | Code::MockNoRoute
+            | Code::MockRequestInvalid
+            | Code::MockNoAnswer
+            | Code::Internal => Self::Unexpected,
         }
     }
 }

@@ -126,8 +126,42 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
         | Code::JournalUnwritable
         | Code::Timeout => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        // The others describe the state of an environment.
-        _ => StatusCode::CONFLICT,
+        // These describe the state of an environment.
+        Code::EventsUnavailable
+        | Code::DiskSpaceLow
+        | Code::PortConflict
+        | Code::PortExhaustion
+        | Code::ContainerOom
+        | Code::ContainerCrash
+        | Code::ContainerRestartExhausted
+        | Code::HealthCheckTimeout
+        | Code::NetworkUnreachable
+        | Code::DnsResolutionFailed
+        | Code::OrphanDetected
+        | Code::CleanupFailed
+        | Code::PrereqMissing
+        | Code::ApiTooOld
+        | Code::ImageNotFound
+        | Code::ImagePullFailed
+        | Code::RegistryRateLimited
+        | Code::AuthRequired
+        | Code::BuildFailed
+        | Code::ContainerStartFailed
+        | Code::EntrypointNotFound
+        | Code::BadMount
+        | Code::VolumeNotFound
+        | Code::NameConflict
+        | Code::LoopHalted
+        | Code::FlakySuspected
+        | Code::PortStaleAllocation
+        | Code::NetworkPoolExhausted
+        | Code::NetworkStuck
+        | Code::TestsFailed
+        | Code::Held
+        | Code::LeaseHeld
+        | Code::MockNoRoute
+        | Code::MockRequestInvalid
+        | Code::MockNoAnswer => StatusCode::CONFLICT,
     }
 }
 

@@ -52,7 +52,21 @@ impl Reason {
         match self {
             Self::NotReady => &[ActionId::Wait],
             Self::MissingPrerequisite => &[ActionId::InstallPrerequisite, ActionId::RunPreflight],
-            _ => &[],
+            Self::NotFound
+            | Self::BadRequest
+            | Self::Usage
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::Misdirected
+            | Self::MethodNotAllowed
+            | Self::TooLarge
+            | Self::Timeout
+            | Self::Unavailable
+            | Self::NotRunning
+            | Self::Exists
+            | Self::NotPossible
+            | Self::Unreadable
+            | Self::Settings => &[],
         }
     }
 }

@@ -205,8 +205,32 @@ fn error_behind(
         WaitReason::Obstacle { retry, .. } => {
             return error_behind(input, error_scope, persistent_retry(retry.as_deref())?);
         }
-        // `code_of_wait` lists the waits without an error. The other errors are reported once for the whole environment.
-        _ => return None,
+        // These are no errors, or are reported once for the whole environment.
+        WaitReason::Breaker { .. }
+        | WaitReason::Engine { .. }
+        | WaitReason::RampUp { .. }
+        | WaitReason::Specs
+        | WaitReason::Safe { .. }
+        | WaitReason::ControllerLease
+        | WaitReason::InFlight { .. }
+        | WaitReason::Inspection
+        | WaitReason::EffectPending { .. }
+        | WaitReason::RelistPending { .. }
+        | WaitReason::Dependency { .. }
+        | WaitReason::Image { .. }
+        | WaitReason::Network
+        | WaitReason::Volume { .. }
+        | WaitReason::Probe
+        | WaitReason::MinimumRunTime { .. }
+        | WaitReason::Completion
+        | WaitReason::StoppedExternally { .. }
+        | WaitReason::StabilityWindow { .. }
+        | WaitReason::SpecPending
+        | WaitReason::WritableSource(_)
+        | WaitReason::Containers
+        | WaitReason::Dependent { .. }
+        | WaitReason::Preflight { .. }
+        | WaitReason::Removal => return None,
     };
     Some(error_scope.finish(error, at))
 }
