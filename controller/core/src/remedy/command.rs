@@ -6,7 +6,7 @@ use super::EditContext;
 use super::case::{Case, contains, host_file, is_plain, paths, quoted_after, shell_quoted};
 use super::network::ports;
 use super::program::{blamed, is_place, program_in};
-use super::shell::shell_text;
+use super::shell::{SHELLS, shell_text};
 use crate::desired::Image;
 use crate::desired::suggest::closest;
 use crate::failed_run::{FailureKind, kind};
@@ -241,8 +241,7 @@ fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
     let dashes = &option[..option.len() - option.trim_start_matches('-').len()];
     let is_setting = name.chars().all(|c| !c.is_ascii_uppercase()) && ENDS.contains(&end);
     // A shell has no such option.
-    let first = case.words().next().and_then(|word| word.rsplit('/').next());
-    let is_shell = matches!(first, Some("sh" | "bash" | "ash"));
+    let is_shell = case.program().is_some_and(|program| SHELLS.contains(&program));
     (is_setting && !is_shell).then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-"))))?
 }
 

@@ -10,7 +10,7 @@ use crate::failed_run::{FailureKind, kind};
 const LONGEST: usize = 200;
 
 /// Programs that interpret operators and variables.
-const SHELLS: [&str; 7] = ["sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"];
+pub(super) const SHELLS: [&str; 7] = ["sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"];
 
 /// Elements of a command that only a shell understands.
 const OPERATORS: [&str; 9] = ["&&", "||", "|", ";", ">", ">>", "2>&1", "<", "&"];
