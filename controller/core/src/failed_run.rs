@@ -17,7 +17,7 @@ pub(crate) mod probe_program;
 
 pub use facts::{RunFacts, Stopper};
 pub use host_view::similar_name;
-pub use log::first_line_of;
+pub use log::{first_line_of, last_lines};
 
 /// Number of last lines on stderr that an error contains.
 pub const REPORTED_LINES: usize = 5;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use argus_core::failed_run;
 use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity, StructuredError};
 use argus_crds::status::{
     ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus,
@@ -348,8 +349,7 @@ pub(crate) fn output_tail(error: &StructuredError) -> Option<String> {
 
 /// Returns the end of a text.
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.trim_end().lines().collect();
-    let kept = lines[lines.len().saturating_sub(MAX_TAIL_LINES)..].join("\n");
+    let kept = failed_run::last_lines(text.lines(), MAX_TAIL_LINES).join("\n");
     let cut = kept.chars().count().saturating_sub(MAX_TAIL);
     kept.chars().skip(cut).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use argus_core::failed_run::REPORTED_LINES;
+use argus_core::failed_run::{self, REPORTED_LINES};
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Condition, EnvironmentStatus, ServiceStatus, Truth};
 use clap::Args;
@@ -219,8 +219,7 @@ fn format_error(error: &StructuredError) -> String {
 }
 
 /// Last lines of the container's stderr.
-fn last_lines(error: &StructuredError) -> Vec<&str> {
+fn last_lines(error: &StructuredError) -> Vec<String> {
     let tail = error.stderr_tail.as_deref().unwrap_or_default();
-    let lines: Vec<&str> = tail.trim_end().lines().collect();
-    lines[lines.len().saturating_sub(REPORTED_LINES)..].to_vec()
+    failed_run::last_lines(tail.lines(), REPORTED_LINES)
 }

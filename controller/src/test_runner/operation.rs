@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use argus_core::failed_run::REPORTED_LINES;
+use argus_core::failed_run::{self, REPORTED_LINES};
 use argus_crds::error::Reason;
 use regex::Regex;
 use schemars::JsonSchema;
@@ -318,8 +318,7 @@ impl CaseFailure {
 }
 
 fn last_lines(output: &str) -> String {
-    let lines: Vec<&str> = output.trim_end().lines().collect();
-    let last = &lines[lines.len().saturating_sub(REPORTED_LINES)..];
+    let last = failed_run::last_lines(output.lines(), REPORTED_LINES);
     output::join_lines(last.iter().map(|line| clip(line, MAX_MESSAGE)))
 }
 

@@ -18,6 +18,30 @@ pub fn first_line_of(started: Timestamp, earlier: Option<Timestamp>) -> Timestam
     between.map_or(tolerated, |between| tolerated.max(between))
 }
 
+/// Returns the last lines of an output, at most `most`, without space and empty lines at the end. Equal lines in a row become one with
+/// their number, because a program that repeats one line must not displace the lines before it.
+pub fn last_lines<'a>(lines: impl DoubleEndedIterator<Item = &'a str>, most: usize) -> Vec<String> {
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    let newest_first = lines.rev().map(str::trim_end);
+    for line in newest_first.skip_while(|line| line.is_empty()) {
+        if let Some((_, count)) = groups.last_mut().filter(|(last, _)| *last == line) {
+            *count += 1;
+        } else if groups.len() < most {
+            groups.push((line, 1));
+        } else {
+            break;
+        }
+    }
+    let oldest_first = groups.into_iter().rev();
+    oldest_first
+        .map(|(line, count)| match count {
+            1 => line.to_owned(),
+            _ if line.is_empty() => String::new(),
+            _ => format!("{line} ({count} times)"),
+        })
+        .collect()
+}
+
 impl FailedRun {
     /// Returns the time from which lines belong to this run; `None` if its start is unknown.
     ///
@@ -70,5 +94,14 @@ mod tests {
             ..run
         };
         assert_eq!((followed.ended_at(), unhealthy.ended_at()), (None, None));
+    }
+
+    #[test]
+    fn equal_lines_in_a_row_are_one_with_their_number() {
+        let last = |text: &str, most| last_lines(text.lines(), most);
+        assert_eq!(last("a\nb\nb \nb\nc\n\n", 3), ["a", "b (3 times)", "c"]);
+        assert_eq!(last("a\nb\nb\n", 1), ["b (2 times)"]);
+        assert_eq!(last("a\n\n\nb\na", 9), ["a", "", "b", "a"]);
+        assert!(last("\n \n", 3).is_empty());
     }
 }

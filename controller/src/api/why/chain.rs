@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argus_core::failed_run::REPORTED_LINES;
+use argus_core::failed_run::{self, REPORTED_LINES};
 use argus_crds::error::{Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
 use argus_reconciler::state_dir::StateDir;
@@ -288,13 +288,9 @@ fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSum
 
 /// The last lines of a stream, without empty lines at its end; `None` if it has none.
 fn format_last_lines(stream: &str, lines: &[String]) -> Option<String> {
-    let end = lines.iter().rposition(|line| !line.trim().is_empty())? + 1;
-    let lines = &lines[end.saturating_sub(REPORTED_LINES)..end];
-    Some(match lines {
-        [line] => format!("last line on {stream}: {}", line.trim_end()),
-        lines => {
-            let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
-            format!("last lines on {stream}:\n{}", lines.join("\n"))
-        }
-    })
+    match failed_run::last_lines(lines.iter().map(String::as_str), REPORTED_LINES).as_slice() {
+        [] => None,
+        [line] => Some(format!("last line on {stream}: {line}")),
+        lines => Some(format!("last lines on {stream}:\n{}", lines.join("\n"))),
+    }
 }

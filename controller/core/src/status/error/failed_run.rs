@@ -106,8 +106,10 @@ impl<'a> FailureContext<'a> {
             .evidence
             .as_ref()
             .map_or(&[][..], |evidence| &evidence.stderr);
-        let from = lines.len().saturating_sub(REPORTED_LINES);
-        lines[from..].iter().map(|line| self.redacted(line)).collect()
+        failed_run::last_lines(lines.iter().map(String::as_str), REPORTED_LINES)
+            .iter()
+            .map(|line| self.redacted(line))
+            .collect()
     }
 
     fn run_details(&self, failed_run: &FailedRun) -> Value {
