@@ -155,7 +155,8 @@ async fn healthy_environment_takes_less_than_400_tokens() {
 #[tokio::test]
 async fn failed_environment_takes_less_than_1500_tokens() {
     let error = |service: &str| {
-        let tail = "\"panic\": cannot reach db:5432\n".repeat(150);
+        let line = |number| format!("\"panic\" {number}: cannot reach db:5432\n");
+        let tail: String = (0..150).map(line).collect();
         StructuredError::new(
             Code::ContainerRestartExhausted,
             "gave up after 3 restarts ".repeat(60),
