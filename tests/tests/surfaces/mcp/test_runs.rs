@@ -263,10 +263,12 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
         assert!(shown.contains("(`checks`, `slow`)"), "{shown}");
     }
     assert_eq!(post(&refusing, "refusing", &json!({})).0, 403);
-    let id = json!({ "environment": "refusing", "service": "web", "command": ["id"] });
     for over in [Over::Stdio, Over::Http] {
-        let refused = refusing.call(over, "argus_exec", &id);
-        assert_eq!(error(&refused)["details"]["reason"], "forbidden", "{refused:#}");
+        let offered = refusing.run_steps(over, &[json!({ "tools": true })]);
+        let tools = offered[0]["tools"].as_array().expect("a list");
+        let names: Vec<&Value> = tools.iter().map(|tool| &tool["name"]).collect();
+        assert!(names.contains(&&json!("argus_test_run")), "{names:?}");
+        assert!(!names.contains(&&json!("argus_exec")), "{names:?}");
     }
     assert!(!refusing.argus.specs.join("ran").exists());
 
