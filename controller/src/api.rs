@@ -31,6 +31,7 @@ pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
+pub(crate) mod repairs;
 pub(crate) mod status;
 mod summary;
 pub(crate) mod sync;

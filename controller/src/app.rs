@@ -16,6 +16,7 @@ use argus_reconciler::{Controller, Running, Snapshot, TaskDied};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::api::exec;
 use crate::client::{ControllerClient, InProcess};
 use crate::controller_start::reconciler_options;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
@@ -55,6 +56,7 @@ impl App {
         // A client keeps the command channel open.
         drop(self.client);
         let ended = self.running.ended().await;
+        exec::end_commands().await;
         ended.map_err(|task_died| controller_failure(&task_died))
     }
 }

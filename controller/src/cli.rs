@@ -31,6 +31,7 @@ mod exec;
 pub(crate) mod explain;
 mod fix;
 mod get;
+mod graph;
 mod helper_check;
 mod hold;
 pub(crate) mod incidents;
@@ -165,6 +166,8 @@ commands! {
     Open(open::Open),
     /// Explain the state of an environment or a service
     Why(why::Why),
+    /// Print services, dependencies and states as a graph
+    Graph(graph::Graph),
     /// List or follow events of the journal
     Events(events::Events),
     /// Show the crash report of a failed run: exit code, logs, memory

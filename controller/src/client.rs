@@ -19,6 +19,7 @@ use crate::correlation;
 use crate::exit::Failure;
 use crate::liveness::Liveness;
 use crate::metrics::Metrics;
+use crate::output;
 use crate::settings::Settings;
 use crate::status;
 use crate::view::Statuses;
@@ -176,14 +177,14 @@ impl ControllerClient {
         } else {
             "argus run --specs"
         };
-        let run = format!("{run} {}", specs.display());
+        let run = format!("{run} {}", output::quote_path(&specs));
         // Without the setting, the current folder decides on the state.
         let project = state.parent().filter(|_| self.state.has_outer_private());
         match project {
-            None => format!("{run} --state {}", state.display()),
+            None => format!("{run} --state {}", output::quote_path(&state)),
             // A folder without write access contains no state.
             Some(private) if private == self.state.private() => run,
-            Some(project) => format!("cd {} && {run}", project.display()),
+            Some(project) => format!("cd {} && {run}", output::quote_path(project)),
         }
     }
 

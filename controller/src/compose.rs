@@ -8,9 +8,12 @@ use crate::spec_draft::note::{Note, Place};
 use crate::spec_draft::{Draft, ProjectInfo};
 
 mod build;
+mod deploy;
 mod document;
 mod environment;
+mod extends;
 mod files;
+mod includes;
 mod memory;
 mod merge;
 mod networks;
@@ -18,15 +21,18 @@ mod numbers;
 mod outside;
 mod overrides;
 mod parts;
+mod process;
 mod readiness;
 mod secret_values;
 mod shape;
 mod translation;
+mod unknown_keys;
 mod variables;
 mod volumes;
 
+use deploy::has_no_replicas;
 pub(crate) use document::Document;
-pub(crate) use overrides::FILES;
+use overrides::FILES;
 pub(crate) use translation::translate;
 pub(crate) use variables::NAME;
 use variables::{Variables, replace_in_paths, replace_variables};
@@ -67,18 +73,18 @@ pub(crate) fn create_draft_with_dotenv(
             let mut names = profiles.iter().filter_map(Value::as_str);
             !active.contains(&"*") && !names.any(|name| active.contains(&name))
         });
-        is_inactive || has_no_replicas(service)
+        is_inactive || has_no_replicas(service, project)
     };
     let omitted: BTreeSet<&str> = services
         .iter()
         .filter(|(_, service)| is_omitted(service))
         .map(|(name, _)| name.as_str())
         .collect();
-    let one_shots = find_one_shots(services);
+    let awaited = find_awaited(services);
     let mut found = Vec::new();
     for (name, service) in services {
         if omitted.contains(name.as_str()) {
-            let (key, why) = if has_no_replicas(service) {
+            let (key, why) = if has_no_replicas(service, project) {
                 ("scale", "no replicas")
             } else {
                 ("profiles", "`profiles`")
@@ -93,9 +99,10 @@ pub(crate) fn create_draft_with_dotenv(
             document,
             top: &value,
             omitted: &omitted,
+            awaited: &awaited,
             notes: &mut notes,
         };
-        found.extend(one.translate(service, one_shots.contains(name.as_str())));
+        found.extend(one.translate(service));
     }
     let internal = networks::are_internal(&value, &omitted);
     notes.extend(outside::notes(&value, document, internal));
@@ -139,20 +146,14 @@ pub(crate) fn create_draft_with_dotenv(
     }
 }
 
-/// Returns whether Compose starts no container of a service.
-fn has_no_replicas(service: &Value) -> bool {
-    service["scale"] == 0 || service["deploy"]["replicas"] == 0
-}
-
-/// Services on whose completion other services wait.
-fn find_one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
+/// Services that others wait for, each with the condition.
+fn find_awaited(services: &Map<String, Value>) -> BTreeSet<(&str, &str)> {
     let waits = services
         .values()
         .filter_map(|service| service["depends_on"].as_object());
     waits
         .flatten()
-        .filter(|(_, on)| on["condition"] == "service_completed_successfully")
-        .map(|(name, _)| name.as_str())
+        .filter_map(|(name, on)| Some((name.as_str(), on["condition"].as_str()?)))
         .collect()
 }
 
@@ -165,11 +166,13 @@ struct Service<'a> {
     top: &'a Value,
     /// Services that are left out.
     omitted: &'a BTreeSet<&'a str>,
+    /// Services that others wait for, each with the condition.
+    awaited: &'a BTreeSet<(&'a str, &'a str)>,
     notes: &'a mut Vec<Note>,
 }
 
 impl Service<'_> {
-    fn translate(&mut self, written: &Value, one_shot: bool) -> Option<Value> {
+    fn translate(&mut self, written: &Value) -> Option<Value> {
         let mut service = Map::from_iter([("name".to_owned(), json!(self.name))]);
         let mut container = Map::new();
         let own = written["container_name"].as_str().map(str::to_owned);
@@ -199,13 +202,19 @@ impl Service<'_> {
                 .into_iter()
                 .for_each(|all| all.extend(files.clone()));
         }
-        if one_shot {
+        if self
+            .awaited
+            .contains(&(self.name, "service_completed_successfully"))
+        {
             service.insert("oneShot".to_owned(), json!(true));
         } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
             let ports = container.get("ports").and_then(Value::as_array);
             if let Some(port) = ports.and_then(|ports| parts::find_first_tcp(ports)) {
                 container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));
             }
+        }
+        if !service.contains_key("oneShot") && self.can_complete(written, &container) {
+            service.insert("canComplete".to_owned(), json!(true));
         }
         if service.contains_key("build") {
             service.shift_remove("pullPolicy");
@@ -303,33 +312,19 @@ impl Service<'_> {
                     self.add_note(key, "`init: false`; a spec file has `argus.policy.init`");
                     continue;
                 }
+                "scale" if numbers::is_number(self.project, value, 1) => continue,
                 // The default, whatever the key means.
                 _ if *value == false => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
                 other => {
-                    self.add_note(other, &format!("`{other}`"));
-                    continue;
+                    let Some((name, value)) = process::translate(other, value) else {
+                        self.add_note(other, &format!("`{other}`"));
+                        continue;
+                    };
+                    (&mut *service, name, Some(value))
                 }
             };
             to.extend(value.map(|value| (name.to_owned(), value)));
-        }
-    }
-
-    /// Notes all keys under `deploy` except the limits of processors and memory.
-    fn note_deploy(&mut self, value: &Value) {
-        for (key, inner) in value.as_object().into_iter().flatten() {
-            if key != "resources" {
-                self.add_note(&format!("deploy.{key}"), &format!("`deploy.{key}`"));
-                continue;
-            }
-            for (key, inner) in inner.as_object().into_iter().flatten() {
-                for name in inner.as_object().into_iter().flat_map(Map::keys) {
-                    if key != "limits" || !matches!(name.as_str(), "cpus" | "memory") {
-                        let path = format!("deploy.resources.{key}.{name}");
-                        self.add_note(&path, &format!("`{path}`"));
-                    }
-                }
-            }
         }
     }
 

@@ -280,10 +280,9 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
     };
     let dotenv = dir.join(".env");
     let variables = parse_dotenv(&dotenv, &read(&dotenv).unwrap_or_default())?;
-    let files = variables.get(compose::FILES).map(String::as_str);
     let document = compose
         .as_deref()
-        .map(|path| read_document(path, files, &read))
+        .map(|path| read_document(path, &variables, &read))
         .transpose()?;
     let written = document
         .as_ref()
@@ -318,12 +317,16 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Docum
     Ok((name, draft, document))
 }
 
-fn read_document(path: &Path, files: Option<&str>, read: ReadFile<'_>) -> Result<Document, Failure> {
+fn read_document(
+    path: &Path,
+    variables: &BTreeMap<String, String>,
+    read: ReadFile<'_>,
+) -> Result<Document, Failure> {
     let name = path.display().to_string();
     let parsed = read(path)
         .map_err(|why| Diagnostic::error("", format!("cannot read the file: {why}")))
         .and_then(|bytes| {
-            Document::parse(&name, path, &bytes, files, read).map_err(|diagnostic| *diagnostic)
+            Document::parse(&name, path, &bytes, variables, read).map_err(|diagnostic| *diagnostic)
         });
     parsed.map_err(|diagnostic| {
         let line = diagnostic

@@ -15,6 +15,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
+use crate::api::exec;
 use crate::client::ControllerClient;
 use crate::correlation;
 use crate::exit::Failure;
@@ -60,7 +61,9 @@ impl Server {
 /// Serves on stdin and stdout until stdin ends.
 pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure> {
     let (input, output) = rmcp::transport::stdio();
-    serve_streams(client, input, output).await
+    let served = serve_streams(client, input, output).await;
+    exec::end_commands().await;
+    served
 }
 
 /// Serves on an input and an output until the input ends.

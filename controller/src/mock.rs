@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::supervise::task_set::TaskSet;
+use hyper::HeaderMap;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,15 @@ mod state;
 const GRACE: Duration = Duration::from_secs(1);
 /// Maximum number of open connections, because each can hold a body of 10 MiB.
 const MAX_CONNECTIONS: usize = 4_096;
+
+/// Returns headers as texts.
+fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let headers = headers.iter();
+    headers
+        .map(|(name, value)| (name.to_string(), text(value.as_bytes())))
+        .collect()
+}
 
 /// Serves the mock of a file until a signal.
 pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exit, Failure> {

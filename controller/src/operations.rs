@@ -11,7 +11,7 @@ use crate::api::arguments::{self, Object};
 use crate::api::{
     Context, Effect, Operation, Route, Summary, Tool, ToolOutput, apply, breaker, commands, diff, doctor,
     environments, events, evidence, exec, explain, fix, incidents, logs, mock_requests, network, orphans,
-    plan, preflight, prune, status, sync, test, test_results, validate, wait, why,
+    plan, preflight, prune, repairs, status, sync, test, test_results, validate, wait, why,
 };
 use crate::exit::Failure;
 use crate::test_runner::operation::RunTests;
@@ -111,6 +111,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry::<environments::GetEnvironment>(),
             entry::<environments::GetService>(),
             entry::<breaker::Breakers>(),
+            entry::<repairs::Repairs>(),
             entry::<sync::Sync>(),
             entry::<orphans::CleanOrphans>(),
             entry::<doctor::Doctor>(),

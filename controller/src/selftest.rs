@@ -6,13 +6,12 @@ use argus_backend::Backend as _;
 use argus_core::action::Action;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
+use argus_reconciler::Running;
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::{Command, Handle, Running};
-use clap::Args;
+use clap::{Args, ValueEnum as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller_start;
-use crate::correlation;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
@@ -28,15 +27,13 @@ mod report;
 
 use environment::TestEnvironment;
 use fault::Fault;
-use fixture::{Fixture, RoundEnd};
+use fixture::Fixture;
 use report::Report;
 
 /// Maximum time until the environment is ready. Its image is built first, and the engine may be busy.
 const READY_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum time of a recovery.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(120);
-/// Maximum time for the controller to remove the environment. The selftest removes the rest itself.
-const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Selftest {
@@ -80,80 +77,64 @@ impl Selftest {
     ) -> Result<Exit, Failure> {
         let docker = engine::connect_docker(test_env.settings()).await?;
         // The observer opens before anything is created, so that an unreachable engine is reported immediately.
-        let observer = EngineObserver::open(
-            &docker,
-            Some([test_env.env().clone(), test_env.foreign_env()].into()),
-        )
-        .await?;
+        let observer = EngineObserver::open(&docker, Some(test_env.environments())).await?;
         let (handle, running) = controller_start::start_for_selftest(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
-        let result = {
-            let mut fixture = Fixture {
-                test_env,
-                docker: docker.clone(),
-                handle: handle.clone(),
-                observer,
-                stop,
-            };
-            self.run_rounds(&mut fixture, &mut report).await
+        let mut fixture = Fixture {
+            test_env,
+            docker: docker.clone(),
+            handle,
+            observer,
+            stop,
         };
+        let result = self.run_rounds(&mut fixture, &mut report).await;
+        let is_stopped = stop.is_cancelled();
+        drop(fixture);
         output::print_note("cleaning up");
-        let remaining = Box::pin(remove_environment(test_env, docker, handle, running)).await;
+        let remaining = Box::pin(remove_environment(test_env, &docker, running)).await;
         test_env.remove();
-        match result {
-            Ok(()) => {}
-            Err(RoundEnd::Stopped) => {
-                check_cleanup(&remaining)?;
-                return Ok(Exit::Interrupted);
+        if is_stopped {
+            check_cleanup(&remaining)?;
+            return Ok(Exit::Interrupted);
+        }
+        if let Err(failure) = result {
+            if let Err(cleanup) = check_cleanup(&remaining) {
+                output::print_failure(cleanup, self.output == Some(Format::Json));
             }
-            Err(RoundEnd::Failed(failure)) => {
-                if let Err(cleanup) = check_cleanup(&remaining) {
-                    output::print_failure(cleanup, self.output == Some(Format::Json));
-                }
-                return Err(failure);
-            }
+            return Err(failure);
         }
         report.print(self.output)?;
         check_cleanup(&remaining)?;
         report.exit()
     }
 
-    async fn run_rounds(&self, fixture: &mut Fixture<'_>, report: &mut Report) -> Result<(), RoundEnd> {
+    /// Runs all rounds until a signal stops the selftest.
+    async fn run_rounds(&self, fixture: &mut Fixture<'_>, report: &mut Report) -> Result<(), Failure> {
         output::print_note(&format!(
             "creating temporary environment `{}`; it is removed at the end, everything else stays unchanged",
             fixture.test_env.env()
         ));
         fixture
-            .wait_until(READY_TIMEOUT, Fixture::is_healthy)
-            .await?
-            .ok_or_else(|| fixture.timed_out("environment", READY_TIMEOUT))?;
-        for fault in Fault::all() {
-            if !self.only.is_empty() && !self.only.contains(&fault) {
-                continue;
+            .require("environment", READY_TIMEOUT, Fixture::is_healthy)
+            .await?;
+        let all = Fault::value_variants().iter().copied();
+        let wanted = all.filter(|fault| self.only.is_empty() || self.only.contains(fault));
+        for (fault, round) in wanted.flat_map(|fault| (1..=self.rounds).map(move |round| (fault, round))) {
+            let took = fault::run_round(fault, round, fixture, RECOVERY_TIMEOUT).await?;
+            if fixture.stop.is_cancelled() {
+                return Ok(());
             }
-            for round in 1..=self.rounds {
-                let took = fault::run_round(fault, round, fixture, RECOVERY_TIMEOUT).await?;
-                let name = fault.name();
-                match &took {
-                    Ok(took) => {
-                        output::print_note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64()));
-                    }
-                    Err(reason) => {
-                        output::print_note(&format!("{name}: {} {reason}", output::red("not recovered:")));
-                    }
-                }
-                let missed = took.is_err();
-                report.add_round(fault, took);
-                // Each round begins with a healthy environment.
-                if missed
-                    && fixture
-                        .wait_until(RECOVERY_TIMEOUT, Fixture::is_healthy)
-                        .await?
-                        .is_none()
-                {
-                    report.set_given_up(fault);
-                    return Ok(());
-                }
+            let name = fault.name();
+            output::print_note(&match &took {
+                Ok(took) => format!("{name}: recovered after {:.1} s", took.as_secs_f64()),
+                Err(reason) => format!("{name}: {} {reason}", output::red("not recovered:")),
+            });
+            let missed = took.is_err();
+            report.add_round(fault, took);
+            // Each round begins with a healthy environment.
+            if missed && !fixture.wait_until(RECOVERY_TIMEOUT, Fixture::is_healthy).await? {
+                report.set_given_up(fault);
+                return Ok(());
             }
         }
         Ok(())
@@ -175,97 +156,50 @@ fn check_cleanup(remaining: &[String]) -> Result<(), Failure> {
     ))
 }
 
-/// Removes all resources of the selftest: first through the controller, then directly. Returns the remaining resources,
-/// each with the error.
-async fn remove_environment(
-    test_env: &TestEnvironment,
-    docker: Docker,
-    handle: Handle,
-    running: Running,
-) -> Vec<String> {
-    let environment = test_env.env().clone();
-    let accepted = handle
-        .send(
-            Command::Down {
-                environment,
-                volumes: false,
-            },
-            correlation::current().id,
-        )
-        .await
-        .is_ok();
-    let both = || [test_env.env().clone(), test_env.foreign_env()].into();
+/// Stops the controller and removes all resources of the selftest. Returns the remaining ones, each with the error.
+async fn remove_environment(test_env: &TestEnvironment, docker: &Docker, running: Running) -> Vec<String> {
+    let env = test_env.env();
     let mut remaining = Vec::new();
-    match engine::connect_docker(test_env.settings()).await {
-        Ok(own) if accepted => {
-            if let Ok(mut observer) = EngineObserver::open(&own, Some(both())).await {
-                let gone = async {
-                    while fixture::has_containers(&observer.store, test_env.env())
-                        && observer.next_event().await.is_ok()
-                    {}
-                };
-                // Resources that remain after the timeout are removed below.
-                drop(tokio::time::timeout(CLEANUP_TIMEOUT, gone).await);
-            }
-        }
-        Ok(_) | Err(_) => {}
-    }
     running.stop_token().cancel();
-    drop(handle);
     if let Err(error) = running.ended().await {
         remaining.push(format!("the controller of the selftest: {error}"));
     }
-    match engine::connect_docker(test_env.settings()).await {
-        Ok(own) => match EngineObserver::open(&own, Some(both())).await {
-            Ok(observer) => {
-                for action in list_remaining_actions(&observer, test_env) {
-                    let done =
-                        tokio::time::timeout(CLEANUP_TIMEOUT, Box::pin(docker.execute(&action, &()))).await;
-                    match done {
-                        Ok(Ok(_)) => {}
-                        Ok(Err(error)) => {
-                            remaining.push(format!("{} {}: {error}", action.verb(), test_env.env()));
-                        }
-                        Err(_) => remaining.push(format!("{} {}: timed out", action.verb(), test_env.env())),
-                    }
+    match list_remaining(test_env).await {
+        Ok(actions) => {
+            for action in actions {
+                if let Err(error) = fault::within_limit(Box::pin(docker.execute(&action, &()))).await {
+                    remaining.push(format!("{} {env}: {error}", action.verb()));
                 }
             }
-            Err(_) => remaining.push(format!("all of `{}`: the engine does not answer", test_env.env())),
-        },
-        Err(_) => remaining.push(format!("all of `{}`: no engine", test_env.env())),
+        }
+        Err(_) => remaining.push(format!("all of `{env}`: the engine does not answer")),
     }
-    if let Err(error) = remove_image(&docker, test_env).await {
+    if let Err(error) = remove_image(docker, test_env).await {
         remaining.push(format!("image `{}`: {error}", test_env.image()));
     }
     remaining
 }
 
 /// Actions that remove the remaining resources: containers first, then networks.
-fn list_remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
-    let names = [test_env.env().clone(), test_env.foreign_env()];
-    let ours = |owner: Option<argus_core::labels::ObjectLabels>| {
-        owner.is_some_and(|owner| names.contains(&owner.environment))
-    };
-    let store = &observer.store;
-    let containers = store.containers().filter(|found| ours(found.owner()));
-    let networks = names
-        .iter()
-        .filter_map(|env| store.of(env))
-        .flat_map(|seen| seen.networks.values());
-    containers
-        .map(|found| Action::RemoveContainer {
-            id: found.id.clone(),
-            name: found.name.clone(),
-        })
-        .chain(
-            networks
-                .filter(|found| ours(found.owner()))
-                .map(|found| Action::RemoveNetwork {
-                    id: found.id.clone(),
-                    name: found.name.clone(),
-                }),
-        )
-        .collect()
+async fn list_remaining(test_env: &TestEnvironment) -> Result<Vec<Action>, Failure> {
+    let docker = engine::connect_docker(test_env.settings()).await?;
+    let names = test_env.environments();
+    let observer = EngineObserver::open(&docker, Some(names.clone())).await?;
+    let containers = observer
+        .store
+        .containers()
+        .map(|container| Action::RemoveContainer {
+            id: container.id.clone(),
+            name: container.name.clone(),
+        });
+    let present = names.iter().filter_map(|env| observer.store.of(env));
+    let networks = present
+        .flat_map(|observed| observed.networks.values())
+        .map(|network| Action::RemoveNetwork {
+            id: network.id.clone(),
+            name: network.name.clone(),
+        });
+    Ok(containers.chain(networks).collect())
 }
 
 async fn remove_image(

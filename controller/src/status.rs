@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -25,12 +24,20 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Hint for errors about unknown environments.
 pub(crate) const LIST_HINT: &str = "list the environments with `argus get`";
 
-/// Names of the environments with a status file, sorted.
+/// Names of the environments with a status file, sorted. A file that a repository contains does not count, but one that cannot be read does.
 pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
     let folder = state.environments();
     let files = list_folder(&folder).map_err(|error| unreadable_failure(&folder, &error))?;
-    let names = files.iter().filter_map(|name| name.strip_suffix(".json"));
-    Ok(names.map(str::to_owned).collect())
+    let is_missing = |file: &String| {
+        let read = state.read_status(&folder.join(file), MAX_FILE_BYTES);
+        read.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let names = files
+        .iter()
+        .filter_map(|file| Some((file, file.strip_suffix(".json")?)));
+    // Only files in a project have a seal, and a list needs no other read.
+    let names = names.filter(|(file, _)| !(state.has_outer_private() && is_missing(file)));
+    Ok(names.map(|(_, name)| name.to_owned()).collect())
 }
 
 /// Names in a folder, sorted and without hidden ones. A missing folder is empty.
@@ -77,7 +84,7 @@ pub(crate) fn read_environment(state: &StateDir, env: &str) -> Result<Option<Env
     // The name is validated before it becomes a path.
     parse_environment(env)?;
     let path = state.environments().join(format!("{env}.json"));
-    read_status_file(&path).map_err(|failure| failure.with_environment(env))
+    read_status_file(state, &path).map_err(|failure| failure.with_environment(env))
 }
 
 /// Status of one environment. It is an error if it has no status file.
@@ -191,7 +198,7 @@ pub(crate) fn read_environments(state: &StateDir) -> Result<Vec<EnvironmentStatu
 
 /// Status of the controller. `None` if no controller ever ran.
 pub(crate) fn read_controller(state: &StateDir) -> Result<Option<ControllerStatus>, Failure> {
-    read_status_file(&state.controller_json())
+    read_status_file(state, &state.controller_json())
 }
 
 /// Returns true if a controller listens on the socket of this state directory.
@@ -199,7 +206,7 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
     match UnixStream::connect(state.socket()) {
         Ok(_) => true,
         // The socket belongs to another user. The controller's process shows that it runs.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied || is_of_another_user(state) => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied || state.is_of_another_user() => {
             let pid = read_controller(state).ok().flatten().map(|status| status.pid);
             pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
         }
@@ -207,14 +214,8 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
     }
 }
 
-/// Returns true if the private state of the controller is that of another user, which this user cannot find.
-fn is_of_another_user(state: &StateDir) -> bool {
-    let owner = state.root().metadata().map(|found| found.uid());
-    state.has_outer_private() && owner.is_ok_and(|owner| owner != rustix::process::geteuid().as_raw())
-}
-
-fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
-    let bytes = match state_file::read(path, MAX_FILE_BYTES) {
+fn read_status_file<T: DeserializeOwned>(state: &StateDir, path: &Path) -> Result<Option<T>, Failure> {
+    let bytes = match state.read_status(path, MAX_FILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -247,6 +247,7 @@ fn status_condition(
         plan: snapshot.plans.get(env).map(AsRef::as_ref),
         health: &snapshot.health,
         history: snapshot.state.history(env).unwrap_or(&no_history),
+        repairs: &snapshot.overrides.repairs,
         refused: &snapshot.state.refused,
         progress: &snapshot.progress,
         preflight: Some(&snapshot.preflight),

@@ -42,10 +42,15 @@ pub fn compose_key(key: &str) -> String {
         "aliases" => "networks",
         "dependsOn" => "depends_on",
         "workingDir" => "working_dir",
+        "stopSignal" => "stop_signal",
+        "readOnly" => "read_only",
+        "stdinOpen" => "stdin_open",
+        "capDrop" => "cap_drop",
         "extraHosts" => "extra_hosts",
         "pullPolicy" => "pull_policy",
         "stopGrace" => "stop_grace_period",
         "memory" => "mem_limit",
+        "canComplete" => "restart",
         other => other,
     };
     let rest = match (first, rest) {
@@ -53,6 +58,7 @@ pub fn compose_key(key: &str) -> String {
         ("healthcheck", ".startPeriod") => ".start_period",
         ("build", ".platform") => ".platforms",
         ("build", ".cacheFrom") => ".cache_from",
+        ("build", ".dockerfileInline") => ".dockerfile_inline",
         (_, rest) => rest,
     };
     match (first, rest) {
@@ -105,6 +111,7 @@ mod tests {
             ("container.environment.DB.URL", "environment.DB.URL"),
             ("container.healthcheck.command", "healthcheck.test"),
             ("build.cacheFrom", "build.cache_from"),
+            ("build.dockerfileInline", "build.dockerfile_inline"),
             ("build.image", "image"),
             ("build.args.A", "build.args.A"),
         ] {

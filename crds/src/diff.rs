@@ -53,6 +53,43 @@ pub struct KeyChange {
     pub after: Option<String>,
 }
 
+/// Edit of a spec file that ended a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Repair {
+    /// Hash of the failure: the service, the kind, the exit code, and the message without its numbers.
+    pub failure: String,
+    /// Service that failed.
+    pub service: String,
+    /// Repairs of the failure.
+    #[serde(flatten)]
+    pub seen: SeenBefore,
+}
+
+/// Repairs of earlier failures that equal a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SeenBefore {
+    /// Number of repairs.
+    pub times: u32,
+    /// The last one.
+    pub last_repair: LastRepair,
+}
+
+/// Edit after which an environment with a failure became Ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRepair {
+    /// Time (RFC 3339).
+    pub when: String,
+    /// Environment that became Ready.
+    pub environment: String,
+    /// Changed keys.
+    pub keys: Vec<String>,
+    /// Values of these keys before and after the edit.
+    pub diff: Vec<KeyChange>,
+}
+
 /// Changed image of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

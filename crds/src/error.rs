@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use action::{ActionId, Remedy, SpecEdit, ToolCall};
+pub use action::{ActionId, Confidence, Remedy, SpecEdit, ToolCall};
 pub use call::Call;
 pub use code::UnknownCode;
 pub use kind::{Category, Class, Severity};

@@ -48,7 +48,8 @@ pub use environment::{
     RestartPolicy, Rollback, Runtime, RuntimeKind, VolumeDeletion,
 };
 pub use error::{
-    ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, SpecEdit, StructuredError,
+    ActionId, Call, Category, Class, Code, Confidence, Explanation, Remedy, Severity, SpecEdit,
+    StructuredError,
 };
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
 pub use probe::{Healthcheck, ProbeMethod, ProbeScheme, ProbeType, StatusCodes};

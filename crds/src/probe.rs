@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::HumanDuration;
-use crate::text::{self, Command, Scalar};
+use crate::text::{self, Command};
 
 /// Health check of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -152,30 +150,13 @@ pub struct StatusCodes(pub Vec<String>);
 
 impl<'de> Deserialize<'de> for StatusCodes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrMore;
-        impl<'de> Visitor<'de> for OneOrMore {
-            type Value = StatusCodes;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a status code, a range such as `200-399`, or a list of them")
-            }
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<StatusCodes, D::Error> {
-                inner.deserialize_any(self)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<StatusCodes, E> {
-                Ok(StatusCodes(vec![text.to_owned()]))
-            }
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<StatusCodes, E> {
-                Ok(StatusCodes(vec![number.to_string()]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<StatusCodes, A::Error> {
-                let mut codes = Vec::new();
-                while let Some(Scalar(code)) = list.next_element()? {
-                    codes.push(code);
-                }
-                Ok(StatusCodes(codes))
-            }
-        }
-        deserializer.deserialize_newtype_struct(text::AS_WRITTEN, OneOrMore)
+        let expected = "a status code, a range such as `200-399`, or a list of them";
+        text::scalar_or_list(
+            deserializer,
+            expected,
+            |text| Ok(Self(vec![text.to_owned()])),
+            Self,
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use crate::text::{self, Command, PortText};
 /// Service under test: its image, its container and its dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools, reason = "the settings are independent")]
 pub struct Service {
     /// Unique name. Required in a list of services. In a map, the key is the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +57,37 @@ pub struct Service {
     /// Working directory of the main process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
+    /// Signal of a stop, such as `SIGINT`. Default: that of the image, otherwise `SIGTERM`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// Host name in the container. Default: the container ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// True for a read-only root file system. Volumes and `tmpfs` stay writable.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// True to keep the standard input of the main process open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_open: bool,
+    /// Limits of the main process by name, such as `nofile`: one number, or `soft:hard`; -1 for none.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
+    #[schemars(with = "text::TextMap")]
+    pub ulimits: BTreeMap<String, String>,
+    /// Capabilities to remove, such as `NET_RAW` or `ALL`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cap_drop: Vec<String>,
+    /// Kernel settings in the namespaces of the container by name, such as `net.core.somaxconn`.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
+    #[schemars(with = "text::TextMap")]
+    pub sysctls: BTreeMap<String, String>,
     /// Memory limit of the container, at least `6Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
@@ -74,6 +106,10 @@ pub struct Service {
     /// True for a container that runs once. Its dependents start after its exit code 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
+    /// True for a service that can end: its exit code 0 is not a failure, and Argus does not start it again. Until then, it is like any
+    /// other service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_complete: bool,
     /// Effect on the environment if Argus gives up this service. Default: `critical` if other services depend on it, otherwise
     /// `important`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +141,9 @@ pub struct Build {
     /// Path of the Dockerfile, relative to the file's folder. Default: `Dockerfile` in the context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dockerfile: Option<String>,
+    /// Text of the Dockerfile, instead of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dockerfile_inline: Option<String>,
     /// Build context, relative to the file's folder.
     #[serde(default = "default_context")]
     pub context: String,
@@ -251,30 +290,18 @@ impl Serialize for Dependency {
 
 impl<'de> Deserialize<'de> for Dependency {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Dependency;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a service, or a map with `service` and `condition`")
-            }
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Dependency, D::Error> {
-                inner.deserialize_any(self)
-            }
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Dependency, E> {
-                Ok(Dependency {
-                    service: name.to_owned(),
-                    condition: None,
-                })
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Dependency, A::Error> {
-                let long = LongDependency::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Dependency {
-                    service: long.service,
-                    condition: long.condition,
-                })
-            }
-        }
-        deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)
+        let expected = "the name of a service, or a map with `service` and `condition`";
+        let short = |name: &str| {
+            Ok(Self {
+                service: name.to_owned(),
+                condition: None,
+            })
+        };
+        let long = |long: LongDependency| Self {
+            service: long.service,
+            condition: long.condition,
+        };
+        text::scalar_or_map(deserializer, expected, short, long)
     }
 }
 

@@ -1,13 +1,12 @@
 //! Test suites of an environment, their retries, and the history of their results.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::str::ParseBoolError;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::quantity::HumanDuration;
+use crate::quantity::{HumanDuration, QuantityError};
 use crate::text;
 
 /// Test suites of an environment, and their retries.
@@ -137,37 +136,19 @@ struct LongParallel {
 
 impl<'de> Deserialize<'de> for Parallel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Parallel;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`true`, `false`, or a map with `enabled` and `concurrency`")
-            }
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Parallel, D::Error> {
-                inner.deserialize_any(self)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Parallel, E> {
-                let enabled = text.parse().map_err(E::custom)?;
-                Ok(Parallel {
-                    enabled,
-                    concurrency: None,
-                })
-            }
-            fn visit_bool<E: de::Error>(self, enabled: bool) -> Result<Parallel, E> {
-                Ok(Parallel {
-                    enabled,
-                    concurrency: None,
-                })
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Parallel, A::Error> {
-                let long = LongParallel::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Parallel {
-                    enabled: long.enabled,
-                    concurrency: long.concurrency,
-                })
-            }
-        }
-        deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)
+        let expected = "`true`, `false`, or a map with `enabled` and `concurrency`";
+        let short = |text: &str| {
+            let enabled = text.parse().map_err(|error: ParseBoolError| error.to_string());
+            enabled.map(|enabled| Self {
+                enabled,
+                concurrency: None,
+            })
+        };
+        let long = |long: LongParallel| Self {
+            enabled: long.enabled,
+            concurrency: long.concurrency,
+        };
+        text::scalar_or_map(deserializer, expected, short, long)
     }
 }
 
@@ -248,7 +229,7 @@ impl Default for Retention {
 }
 
 /// Retention of test results.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "RetentionWithRuns")]
 struct LongRetention {
@@ -266,46 +247,21 @@ impl Default for LongRetention {
     }
 }
 
-impl Serialize for LongRetention {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Retention {
-            max_age: self.max_age,
-            max_runs: self.max_runs,
-        }
-        .serialize(serializer)
-    }
-}
-
 impl<'de> Deserialize<'de> for Retention {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Retention;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an age, or a map with `maxAge` and `maxRuns`")
-            }
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Retention, D::Error> {
-                inner.deserialize_any(self)
-            }
-            fn visit_str<E: de::Error>(self, age: &str) -> Result<Retention, E> {
-                let max_age = age.parse().map_err(E::custom)?;
-                Ok(Retention {
-                    max_age,
-                    ..Retention::default()
-                })
-            }
-            fn visit_u64<E: de::Error>(self, milliseconds: u64) -> Result<Retention, E> {
-                self.visit_str(&milliseconds.to_string())
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Retention, A::Error> {
-                let long = LongRetention::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Retention {
-                    max_age: long.max_age,
-                    max_runs: long.max_runs,
-                })
-            }
-        }
-        deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)
+        let expected = "an age, or a map with `maxAge` and `maxRuns`";
+        let short = |age: &str| {
+            let max_age = age.parse().map_err(|error: QuantityError| error.to_string());
+            max_age.map(|max_age| Self {
+                max_age,
+                ..Self::default()
+            })
+        };
+        let long = |long: LongRetention| Self {
+            max_age: long.max_age,
+            max_runs: long.max_runs,
+        };
+        text::scalar_or_map(deserializer, expected, short, long)
     }
 }
 

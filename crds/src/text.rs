@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
 /// Newtype name that requests the original spelling of a scalar from a deserializer.
@@ -62,27 +62,13 @@ pub enum Command {
 
 impl<'de> Deserialize<'de> for Command {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Command;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a command as one text, or a list of arguments")
-            }
-            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Command, D::Error> {
-                inner.deserialize_any(self)
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Command, E> {
-                Ok(Command::Text(text.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Command, A::Error> {
-                let mut arguments = Vec::new();
-                while let Some(Scalar(argument)) = list.next_element()? {
-                    arguments.push(argument);
-                }
-                Ok(Command::List(arguments))
-            }
-        }
-        deserializer.deserialize_newtype_struct(AS_WRITTEN, Either)
+        let expected = "a command as one text, or a list of arguments";
+        scalar_or_list(
+            deserializer,
+            expected,
+            |text| Ok(Self::Text(text.to_owned())),
+            Self::List,
+        )
     }
 }
 
@@ -127,6 +113,88 @@ pub(crate) fn map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap
 /// Reads one scalar with the spelling of the file.
 pub(crate) fn scalar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Scalar::deserialize(deserializer).map(|Scalar(text)| text)
+}
+
+/// Reads a value with two forms: one scalar with the spelling of the file, or a map.
+pub(crate) fn scalar_or_map<'de, D: Deserializer<'de>, T, L: Deserialize<'de>>(
+    deserializer: D,
+    expected: &'static str,
+    short: fn(&str) -> Result<T, String>,
+    long: fn(L) -> T,
+) -> Result<T, D::Error> {
+    let forms = Forms {
+        expected,
+        short,
+        list: None,
+        long: Some(long),
+    };
+    deserializer.deserialize_newtype_struct(AS_WRITTEN, forms)
+}
+
+/// Reads a value with two forms: one scalar with the spelling of the file, or a list of scalars.
+pub(crate) fn scalar_or_list<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &'static str,
+    short: fn(&str) -> Result<T, String>,
+    list: fn(Vec<String>) -> T,
+) -> Result<T, D::Error> {
+    let forms = Forms::<T, IgnoredAny> {
+        expected,
+        short,
+        list: Some(list),
+        long: None,
+    };
+    deserializer.deserialize_newtype_struct(AS_WRITTEN, forms)
+}
+
+/// Forms of a value. The map of its long form is `L`.
+struct Forms<T, L> {
+    expected: &'static str,
+    short: fn(&str) -> Result<T, String>,
+    list: Option<fn(Vec<String>) -> T>,
+    long: Option<fn(L) -> T>,
+}
+
+impl<'de, T, L: Deserialize<'de>> Visitor<'de> for Forms<T, L> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<T, D::Error> {
+        inner.deserialize_any(self)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.short)(text).map_err(E::custom)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<T, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<T, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<T, A::Error> {
+        let Some(list) = self.list else {
+            return Err(de::Error::invalid_type(Unexpected::Seq, &self));
+        };
+        let mut texts = Vec::new();
+        while let Some(Scalar(text)) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(list(texts))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let Some(long) = self.long else {
+            return Err(de::Error::invalid_type(Unexpected::Map, &self));
+        };
+        L::deserialize(de::value::MapAccessDeserializer::new(map)).map(long)
+    }
 }
 
 /// A scalar with the spelling of the file.

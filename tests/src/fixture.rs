@@ -1,12 +1,13 @@
 //! Fixtures of the journeys: an engine with images, typical spec files, and queries for assertions.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Controller, PrivateEngine, Proxy, RunOptions};
+use crate::{Controller, PrivateEngine, Proxy, RunOptions, binary};
 
 /// Longer than any step here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(180);
@@ -70,6 +71,20 @@ services:
       healthcheck: {health}
 "#
     )
+}
+
+/// The command `argus selftest` on an engine, with a separate directory for its temporary files.
+#[must_use]
+pub fn selftest(engine: &PrivateEngine, temporary: &Path) -> Command {
+    let mut command = engine.command_in_netns(binary::argus());
+    command
+        .arg("selftest")
+        .env("DOCKER_HOST", engine.host())
+        .env("NO_COLOR", "1")
+        .env("TMPDIR", temporary)
+        .current_dir(temporary)
+        .stdin(Stdio::null());
+    command
 }
 
 /// Id and start time of each container of an environment, by name: they change with every replacement and restart.

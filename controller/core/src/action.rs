@@ -11,9 +11,8 @@ use argus_crds::PullPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::connectivity::Target;
-use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
-use crate::failed_run::FailedRun;
-use crate::failed_run::host_view::HostView;
+use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, ProcessOptions, image_key_of};
+use crate::failed_run::{FailedRun, host_view::HostView};
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
@@ -361,6 +360,9 @@ pub struct ContainerSpec {
     pub user: Option<String>,
     /// Working directory of the process.
     pub working_dir: Option<String>,
+    /// Settings of the process that most files omit. The default is not serialized, so that hashes stay the same.
+    #[serde(default, skip_serializing_if = "ProcessOptions::is_default")]
+    pub process: Box<ProcessOptions>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
     /// CPU limit in billionths of a core.

@@ -22,6 +22,7 @@ pub mod host;
 pub(crate) mod hosts;
 mod identity;
 mod image;
+mod injected_file;
 pub mod key_lines;
 mod mock;
 pub mod mounted_file;
@@ -34,6 +35,7 @@ mod policy;
 mod port_policy;
 pub mod ports;
 mod probe;
+mod process;
 mod referenced_services;
 pub(crate) mod secret_values;
 mod service_conflicts;
@@ -53,17 +55,19 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::Growth;
-use crate::ident::{EnvName, Hash, PortKey, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
+use crate::ident::{EnvName, PortKey, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
 use crate::secrets::Secrets;
 
 pub use accepted::Accepted;
 pub use argus_crds::{PullPolicy, RestartMode};
-pub use build::{Build, BuildOptions, substitute_tag};
+pub use build::{Build, BuildOptions, SENT_DOCKERFILE, substitute_tag};
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
+pub use injected_file::InjectedFile;
 pub use port_policy::{PortPolicy, PortStrategy};
 pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
+pub use process::ProcessOptions;
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 pub use suggest::{closest, similar_image};
 
@@ -184,6 +188,9 @@ pub struct Service {
     pub user: Option<String>,
     /// Working directory in the container.
     pub working_dir: Option<String>,
+    /// Settings of the process that most files omit.
+    #[serde(default, skip_serializing_if = "ProcessOptions::is_default")]
+    pub process: Box<ProcessOptions>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
     /// CPU limit in billionths of a core.
@@ -196,6 +203,9 @@ pub struct Service {
     pub depends_on: Vec<Dependency>,
     /// True if the service runs to completion: exit code 0 satisfies its dependents, and Argus does not restart it.
     pub one_shot: bool,
+    /// True if exit code 0 ends the service without a failure. Its dependents do not wait for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_complete: bool,
     /// Effect of its failure on the environment.
     pub criticality: Criticality,
     /// File that Argus copies into its container. A changed file does not replace the container.
@@ -203,22 +213,10 @@ pub struct Service {
     pub injected_file: Option<InjectedFile>,
 }
 
-/// File that Argus copies into a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InjectedFile {
-    /// Absolute path in the container; its folder exists.
-    pub path: String,
-    /// Contents of the file.
-    pub text: String,
-    /// Address to which a mock forwards requests. The renderer replaces a host port in it that was reassigned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-}
-
-impl InjectedFile {
-    /// Returns the hash of path, contents and target.
-    pub fn digest(&self) -> Hash {
-        hash::hash_of(self)
+impl Service {
+    /// Returns whether exit code 0 completes it.
+    pub fn is_completable(&self) -> bool {
+        self.one_shot || self.can_complete
     }
 }
 

@@ -104,6 +104,43 @@ impl ControllerLease {
     }
 }
 
+/// A live controller that holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseHolder {
+    /// Identity of the controller.
+    pub controller: String,
+    /// Identifier of its run.
+    pub run: String,
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// True if this controller observed a renewal of the lease or the process, which proves that its holder is alive.
+    pub renews: bool,
+    /// Spec files of the holder, if they are others than those of this controller: two projects have one name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_specs: Option<String>,
+}
+
+impl LeaseHolder {
+    /// Describes the holder of a lease.
+    pub fn of(lease: &ControllerLease, leases: &ControllerLeases) -> Self {
+        Self {
+            controller: lease.spec.controller.clone(),
+            run: lease.spec.run.clone(),
+            host: lease.spec.host.clone(),
+            pid: lease.spec.pid,
+            renews: leases.renews(lease),
+            other_specs: leases.own().and_then(|own| {
+                let (own, theirs) = (&own.spec, &lease.spec);
+                let differs = (&own.specs, &own.host) != (&theirs.specs, &theirs.host);
+                theirs.specs.clone().filter(|_| differs && own.specs.is_some())
+            }),
+        }
+    }
+}
+
 /// Permission to act on an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ownership<'a> {

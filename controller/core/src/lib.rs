@@ -13,12 +13,13 @@
 //!
 //! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
 //! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
-//! `remedy` derives the change of a file that fixes a failed run.
+//! `remedy` derives the change of a file that fixes a failed run, and [`repair`] remembers the edits that ended failures.
 //! [`published`] decides at which host clients reach a published port.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
+//! [`hex`] formats bytes.
 //! [`socket_access`] recognizes a socket that refuses the user.
-//! [`budget`] bounds evaluations of texts that are not trusted. [`dotenv`] reads files with variables.
+//! [`budget`] bounds evaluations of texts that are not trusted. [`dotenv`] reads files with variables, and [`dockerfile`] the places in a Dockerfile.
 //! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`waits`] holds the waits that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
@@ -32,9 +33,11 @@ pub mod budget;
 pub mod connectivity;
 pub mod correlation;
 pub mod desired;
+pub mod dockerfile;
 pub mod dotenv;
 pub mod effect;
 pub mod failed_run;
+pub mod hex;
 pub mod ident;
 pub mod journal;
 pub mod labels;
@@ -49,6 +52,7 @@ pub mod prune;
 pub mod published;
 pub mod reconcile;
 mod remedy;
+pub mod repair;
 pub mod retry;
 pub mod secrets;
 pub mod socket_access;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dockerfile::Instruction;
 use crate::ident::{ContainerId, NetworkId, ProtocolPort};
 
 /// End of the holder in [`ActionError::NameTaken`] for a network without an owner.
@@ -68,6 +69,9 @@ pub struct Evidence {
     /// Files of the host that the output or the command names, by path in the container.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub host_files: BTreeMap<String, HostFile>,
+    /// `ENTRYPOINT` and `CMD` of the Dockerfile of its image, if the container could not run its command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub image_commands: Vec<Instruction>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }
@@ -171,6 +175,9 @@ pub enum ActionError {
         message: String,
         /// Last lines of the build log.
         log: String,
+        /// Failed instruction of the Dockerfile, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instruction: Option<Box<Instruction>>,
     },
     /// The build ended for a cause outside of it: the network, a registry's rate limit or the inactivity limit.
     #[error("build interrupted: {message}")]

@@ -76,16 +76,7 @@ pub(crate) fn probe_status(
 ) -> Option<ProbeStatus> {
     let info = container.inspect.as_ref();
     let started_at = info.and_then(|info| info.started_at);
-    let by_engine = match probe.map(|probe| &probe.kind) {
-        None | Some(ProbeHandler::Docker) => true,
-        Some(
-            ProbeHandler::Http { .. }
-            | ProbeHandler::Tcp { .. }
-            | ProbeHandler::Exec { .. }
-            | ProbeHandler::Log { .. },
-        ) => false,
-    };
-    if !by_engine {
+    if !is_by_engine(probe) {
         let seen = health
             .get(&container.id)
             .filter(|seen| seen.started_at == started_at || started_at.is_none())
@@ -116,21 +107,24 @@ pub(crate) fn probe_status(
 /// True if the last probe of a container failed, even if the container still counts as healthy.
 pub(crate) fn is_failing(probe: Option<&Probe>, container: &Container, health: &HealthStates) -> bool {
     let info = container.inspect.as_ref();
-    match probe.map(|probe| &probe.kind) {
-        None | Some(ProbeHandler::Docker) => info
-            .and_then(|info| info.health.as_ref())
-            .is_some_and(|check| check.failing_streak > 0),
-        Some(
-            ProbeHandler::Http { .. }
-            | ProbeHandler::Tcp { .. }
-            | ProbeHandler::Exec { .. }
-            | ProbeHandler::Log { .. },
-        ) => {
-            let started_at = info.and_then(|info| info.started_at);
-            let seen = health.get(&container.id);
-            seen.is_some_and(|seen| seen.failing && seen.started_at == started_at)
-        }
+    if is_by_engine(probe) {
+        let check = info.and_then(|info| info.health.as_ref());
+        return check.is_some_and(|check| check.failing_streak > 0);
     }
+    let started_at = info.and_then(|info| info.started_at);
+    let seen = health.get(&container.id);
+    seen.is_some_and(|seen| seen.failing && seen.started_at == started_at)
+}
+
+/// True if the engine probes a container by the health check of its image.
+fn is_by_engine(probe: Option<&Probe>) -> bool {
+    probe.is_none_or(|probe| match probe.kind {
+        ProbeHandler::Docker => true,
+        ProbeHandler::Http { .. }
+        | ProbeHandler::Tcp { .. }
+        | ProbeHandler::Exec { .. }
+        | ProbeHandler::Log { .. } => false,
+    })
 }
 
 /// True if the image must provide the health check and has none: the engine would report one from the start on.

@@ -89,7 +89,7 @@ pub struct ReconcileResult {
     pub wake_at: Option<Timestamp>,
     /// True if the outcome of an action is unknown and a full list is needed.
     pub relist: bool,
-    /// True if something waits for a preflight snapshot.
+    /// True if something waits for a preflight snapshot, or the last one is old.
     pub needs_preflight: bool,
 }
 
@@ -225,6 +225,7 @@ impl Planner {
                 result.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
             }
         }
+        Self::recheck_disk(inputs, &mut result);
         result.plans = self.cached_plans();
         self.reservations = reserved.unchanged();
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);

@@ -13,6 +13,13 @@ use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::observed::Volume;
 use crate::state::EnvHistory;
 
+/// Lists of parts of messages and of names.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $vis:vis $name:ident: $($part:literal)+;)+) => {
+        $($(#[$doc])* $vis const $name: &[&str] = &[$($part),+];)+
+    };
+}
+
 mod case;
 mod command;
 mod database;
@@ -26,6 +33,8 @@ mod listeners;
 mod network;
 mod privileges;
 mod probe;
+mod probe_client;
+mod probe_command;
 mod program;
 mod rule;
 mod settings;
@@ -36,6 +45,8 @@ mod signals;
 mod test_environment;
 
 pub(crate) use headline::cause_line;
+pub(crate) use probe_client::requested_port;
+pub(crate) use program::missing_program;
 
 use case::Case;
 use rule::Phase;
@@ -56,6 +67,13 @@ pub(crate) struct EditContext<'a> {
     pub(crate) service: &'a Service,
     pub(crate) history: &'a EnvHistory,
     pub(crate) volumes: &'a BTreeMap<String, Arc<Volume>>,
+}
+
+impl<'a> EditContext<'a> {
+    /// The same facts for another service of the environment.
+    fn with_service(&self, service: &'a Service) -> Self {
+        Self { service, ..*self }
+    }
 }
 
 impl EditContext<'_> {
@@ -252,7 +270,10 @@ fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<Sp
     let edit = accepted
         .lines
         .edit_service(&accepted.spec_path, service.name.as_str(), key, reason);
-    Some(edit.now(name))
+    let edit = edit.now(name).likely();
+    // Most images with a shell have this one.
+    let is_shell = shell::SHELLS.contains(&name) && name != "sh";
+    Some(if is_shell { edit.suggest("sh") } else { edit })
 }
 
 /// Time from the start until the first success of a run that recovered without a restart.

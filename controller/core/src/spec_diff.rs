@@ -39,8 +39,18 @@ pub struct GoodImage {
 /// Returns the changed keys of a file, without secrets: neither those in `secrets` nor values under secret names.
 pub fn key_changes(before: &SpecValues, source: &SourceMap, secrets: &Secrets) -> Vec<KeyChange> {
     let after = spec_values(source);
+    value_changes(before, &after, secrets, |key| Some(source.locate(key)?.line))
+}
+
+/// Returns the changed values, like [`key_changes`]. `line` is the line of a key in the later file.
+pub(crate) fn value_changes(
+    before: &SpecValues,
+    after: &SpecValues,
+    secrets: &Secrets,
+    line: impl Fn(&str) -> Option<usize>,
+) -> Vec<KeyChange> {
     let mut secrets = secrets.clone();
-    for values in [before, &after] {
+    for values in [before, after] {
         for (key, value) in values {
             for part in secret_parts(values, key, value) {
                 secrets.add(&value[part]);
@@ -57,9 +67,9 @@ pub fn key_changes(before: &SpecValues, source: &SourceMap, secrets: &Secrets) -
     changed
         .map(|key| KeyChange {
             key: secrets.redacted(key),
-            line: after.get(key).and_then(|_| Some(source.locate(key)?.line)),
+            line: after.get(key).and_then(|_| line(key)),
             before: shown(before, key),
-            after: shown(&after, key),
+            after: shown(after, key),
         })
         .collect()
 }

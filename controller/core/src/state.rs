@@ -32,6 +32,7 @@ pub mod breaker;
 pub mod breaker_registry;
 mod case_attribution;
 mod changed_files;
+mod completion;
 mod dependencies;
 mod disruption;
 pub mod ended_budget;
@@ -87,7 +88,7 @@ pub struct PlannerState {
     pub stopped_by_us: BTreeMap<ContainerId, Option<Timestamp>>,
     /// Containers whose inspect shows that Argus does not own them: their labels are inherited from their image.
     pub not_owned: BTreeSet<ContainerId>,
-    /// Times of restarts after repeated failures within the last minute, over all environments.
+    /// Times of [repeated restarts](crate::action::Step::is_repeated_restart) within the last minute, over all environments.
     pub restarts: Vec<Timestamp>,
     /// Containers that were reattached because a peer was unreachable, each with the causing connectivity check.
     pub reattached: BTreeMap<ContainerId, Reattached>,

@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
 use crate::published::Addresses;
+use crate::repair::RepairMemory;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, TestRestart};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -116,6 +117,8 @@ pub struct StatusInput<'a> {
     pub health: &'a HealthStates,
     /// History of the environment.
     pub history: &'a EnvHistory,
+    /// Edits that ended earlier failures.
+    pub repairs: &'a RepairMemory,
     /// Host ports that the engine refused recently, with their owners.
     pub refused: &'a BTreeMap<ProtocolPort, RefusedPort>,
     /// Progress of each pull and build.

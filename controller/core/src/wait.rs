@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::{ActionFailure, ActionKind, FailedAttempt, Subject};
 use crate::desired::Condition;
 use crate::ident::{ContainerId, EnvName, ProtocolPort, ResourceName, ServiceName};
-use crate::lease::{ControllerLease, ControllerLeases};
+use crate::lease::LeaseHolder;
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
@@ -251,6 +251,13 @@ pub enum WaitReason {
     WritableSource(Box<WritableSource>),
     /// The containers on it must be removed first.
     Containers,
+    /// Containers use the object, and Argus does not remove them: it must not, or it failed to.
+    InUse {
+        /// Kind and name of the object.
+        object: String,
+        /// Names of the containers, in backticks.
+        containers: String,
+    },
     /// A container that depends on it must stop first.
     Dependent {
         /// Service of that container.
@@ -290,43 +297,6 @@ pub struct MountWriter {
     /// Change of its file that makes the mount read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<SpecEdit>,
-}
-
-/// A live controller that holds a lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LeaseHolder {
-    /// Identity of the controller.
-    pub controller: String,
-    /// Identifier of its run.
-    pub run: String,
-    /// Host name.
-    pub host: String,
-    /// Process id.
-    pub pid: u32,
-    /// True if this controller observed a renewal of the lease or the process, which proves that its holder is alive.
-    pub renews: bool,
-    /// Spec files of the holder, if they are others than those of this controller: two projects have one name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_specs: Option<String>,
-}
-
-impl LeaseHolder {
-    /// Describes the holder of a lease.
-    pub fn of(lease: &ControllerLease, leases: &ControllerLeases) -> Self {
-        Self {
-            controller: lease.spec.controller.clone(),
-            run: lease.spec.run.clone(),
-            host: lease.spec.host.clone(),
-            pid: lease.spec.pid,
-            renews: leases.renews(lease),
-            other_specs: leases.own().and_then(|own| {
-                let (own, theirs) = (&own.spec, &lease.spec);
-                let differs = (&own.specs, &own.host) != (&theirs.specs, &theirs.host);
-                theirs.specs.clone().filter(|_| differs && own.specs.is_some())
-            }),
-        }
-    }
 }
 
 impl WaitReason {
@@ -393,6 +363,7 @@ impl WaitReason {
             | Self::RestartsDisabled
             | Self::SpecPending
             | Self::Containers
+            | Self::InUse { .. }
             | Self::Dependent { .. }
             | Self::Removal => None,
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::Mount;
+use argus_core::desired::{Mount, ProcessOptions};
 use bollard::models;
 
 /// Name of the engine's host in every container.
@@ -37,6 +37,9 @@ pub(crate) fn container_body(spec: &ContainerSpec, host_gateway: bool) -> models
         exposed_ports: Some(exposed),
         user: spec.user.clone(),
         working_dir: spec.working_dir.clone(),
+        stop_signal: spec.process.stop_signal.clone(),
+        hostname: spec.process.hostname.clone(),
+        open_stdin: spec.process.stdin_open.then_some(true),
         // Logs of a terminal are not framed, and the client loses parts of them.
         tty: Some(false),
         stop_timeout: Some(i64::try_from(round_up_to_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
@@ -90,8 +93,21 @@ fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
                 .collect(),
         ),
         extra_hosts: Some(extra_hosts(spec, host_gateway)),
+        readonly_rootfs: spec.process.read_only.then_some(true),
+        ulimits: Some(ulimits(&spec.process)).filter(|ulimits| !ulimits.is_empty()),
+        cap_drop: Some(spec.process.cap_drop.clone()).filter(|names| !names.is_empty()),
+        sysctls: Some(to_hash_map(&spec.process.sysctls)).filter(|sysctls| !sysctls.is_empty()),
         ..Default::default()
     }
+}
+
+fn ulimits(process: &ProcessOptions) -> Vec<models::ResourcesUlimits> {
+    let one = |(name, (soft, hard)): (&String, &(i64, i64))| models::ResourcesUlimits {
+        name: Some(name.clone()),
+        soft: Some(*soft),
+        hard: Some(*hard),
+    };
+    process.ulimits.iter().map(one).collect()
 }
 
 /// Extra hosts of the file, and the engine's host unless the file defines it. They are not part of the hash of the

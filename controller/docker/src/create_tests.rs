@@ -25,6 +25,7 @@ fn minimal() -> ContainerSpec {
         extra_hosts: vec![],
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
@@ -129,6 +130,15 @@ fn the_body_contains_every_field_of_the_spec() {
         extra_hosts: vec!["h:1.2.3.4".into()],
         user: Some("1000:1000".into()),
         working_dir: Some("/w".into()),
+        process: Box::new(ProcessOptions {
+            stop_signal: Some("SIGINT".into()),
+            hostname: Some("web-1".into()),
+            read_only: true,
+            stdin_open: true,
+            ulimits: [("nofile".into(), (1, 2))].into(),
+            cap_drop: vec!["ALL".into()],
+            sysctls: [("net.core.somaxconn".into(), "9".into())].into(),
+        }),
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),
         stop_grace: Duration::from_millis(1500),
@@ -146,6 +156,16 @@ fn the_body_contains_every_field_of_the_spec() {
         (&json!("1000:1000"), &json!("/w"))
     );
     assert_eq!(body["StopTimeout"], 2);
+    assert_eq!(
+        (&body["StopSignal"], &body["Hostname"], &body["OpenStdin"]),
+        (&json!("SIGINT"), &json!("web-1"), &json!(true))
+    );
+    assert_eq!(
+        (&host["ReadonlyRootfs"], &host["CapDrop"]),
+        (&json!(true), &json!(["ALL"]))
+    );
+    assert_eq!(host["Ulimits"], json!([{"Name": "nofile", "Soft": 1, "Hard": 2}]));
+    assert_eq!(host["Sysctls"], json!({"net.core.somaxconn": "9"}));
     let at = |port: &str| json!({"HostIp": "127.0.0.1", "HostPort": port});
     assert_eq!(
         host["PortBindings"],

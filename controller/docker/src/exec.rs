@@ -26,7 +26,7 @@ pub(crate) const MAX_PROBE_OUTPUT: usize = 3584;
 /// Maximum time in which the processes of a command are killed.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Variable that marks the processes of a command.
+/// Variable that marks the processes of a command. The engine has no call that ends them.
 const MARK: &str = "ARGUS_PROBE_ID";
 
 /// Kills all processes with the mark `$0` in their environment, and those that they started meanwhile. The values there are separated by
@@ -76,6 +76,8 @@ pub struct ExecOutput {
 pub struct Exec {
     shared: Arc<Shared>,
     id: String,
+    container: ContainerId,
+    mark: String,
 }
 
 impl Exec {
@@ -97,6 +99,11 @@ impl Exec {
             .exit_code
             .ok_or_else(|| ActionError::Unknown("the engine reported no exit code".to_owned()))
     }
+
+    /// Kills the processes of the command. An image without `sh` and `tr` keeps them.
+    pub async fn kill(&self) {
+        kill(&self.shared, &self.container, &self.mark).await;
+    }
 }
 
 /// Starts a command.
@@ -105,15 +112,15 @@ pub(crate) async fn start(
     id: &ContainerId,
     command: &ExecCommand,
 ) -> Result<ExecSession, ActionError> {
-    start_with(shared, id, command, Vec::new()).await
+    start_marked(shared, id, command, create_mark(shared)).await
 }
 
-/// Starts a command with further variables.
-async fn start_with(
+/// Starts a command whose processes have a mark.
+async fn start_marked(
     shared: &Arc<Shared>,
     id: &ContainerId,
     command: &ExecCommand,
-    environment: Vec<String>,
+    mark: String,
 ) -> Result<ExecSession, ActionError> {
     let client = shared.connection.client()?;
     let options = CreateExecOptions {
@@ -122,7 +129,7 @@ async fn start_with(
         attach_stderr: Some(true),
         tty: Some(command.tty),
         cmd: Some(command.words.clone()),
-        env: Some(environment).filter(|variables| !variables.is_empty()),
+        env: Some(vec![mark.clone()]),
         ..Default::default()
     };
     let created = call::run(Op::Exec, READ_TIMEOUT, client.create_exec(id.as_str(), options)).await?;
@@ -136,6 +143,8 @@ async fn start_with(
             exec: Exec {
                 shared: shared.clone(),
                 id: created.id,
+                container: id.clone(),
+                mark,
             },
             input,
             output: output.map(convert_output).boxed(),
@@ -152,35 +161,48 @@ fn convert_output(part: Result<LogOutput, bollard::errors::Error>) -> Result<Exe
     })
 }
 
-/// Runs a command and waits for its end, for this time at most. Then its processes are killed. Of its output, the last `max_output` bytes
+/// Runs a command and waits for its end, or for that of `limit`. Then its processes are killed. Of its output, the last `max_output` bytes
 /// are stored.
 pub(crate) async fn run(
     shared: &Arc<Shared>,
     id: &ContainerId,
     command: &[String],
-    timeout: Duration,
+    limit: impl Future<Output = ()> + Send,
     max_output: usize,
 ) -> Result<ExecResult, ActionError> {
     let mark = create_mark(shared);
     let mut stored = Output::new(max_output);
-    let run = run_marked(shared, id, command, Some(mark.clone()), &mut stored);
-    let exit_code = if let Ok(exit_code) = tokio::time::timeout(timeout, Box::pin(run)).await {
-        Some(exit_code?)
-    } else {
-        let command = ["sh", "-c", KILL, &mark].map(str::to_owned);
-        let mut discarded = Output::new(0);
-        let kill = Box::pin(run_marked(shared, id, &command, None, &mut discarded));
-        match tokio::time::timeout(KILL_TIMEOUT, kill).await {
-            Ok(Ok(0)) => {}
-            // Without a shell, the command ends on its own or with its container.
-            result => tracing::debug!(container = %id, ?result, "cannot kill a command"),
-        }
-        None
+    let run = Box::pin(run_marked(shared, id, command, mark.clone(), &mut stored));
+    let exit_code = tokio::select! {
+        biased;
+        exit_code = run => Some(exit_code?),
+        () = limit => None,
     };
+    if exit_code.is_none() {
+        kill(shared, id, &mark).await;
+    }
     Ok(ExecResult {
         exit_code,
         output: stored.end(),
     })
+}
+
+/// Kills the processes with this mark.
+async fn kill(shared: &Arc<Shared>, id: &ContainerId, mark: &str) {
+    let command = ["sh", "-c", KILL, mark].map(str::to_owned);
+    let mut discarded = Output::new(0);
+    let kill = Box::pin(run_marked(
+        shared,
+        id,
+        &command,
+        create_mark(shared),
+        &mut discarded,
+    ));
+    match tokio::time::timeout(KILL_TIMEOUT, kill).await {
+        Ok(Ok(0)) => {}
+        // Without a shell, the command ends on its own or with its container.
+        result => tracing::debug!(container = %id, ?result, "cannot kill a command"),
+    }
 }
 
 /// Returns a mark that no other process has.
@@ -196,7 +218,7 @@ async fn run_marked(
     shared: &Arc<Shared>,
     id: &ContainerId,
     command: &[String],
-    mark: Option<String>,
+    mark: String,
     stored: &mut Output,
 ) -> Result<i64, ActionError> {
     let command = ExecCommand {
@@ -208,7 +230,7 @@ async fn run_marked(
         exec,
         input: _input,
         mut output,
-    } = start_with(shared, id, &command, mark.into_iter().collect()).await?;
+    } = start_marked(shared, id, &command, mark).await?;
     while let Some(part) = output.next().await {
         stored.add(&part?.bytes);
     }
@@ -249,7 +271,97 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use argus_core::time::Timestamp;
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{UnixListener, UnixStream};
+
     use super::*;
+    use crate::{Docker, Endpoint};
+
+    /// Reads a request. Returns its path and its body; `None` after an abandoned one.
+    async fn read_request(stream: &mut UnixStream) -> Option<(String, Value)> {
+        let mut text = String::new();
+        loop {
+            let mut part = [0; 8192];
+            let read = stream.read(&mut part).await.ok().filter(|read| *read > 0)?;
+            text.push_str(&String::from_utf8_lossy(&part[..read]));
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let path = head.split(' ').nth(1).unwrap().to_owned();
+                if head.starts_with("GET ") {
+                    return Some((path, Value::Null));
+                }
+                if let Ok(body) = serde_json::from_str(body) {
+                    return Some((path, body));
+                }
+            }
+        }
+    }
+
+    /// An engine whose first command does not end. Adds the body of each creation to `created`.
+    async fn serve(listener: UnixListener, created: &Mutex<Vec<Value>>) {
+        let mut running = None;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some((path, body)) = read_request(&mut stream).await else {
+                continue;
+            };
+            if path.ends_with("/start") {
+                let answer = "HTTP/1.1 101 UPGRADED\r\nconnection: Upgrade\r\nupgrade: tcp\r\n\r\n";
+                drop(stream.write_all(answer.as_bytes()).await);
+                running.get_or_insert(stream);
+                continue;
+            }
+            let body = if path.ends_with("/json") {
+                json!({ "ExitCode": 0 }).to_string()
+            } else {
+                created.lock().unwrap().push(body);
+                json!({ "Id": "e1" }).to_string()
+            };
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            drop(stream.write_all(answer.as_bytes()).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn command_is_killed_by_its_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let docker = Docker::new(Endpoint::Unix(path), Arc::new(|| Timestamp(0)));
+        let (created, id) = (Mutex::default(), ContainerId::new("abc").unwrap());
+        let command = ExecCommand {
+            words: vec!["sleep".to_owned()],
+            stdin: false,
+            tty: false,
+        };
+        let kill = async {
+            let session = start(&docker.shared, &id, &command).await.unwrap();
+            session.exec.kill().await;
+            // The end of another one is that of its limit.
+            let ended = run(&docker.shared, &id, &command.words, std::future::ready(()), 10).await;
+            assert_eq!(ended.unwrap().exit_code, None);
+        };
+        tokio::select! {
+            () = kill => {}
+            () = serve(listener, &created) => panic!("the engine ended"),
+        }
+        let created = created.into_inner().unwrap();
+        assert_eq!(created[0]["Cmd"], json!(["sleep"]));
+        let mark = &created[0]["Env"][0];
+        assert!(
+            mark.as_str().unwrap().starts_with("ARGUS_PROBE_ID="),
+            "{created:#?}"
+        );
+        assert_eq!(created[1]["Cmd"], json!(["sh", "-c", KILL, mark]));
+        let last = created.last().unwrap();
+        assert_eq!(last["Cmd"][2], KILL, "{created:#?}");
+        assert_ne!(last["Cmd"][3], *mark, "{created:#?}");
+    }
 
     #[test]
     fn long_output_keeps_its_end() {

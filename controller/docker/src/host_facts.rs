@@ -16,8 +16,8 @@ use crate::Shared;
 use crate::call;
 use crate::error::Op;
 
-/// Collects all facts, each part within its deadline.
-pub(crate) async fn collect(shared: &Shared) -> HostFacts {
+/// Collects all facts, each part within its deadline. Without `with_disk`, it does not measure the disk.
+pub(crate) async fn collect(shared: &Shared, with_disk: bool) -> HostFacts {
     let client = match shared.connection.client() {
         Ok(client) => client,
         Err(error) => return HostFacts::unknown(&error.to_string()),
@@ -45,14 +45,17 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
         }),
         Err(error) => Fact::Unknown(error.to_string()),
     };
-    let disk = Box::pin(disk::measure(shared, &info, &version));
     // The first measurement on a remote engine builds the helper image there.
     let limit = if shared.connection.endpoint().socket().is_none() {
         HOST_FACTS_TIMEOUT * 3
     } else {
         HOST_FACTS_TIMEOUT
     };
-    let disk = within(limit, disk).await;
+    let disk = if with_disk {
+        within(limit, Box::pin(disk::measure(shared, &info, &version))).await
+    } else {
+        Fact::NotApplicable("not measured".to_owned())
+    };
     HostFacts {
         engine: Fact::Known(engine(shared, version, info, requested_at, responded_at)),
         disk,

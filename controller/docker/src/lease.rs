@@ -79,10 +79,7 @@ async fn list_after(shared: &Shared, written: Option<&str>) -> Result<Vec<Contro
     let offset = match (unknown.next(), unknown.next()) {
         (None, _) => 0,
         // The claim of a new environment does not wait for another measurement.
-        (Some(lease), None) if Some(lease.name.as_str()) == written => match last_offset(shared) {
-            Some(offset) => offset,
-            None => clock_offset(shared).await?,
-        },
+        (Some(lease), None) if Some(lease.name.as_str()) == written => recent_clock_offset(shared).await?,
         (Some(_), _) => clock_offset(shared).await?,
     };
     let mut renewed = lock(&shared.leases.renewed);
@@ -110,6 +107,14 @@ async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let offset = theirs.0.saturating_sub(ours.0);
     *lock(&shared.leases.offset) = Some((offset, now));
     Ok(offset)
+}
+
+/// Returns the last measured offset. Measures again if it is old.
+pub(crate) async fn recent_clock_offset(shared: &Shared) -> Result<i64, ActionError> {
+    match last_offset(shared) {
+        Some(offset) => Ok(offset),
+        None => clock_offset(shared).await,
+    }
 }
 
 /// Returns the last measured offset, unless it is old.

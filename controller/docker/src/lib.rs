@@ -124,6 +124,11 @@ pub(crate) struct Shared {
 }
 
 impl Docker {
+    /// Facts for the preflight checks without a measurement of the disk, which can need a helper container.
+    pub async fn host_facts_without_disk(&self) -> HostFacts {
+        Box::pin(host_facts::collect(&self.shared, false)).await
+    }
+
     /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
         let list_interval = Waits::default().list_interval;
@@ -208,15 +213,15 @@ impl Docker {
         exec::start(&self.shared, id, command).await
     }
 
-    /// Runs a command as [`Backend::exec`] does, and returns the last `max_output` bytes of its output.
+    /// Runs a command as [`Backend::exec`] does, until it or `limit` ends, and returns the last `max_output` bytes of its output.
     pub async fn run_command(
         &self,
         id: &ContainerId,
         command: &[String],
-        timeout: Duration,
+        limit: impl Future<Output = ()> + Send,
         max_output: usize,
     ) -> Result<ExecResult, ActionError> {
-        exec::run(&self.shared, id, command, timeout, max_output).await
+        exec::run(&self.shared, id, command, limit, max_output).await
     }
 
     /// True when the engine has an image with this reference.
@@ -279,7 +284,8 @@ impl Backend for Docker {
         command: &[String],
         timeout: Duration,
     ) -> Result<ExecResult, ActionError> {
-        exec::run(&self.shared, id, command, timeout, exec::MAX_PROBE_OUTPUT).await
+        let limit = tokio::time::sleep(timeout);
+        exec::run(&self.shared, id, command, limit, exec::MAX_PROBE_OUTPUT).await
     }
 
     async fn is_run_intact(
@@ -320,7 +326,7 @@ impl Backend for Docker {
     }
 
     async fn host_facts(&self) -> HostFacts {
-        Box::pin(host_facts::collect(&self.shared)).await
+        Box::pin(host_facts::collect(&self.shared, true)).await
     }
 
     async fn info(&self) -> Result<EngineInfo, ActionError> {

@@ -2,7 +2,8 @@
 //!
 //! An object belongs to Argus when it carries the `argusai.*` labels. A container does not belong to Argus if
 //! all of these labels come from its image, for example after `docker commit` of a managed container. If the image is gone, the time in the
-//! labels decides: inherited labels have the time of another container.
+//! labels decides: inherited labels have the time of another container. The controller's clock wrote that time, so the offset of the
+//! engine's clock counts too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,7 @@ use crate::Shared;
 use crate::call::{self, CallError, READ_TIMEOUT};
 use crate::error::Op;
 use crate::inspect;
+use crate::lease;
 
 /// Capacity of the cache of image labels. A full cache is cleared and filled again on demand.
 const IMAGE_LABELS_CAPACITY: usize = 256;
@@ -25,8 +27,8 @@ const IMAGE_LABELS_CAPACITY: usize = 256;
 /// Capacity of each cache of container ids. A full cache is cleared and filled again on demand.
 const CONTAINER_IDS_CAPACITY: usize = 16 * 1024;
 
-/// Maximum time between the label of a container and its creation, in milliseconds: the deadline of the action, and the difference of
-/// two clocks.
+/// Maximum time between the label of a container and its creation, in milliseconds: the deadline of the action, and changes of a clock
+/// since then.
 const MAX_CREATION_DELAY: u64 = 3_600_000;
 
 /// Prefix of all labels of Argus.
@@ -143,15 +145,12 @@ pub(crate) async fn inspect_owned_container(
 
 /// True when an inspected container has our labels from its image only.
 ///
-/// Returns false when the image cannot be inspected; every action checks the owner again.
+/// Returns false when the engine does not answer; every action checks the owner again.
 pub(crate) async fn has_inherited_labels(shared: &Shared, container: &Container, image_id: &str) -> bool {
     if shared.owned_ids.contains(&container.id) || !container.labels.contains_key(MANAGED) {
         return false;
     }
-    let Ok(image) = image_labels(shared, image_id).await else {
-        return false;
-    };
-    let inherited = is_inherited(container, image.as_deref());
+    let inherited = is_inherited(shared, container, image_id).await.unwrap_or(false);
     if inherited {
         shared.owned_ids.insert_inherited(&container.id);
     }
@@ -166,8 +165,8 @@ pub(crate) async fn find_owner(
     let Some(owner) = inspected.container.owner() else {
         return Ok(None);
     };
-    let image = image_labels(shared, &inspected.image_id).await?;
-    Ok((!is_inherited(&inspected.container, image.as_deref())).then_some(owner))
+    let inherited = is_inherited(shared, &inspected.container, &inspected.image_id).await?;
+    Ok((!inherited).then_some(owner))
 }
 
 /// Inspects a network and checks its owner; `None` when the network is gone.
@@ -270,17 +269,35 @@ pub(crate) fn check_reference(reference: &str) -> Result<(), ActionError> {
     )))
 }
 
-/// True when every label of Argus comes from the image, as after `docker commit` of a managed container. `None` for an image that is gone.
+/// True when every label of Argus comes from the image, as after `docker commit` of a managed container.
+async fn is_inherited(shared: &Shared, container: &Container, image_id: &str) -> Result<bool, ActionError> {
+    Ok(match image_labels(shared, image_id).await? {
+        Some(image) => are_of_image(container, &image),
+        // The clocks may agree, or may have been set since the creation. Only a difference needs a measurement.
+        None => {
+            !is_creation_time(container, 0)
+                && !is_creation_time(container, lease::recent_clock_offset(shared).await?)
+        }
+    })
+}
+
+/// True when the image has all labels of Argus that the container has.
 ///
 /// A container that Argus created differs from its image at least in `argusai.created-at`.
-fn is_inherited(container: &Container, image: Option<&BTreeMap<String, String>>) -> bool {
-    let labels = &container.labels;
-    let Some(image) = image else {
-        let at = labels.get(CREATED_AT).and_then(|at| Timestamp::parse(at));
-        return at.is_none_or(|at| at.0.abs_diff(container.created_at.0) > MAX_CREATION_DELAY);
-    };
-    let ours = labels.iter().filter(|(key, _)| key.starts_with(LABEL_PREFIX));
-    image.contains_key(MANAGED) && ours.into_iter().all(|(key, value)| image.get(key) == Some(value))
+fn are_of_image(container: &Container, image: &BTreeMap<String, String>) -> bool {
+    let labels = container.labels.iter();
+    let mut ours = labels.filter(|(key, _)| key.starts_with(LABEL_PREFIX));
+    image.contains_key(MANAGED) && ours.all(|(key, value)| image.get(key) == Some(value))
+}
+
+/// True when the label has the time at which the engine created the container. The clock of the engine is `offset` milliseconds ahead of
+/// the one that wrote the label.
+fn is_creation_time(container: &Container, offset: i64) -> bool {
+    let at = container
+        .labels
+        .get(CREATED_AT)
+        .and_then(|at| Timestamp::parse(at));
+    at.is_some_and(|at| at.0.saturating_add(offset).abs_diff(container.created_at.0) <= MAX_CREATION_DELAY)
 }
 
 /// Classifies the error of a failed inspect, which has changed nothing, so its outcome is never unknown.
@@ -294,91 +311,5 @@ fn classify_read(error: CallError) -> ActionError {
 }
 
 #[cfg(test)]
-mod tests {
-    use argus_core::observed::ContainerState;
-
-    use super::*;
-
-    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect()
-    }
-
-    /// A container of 1970-01-01T00:01:00Z.
-    fn container(labels: &BTreeMap<String, String>) -> Container {
-        Container {
-            id: ContainerId::new("abc").unwrap(),
-            name: "web".to_owned(),
-            labels: labels.clone(),
-            image: "web:1".to_owned(),
-            state: ContainerState::Exited,
-            created_at: Timestamp(60_000),
-            networks: BTreeMap::new(),
-            inspect: None,
-            stopped_by_other: None,
-            oom_at: None,
-        }
-    }
-
-    #[test]
-    fn labels_inherited_from_the_image_do_not_count() {
-        let image = labels(&[
-            ("argusai.managed", "true"),
-            ("argusai.created-at", "1"),
-            ("x", "y"),
-        ]);
-        let is_inherited =
-            |labels: &BTreeMap<_, _>, image: &BTreeMap<_, _>| is_inherited(&container(labels), Some(image));
-        assert!(is_inherited(&image, &image));
-        let mut by_hand = image.clone();
-        by_hand.insert("mine".into(), "z".into());
-        assert!(is_inherited(&by_hand, &image));
-        let ours = labels(&[("argusai.managed", "true"), ("argusai.created-at", "2")]);
-        assert!(!is_inherited(&ours, &image));
-        assert!(!is_inherited(&ours, &BTreeMap::new()));
-    }
-
-    #[test]
-    fn labels_without_their_image_need_the_time_of_the_container() {
-        for (at, is_foreign) in [
-            ("1970-01-01T00:00:58Z", false),
-            ("1970-01-01T00:50:00Z", false),
-            ("1970-01-01T02:00:00Z", true),
-            ("now", true),
-        ] {
-            let ours = labels(&[("argusai.managed", "true"), ("argusai.created-at", at)]);
-            assert_eq!(is_inherited(&container(&ours), None), is_foreign, "{at}");
-        }
-        assert!(is_inherited(
-            &container(&labels(&[("argusai.managed", "true")])),
-            None
-        ));
-    }
-
-    #[test]
-    fn a_reference_cannot_change_the_path_of_the_url() {
-        for good in [
-            "busybox",
-            "r.example:5000/a/b:1.0",
-            "a@sha256:00ff",
-            "sha256:00ff",
-        ] {
-            assert!(check_reference(good).is_ok(), "{good}");
-        }
-        for bad in [
-            "",
-            "../containers/x",
-            "a/../b",
-            "a?b",
-            "a b",
-            "a#b",
-            "/a",
-            "a%2fb",
-            "a\n",
-        ] {
-            assert!(check_reference(bad).is_err(), "{bad}");
-        }
-    }
-}
+#[path = "ownership_tests.rs"]
+mod tests;

@@ -13,7 +13,7 @@ use crate::path;
 use crate::record::{Recording, Recordings};
 use crate::request::Request;
 use crate::route::{Nearest, Table};
-use argus_crds::mock::config::{MockConfig, RESERVED_PATH};
+use argus_crds::mock::config::MockConfig;
 
 /// Mock that is ready to respond.
 #[derive(Debug)]
@@ -222,9 +222,7 @@ fn unrecorded(request: &Request, recordings: usize) -> MockReply {
 
 /// Returns true if the path of a request is reserved for the mock server itself.
 pub fn is_reserved(request: &Request) -> bool {
-    path::segments(&request.path)
-        .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
+    path::is_reserved(&request.path)
 }
 
 fn unmatched(request: &Request, mut nearest: Vec<Nearest>) -> MockReply {

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_crds::number;
 use serde::Serialize;
 
 use crate::answer::MockReply;
-use crate::request::{Content, Request};
+use crate::request::Request;
 use crate::secret;
 
 /// Maximum number of entries.
@@ -78,7 +77,7 @@ impl Journal {
             path: cut(&request.path, HEAD),
             query: cut_pairs(&secret::redact_pairs(&request.query)),
             headers: cut_pairs(&secret::redact_pairs(&request.headers)),
-            body: body(request),
+            body: secret::redact_body(request).map(|text| cut(&text, MAX_BODY)),
             body_bytes: request.body.len(),
             matched: answer.by.clone(),
             status: answer.status,
@@ -99,27 +98,6 @@ impl Journal {
     /// Removes all requests, but keeps their total number.
     pub fn clear(&mut self) {
         self.ring = VecDeque::new();
-    }
-}
-
-fn body(request: &Request) -> Option<String> {
-    match request.content() {
-        Content::Empty | Content::Bytes => None,
-        Content::Json(value) if secret::contains_secrets(value) => {
-            Some(cut(&number::to_json(&secret::redact_value(value)), MAX_BODY))
-        }
-        Content::Form(fields) => {
-            let fields = secret::redact_pairs(fields);
-            let text: Vec<String> = fields
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            Some(cut(&text.join("&"), MAX_BODY))
-        }
-        Content::Text(text) => Some(cut(&secret::redact_text(text), MAX_BODY)),
-        Content::Json(_) => std::str::from_utf8(&request.body)
-            .ok()
-            .map(|text| cut(text, MAX_BODY)),
     }
 }
 

@@ -26,6 +26,7 @@ mod respond;
 mod schema_conversion;
 mod schemas;
 mod steps;
+mod subschemas;
 mod unsupported;
 
 pub(crate) use request_validation::Violation;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use argus_crds::mock::config::RESERVED_PATH;
+
 /// Path pattern of a file. It has literals, `:name` or `{name}`, and `*`. At its end, `*` or `*name` matches the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
@@ -271,6 +273,17 @@ pub(crate) fn segments(path: &str) -> Vec<String> {
         }
     }
     segments
+}
+
+/// Returns true for a path that is reserved for the mock server itself.
+pub(crate) fn is_reserved(path: &str) -> bool {
+    let segments = segments(path);
+    segments.first().map(String::as_str) == RESERVED_PATH.strip_prefix('/')
+}
+
+/// Message about a reserved path in a file.
+pub(crate) fn reserved(path: &str) -> String {
+    format!("the path `{path}` is below `{RESERVED_PATH}`, which is reserved for the mock server")
 }
 
 /// Decodes `%XX` in a text. Invalid escapes stay unchanged; bytes that are not valid UTF-8 become U+FFFD.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use argus_core::hex::hex;
 use argus_core::time::Timestamp;
-use argus_crds::number;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -200,37 +200,16 @@ fn key(method: &str, path: &str, query: &[(String, String)], body: Option<&str>)
     query.sort();
     let all = serde_json::json!([method, path::segments(path), query, body]);
     let digest = Sha256::digest(all.to_string());
-    digest
-        .iter()
-        .take(16)
-        .map(|byte| {
-            char::from_digit(u32::from(byte >> 4), 16)
-                .into_iter()
-                .chain(char::from_digit(u32::from(byte & 15), 16))
-        })
-        .fold(String::new(), |mut text, pair| {
-            text.extend(pair);
-            text
-        })
+    hex(&digest[..16])
 }
 
 /// Returns the body of a request without secrets.
 fn stored_body(request: &Request) -> Option<Stored> {
     match request.content() {
-        Content::Empty => None,
         Content::Bytes => Some(Stored::Base64(STANDARD.encode(&request.body))),
-        Content::Json(value) if secret::contains_secrets(value) => {
-            Some(Stored::Text(number::to_json(&secret::redact_value(value))))
+        Content::Empty | Content::Json(_) | Content::Form(_) | Content::Text(_) => {
+            secret::redact_body(request).map(Stored::Text)
         }
-        Content::Form(fields) => {
-            let fields: Vec<String> = secret::redact_pairs(fields)
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            Some(Stored::Text(fields.join("&")))
-        }
-        Content::Text(text) => Some(Stored::Text(secret::redact_text(text))),
-        Content::Json(_) => Some(Stored::Text(String::from_utf8_lossy(&request.body).into_owned())),
     }
 }
 

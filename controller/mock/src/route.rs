@@ -8,10 +8,9 @@ use argus_crds::{Diagnostic, MockRoute};
 
 use crate::answer::{FRAMING, MockReply, Prepared};
 use crate::fill::{MAX_FILLED_BYTES, Moment, TemplateContext, unresolvable_hint};
-use crate::path::Pattern;
+use crate::path::{self, Pattern};
 use crate::request::Request;
 use crate::when;
-use argus_crds::mock::config::RESERVED_PATH;
 
 /// Routes in order of precedence.
 #[derive(Clone, Debug, Default)]
@@ -154,15 +153,8 @@ impl Table {
 
 /// Adds a diagnostic for each problem of a route.
 fn check_route(route: &MockRoute, at: &str, diagnostics: &mut Vec<Diagnostic>) {
-    let segments = crate::path::segments(&route.path);
-    if segments
-        .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
-    {
-        let message = format!(
-            "the path `{}` is below `{RESERVED_PATH}`, which is reserved for the mock server",
-            route.path
-        );
+    if path::is_reserved(&route.path) {
+        let message = path::reserved(&route.path);
         diagnostics.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));
     }
     if route.path.contains('?') {

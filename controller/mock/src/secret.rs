@@ -4,6 +4,8 @@ use argus_core::secrets::{REDACTED, is_secret};
 use argus_crds::number::{self, Keep};
 use serde_json::Value;
 
+use crate::request::{Content, Request};
+
 /// Redacts the values of pairs with secret names.
 pub(crate) fn redact_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let redact = |(name, value): &(String, String)| {
@@ -14,7 +16,7 @@ pub(crate) fn redact_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> 
 }
 
 /// Redacts strings and numbers in fields with secret names, at any depth.
-pub(crate) fn redact_value(value: &Value) -> Value {
+fn redact_value(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let redact = |(key, value): (&String, &Value)| {
@@ -33,15 +35,30 @@ pub(crate) fn redact_value(value: &Value) -> Value {
 }
 
 /// Redacts secret fields in a text that is valid JSON despite another media type.
-pub(crate) fn redact_text(text: &str) -> String {
+fn redact_text(text: &str) -> String {
     match number::parse(text, Keep::Spelling) {
         Ok(value) if contains_secrets(&value) => number::to_json(&redact_value(&value)),
         Ok(_) | Err(_) => text.to_owned(),
     }
 }
 
+/// Returns the body of a request as text without secrets; `None` if it is empty or not text.
+pub(crate) fn redact_body(request: &Request) -> Option<String> {
+    match request.content() {
+        Content::Empty | Content::Bytes => None,
+        Content::Json(value) if contains_secrets(value) => Some(number::to_json(&redact_value(value))),
+        Content::Form(fields) => {
+            let fields = redact_pairs(fields).into_iter();
+            let fields: Vec<String> = fields.map(|(name, value)| format!("{name}={value}")).collect();
+            Some(fields.join("&"))
+        }
+        Content::Text(text) => Some(redact_text(text)),
+        Content::Json(_) => Some(String::from_utf8_lossy(&request.body).into_owned()),
+    }
+}
+
 /// Returns true if a value contains a secret field.
-pub(crate) fn contains_secrets(value: &Value) -> bool {
+fn contains_secrets(value: &Value) -> bool {
     redact_value(value) != *value
 }
 

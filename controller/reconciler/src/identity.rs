@@ -73,9 +73,12 @@ fn derived(specs: &Path) -> String {
     hasher.update(host.nodename().to_bytes());
     hasher.update([0]);
     hasher.update(folder.as_os_str().as_encoded_bytes());
-    let hash: [u8; 32] = hasher.finalize().into();
+    ulid_of(hasher)
+}
+
+fn ulid_of(hasher: Sha256) -> String {
     let mut first = [0_u8; 16];
-    first.copy_from_slice(&hash[..16]);
+    first.copy_from_slice(&hasher.finalize()[..16]);
     Ulid::from_bytes(first).to_string()
 }
 
@@ -93,10 +96,7 @@ pub fn state_dir_id(root: &Path) -> String {
         hasher.update(about.dev().to_le_bytes());
         hasher.update(about.ino().to_le_bytes());
     }
-    let hash: [u8; 32] = hasher.finalize().into();
-    let mut first = [0_u8; 16];
-    first.copy_from_slice(&hash[..16]);
-    Ulid::from_bytes(first).to_string()
+    ulid_of(hasher)
 }
 
 /// New ULID from the time and random bits.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::observed::Store;
+use argus_core::repair::RepairMemory;
 use argus_core::spec_diff::GoodImages;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
@@ -25,6 +26,7 @@ mod auto_rollback;
 mod down;
 mod images;
 mod known_good;
+mod repairs;
 mod restart;
 mod test;
 mod ttl;
@@ -55,6 +57,9 @@ pub struct Overrides {
     /// Images of the newest known good revisions.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub good_images: BTreeMap<EnvName, GoodImages>,
+    /// Edits that ended failures.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub repairs: Arc<RepairMemory>,
     /// Rollbacks in effect.
     pub rollbacks: BTreeMap<EnvName, Rollback>,
     /// Copies of environments.
@@ -76,6 +81,10 @@ pub struct Rollback {
     /// True if the revision missed its deadline, and no person requested the rollback.
     #[serde(default)]
     pub automatic: bool,
+}
+
+fn is_empty(repairs: &Arc<RepairMemory>) -> bool {
+    repairs.is_empty()
 }
 
 /// Inputs for the decision about a command.

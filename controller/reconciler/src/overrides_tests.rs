@@ -26,7 +26,7 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
         has_pending_edit: false,
         allowed: false,
         is_ending: false,
-        file_hash: Hash::new(crate::specs::digest::hex(&Sha256::digest(&text))).ok(),
+        file_hash: Hash::new(argus_core::hex::hex(&Sha256::digest(&text))).ok(),
         mounted_files: std::collections::BTreeMap::new(),
     })
 }

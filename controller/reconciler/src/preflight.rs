@@ -26,7 +26,7 @@ pub(crate) struct PreflightIo {
     pub(crate) preflights: watch::Sender<Arc<PreflightSnapshot>>,
 }
 
-/// Checks until `stop` is cancelled: after the engine becomes reachable, and on request; never on a timer.
+/// Checks until `stop` is cancelled: after the engine becomes reachable, and on request. The planner knows when the last check is old.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
     state: StateDir,

@@ -38,7 +38,7 @@ mod tls;
 pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
 use heap::DueProbes;
-use log::{Follower, LogState};
+use log::{Follower, LogState, ReadyRun};
 use pressure::Pressure;
 use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
 use request::{kind_label, probe_once};
@@ -95,8 +95,8 @@ struct Prober<B> {
     late_tasks: TaskSet<(ContainerId, u64), Option<Duration>>,
     /// Searches of log probes, each of a run.
     followers: TaskSet<Follower, Result<(), String>>,
-    /// Runs that were healthy before the start.
-    healthy_runs: BTreeSet<Run>,
+    /// Containers whose log probe needs no search, because their run was ready before.
+    ready_runs: BTreeMap<ContainerId, ReadyRun>,
     metrics: TaskMetrics,
     generations: u64,
     /// True if the engine runs on this host, whose pressure then affects the services.
@@ -116,7 +116,8 @@ pub async fn run<B: Backend>(
     stop: CancellationToken,
 ) {
     let mut prober = Prober::new(backend, addresses, clock, io.metrics);
-    prober.healthy_runs = io.healthy_runs;
+    let before = |(id, started_at)| (id, (started_at, None));
+    prober.ready_runs = io.healthy_runs.into_iter().map(before).collect();
     let mut has_new_inputs = true;
     loop {
         if has_new_inputs {
@@ -168,7 +169,7 @@ impl<B: Backend> Prober<B> {
             tasks: TaskSet::default(),
             late_tasks: TaskSet::default(),
             followers: TaskSet::default(),
-            healthy_runs: BTreeSet::new(),
+            ready_runs: BTreeMap::new(),
             metrics,
             generations: 0,
             is_local: addresses.engine_host.is_none(),

@@ -18,6 +18,7 @@ use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::Planner;
+use argus_core::repair::FailingRevisions;
 use argus_core::time::Timestamp;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -80,6 +81,7 @@ pub(crate) struct Reconciler<B> {
     clock: Clock,
     inputs: InputChannels,
     overrides: Overrides,
+    failing: FailingRevisions,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     /// Inputs of the last pass.
     planned_inputs: PassInputs,
@@ -121,6 +123,7 @@ impl<B: Backend> Reconciler<B> {
             clock,
             inputs,
             overrides,
+            failing: FailingRevisions::default(),
             plans,
             planned_inputs: PassInputs::default(),
             outputs,

@@ -34,7 +34,6 @@ pub mod folder_watcher;
 mod git_index;
 mod git_paths;
 mod grace;
-mod incomplete;
 mod inputs;
 pub mod loader;
 pub mod location;

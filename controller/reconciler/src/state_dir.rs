@@ -17,6 +17,7 @@ use crate::specs::location::DEFAULT_STATE_DIR;
 use crate::specs::source::SpecSource;
 
 mod private_state;
+mod seal;
 mod status_files;
 
 /// Name of the private folder in a state directory with all its state.
@@ -223,7 +224,12 @@ impl StateDir {
 
     /// Folder of the incidents.
     pub fn incidents(&self) -> PathBuf {
-        self.root.join("incidents")
+        let folder = if self.has_outer_private() {
+            &self.private
+        } else {
+            &self.root
+        };
+        folder.join("incidents")
     }
 
     /// Journal file.

@@ -27,7 +27,7 @@ const BATCH_DELAYS: (Duration, Duration) = (Duration::from_millis(30), Duration:
 /// Delay after a failed write.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Renderer of the status files. Pure, and called on a thread that may block.
+/// Renderer of the status files, which also records the changes between them. Called on a thread that may block.
 pub trait StatusView: Send + Sync + 'static {
     /// Notified when the files change without a new snapshot.
     fn changed(&self) -> Arc<Notify> {
@@ -151,8 +151,7 @@ pub async fn run(
 /// The file has another format, or cannot be written.
 pub(crate) fn write_stop_time(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     let path = dir.controller_json();
-    let text = state_file::read_text(&path, state_file::MAX_BYTES)?;
-    let status: ControllerStatus = serde_json::from_str(&text)?;
+    let status: ControllerStatus = serde_json::from_slice(&dir.read_status(&path, state_file::MAX_BYTES)?)?;
     let status = ControllerStatus {
         stopped_at: Some(at.to_string()),
         ..status
@@ -165,17 +164,13 @@ impl StatusFiles {
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for name in folder::list(&dir.environments())? {
             let path = dir.environments().join(name);
-            if is_status(&path)
-                && let Ok(bytes) = state_file::read(&path, state_file::MAX_BYTES)
-            {
-                // Invalid UTF-8 differs from every status, so the file is replaced or removed.
-                self.files
-                    .insert(path, String::from_utf8_lossy(&bytes).into_owned());
+            if is_status(&path) {
+                // An empty text differs from every status, so a file that does not count is replaced or removed.
+                self.files.insert(path.clone(), read_earlier(dir, &path));
             }
         }
-        if let Ok(text) = state_file::read_text(&dir.controller_json(), state_file::MAX_BYTES) {
-            self.files.insert(dir.controller_json(), text);
-        }
+        self.files
+            .insert(dir.controller_json(), read_earlier(dir, &dir.controller_json()));
         Ok(())
     }
 
@@ -315,6 +310,17 @@ impl StatusFiles {
         }
         Ok(bytes)
     }
+}
+
+/// Content of a file of an earlier process; empty if it does not count.
+fn read_earlier(dir: &StateDir, path: &Path) -> String {
+    let read = if path.extension().is_some_and(|ending| ending == "json") {
+        dir.read_status(path, state_file::MAX_BYTES)
+    } else {
+        state_file::read(path, state_file::MAX_BYTES)
+    };
+    read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 /// Returns the file in the project that a status names.

@@ -1,5 +1,6 @@
 //! Runs a command in the container of a service, for agents.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use argus_backend::ExecResult;
@@ -7,11 +8,14 @@ use argus_core::outcome::ActionError;
 use argus_crds::error::Reason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::logs::sources::{ContainerLookup, find_sources, no_container_failure};
 use super::target;
 use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::blocking_io;
+use crate::correlation;
 use crate::engine;
 use crate::exit::Failure;
 use crate::foreign_text::mark_lines;
@@ -21,8 +25,13 @@ use crate::settings::Settings;
 const MAX_TIMEOUT: u64 = 600;
 /// Maximum output of a command in bytes: its end.
 const MAX_OUTPUT: usize = 256 * 1024;
+/// Maximum time at the end of this process to kill the commands of callers that have left.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Deserialize, JsonSchema)]
+/// Commands in progress. They outlive their callers, because the command of a caller that leaves is killed.
+static COMMANDS: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Exec {
     /// Environment name
@@ -74,22 +83,39 @@ impl Operation for Exec {
         }
         let status = context.client.find_environment(&env).await?;
         target::check_service(&status, &self.service)?;
-        Box::pin(self.run_in_container(settings, env)).await
+        let stop = CancellationToken::new();
+        let _left = stop.clone().drop_guard();
+        let (exec, settings, request) = (self.clone(), settings.clone(), correlation::current());
+        let work = async move { Box::pin(exec.run_in_container(&settings, env, &stop)).await };
+        let work = correlation::scope(request.controller, Some(request.id), work);
+        let ended = COMMANDS.spawn(work).await;
+        ended.map_err(|panicked| Failure::operation_failed("cannot run the command", &panicked))?
     }
 }
 
+/// Waits until the commands of callers that have left are killed.
+pub(crate) async fn end_commands() {
+    COMMANDS.close();
+    drop(tokio::time::timeout(END_TIMEOUT, COMMANDS.wait()).await);
+}
+
 impl Exec {
-    /// Runs the command in the container of the status, or in its replacement.
-    async fn run_in_container(&self, settings: &Settings, env: String) -> Result<CommandResult, Failure> {
+    /// Runs the command in the container of the status, or in its replacement, until it or its time ends, or until `stop`.
+    async fn run_in_container(
+        &self,
+        settings: &Settings,
+        env: String,
+        stop: &CancellationToken,
+    ) -> Result<CommandResult, Failure> {
         let (state, service) = (settings.state.clone(), self.service.clone());
-        let timeout = self.timeout();
         let docker = engine::connect_docker(settings).await?;
         for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
             let sources = find_sources(&docker, &state, &env, Some(&service), lookup).await?;
             let Some((_, id)) = sources.all.first() else {
                 continue;
             };
-            match docker.run_command(id, &self.command, timeout, MAX_OUTPUT).await {
+            let limit = async { drop(tokio::time::timeout(self.timeout(), stop.cancelled()).await) };
+            match docker.run_command(id, &self.command, limit, MAX_OUTPUT).await {
                 Err(ActionError::Gone) => {}
                 Err(error) => return Err(start_failure(&env, &service, &error)),
                 Ok(ExecResult { exit_code, output }) => {

@@ -1,14 +1,13 @@
 //! Writes the change of the spec file that the first error of an environment proposes.
 
 use argus_core::secrets::REDACTED;
-use argus_crds::SpecEdit;
-use argus_crds::error::{Code, Reason, StructuredError};
+use argus_crds::error::{Code, Confidence, Reason, SpecEdit, StructuredError, ToolCall};
 use argus_crds::status::EnvironmentStatus;
 use argus_crds::yaml::text_edit;
 use argus_reconciler::Command;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{Applied, Apply, find_current_file};
@@ -25,6 +24,9 @@ pub(crate) struct Fix {
     /// Return the change without writing it
     #[serde(default)]
     pub(crate) dry_run: bool,
+    /// Also write a likely change
+    #[serde(default)]
+    pub(crate) likely: bool,
 }
 
 /// Change of a spec file. It names no other values of the file, which can be secret.
@@ -71,10 +73,44 @@ impl Operation for Fix {
             move |client: &ControllerClient, stop: &CancellationToken| find_change(client, &status, stop);
         let (mut fixed, old_text, new_text) = context.client.run_blocking_until(find).await?;
         if !self.dry_run {
+            if fixed.is_likely() && !self.likely {
+                return Err(refuse_likely(fixed));
+            }
             fixed.applied = Some(Apply::instead_of(old_text, new_text).run(context).await?);
         }
         Ok(fixed)
     }
+}
+
+impl Fixed {
+    /// Returns whether another cause is possible, so that the change may not help.
+    pub(crate) fn is_likely(&self) -> bool {
+        self.edit.confidence == Confidence::Likely
+    }
+}
+
+/// Names a change that is only likely, with the calls that write it.
+fn refuse_likely(fixed: Fixed) -> Failure {
+    let env = fixed.environment;
+    let message = "the change is only likely, because another cause is possible";
+    let mut error = StructuredError::missing(Reason::NotPossible, message)
+        .environment(env.as_str())
+        .suggest(&[])
+        .edit(fixed.edit);
+    let arguments = [
+        ("environment".to_owned(), Value::from(env.as_str())),
+        ("likely".to_owned(), Value::from(true)),
+    ];
+    for remedy in &mut error.remedies {
+        remedy.verify = None;
+        remedy.command = Some(format!("argus fix {env} --yes --likely"));
+        remedy.mcp = Some(ToolCall {
+            tool: Fix::NAME.to_owned(),
+            arguments: arguments.clone().into_iter().collect(),
+            verify: None,
+        });
+    }
+    Failure::new(error)
 }
 
 /// Returns the change that the first error proposes, and the old and the new text.
@@ -156,9 +192,10 @@ pub(crate) fn format_change(fixed: &Fixed) -> String {
             .map_or_else(String::new, |value| format!("{sign} {value}\n"))
     };
     format!(
-        "{} in {}{line} ({})\n{}{}",
+        "{} in {}{line} ({}: {})\n{}{}",
         edit.key,
         edit.file,
+        edit.confidence.name(),
         edit.reason,
         line_of('-', &edit.now),
         line_of('+', &edit.suggest)
@@ -168,8 +205,8 @@ pub(crate) fn format_change(fixed: &Fixed) -> String {
 impl Tool for Fix {
     const NAME: &'static str = "argus_fix";
     const TITLE: &'static str = "Write the proposed change";
-    const ABOUT: &'static str = "Writes the value that the first remedy proposes (`fix_spec` with `suggest`) to the spec file; comments and layout stay. Then call \
-`argus_wait`.";
+    const ABOUT: &'static str = "Writes the change that the first remedy proposes (`fix_spec` with `suggest`) to its file. One with `confidence: likely` needs \
+`likely: true`. Then call `argus_wait`.";
     type Data = Fixed;
 
     async fn summarize(&self, fixed: Fixed, _context: &Context) -> Summary<Fixed> {

@@ -99,9 +99,8 @@ impl Operation for Incidents {
 impl Tool for Incidents {
     const NAME: &'static str = "argus_incidents";
     const TITLE: &'static str = "Recovery reports";
-    const ABOUT: &'static str = "Lists recovery reports: the controller writes one when it starts after a killed or crashed run. A report has \
-the unfinished actions with their outcomes, the adopted containers and the damaged files. Call it after a restart of the controller, \
-or after an unexpected change of a service.";
+    const ABOUT: &'static str = "Lists recovery reports of controller runs that were killed or crashed: unfinished actions with their outcomes, adopted \
+containers and damaged files. Call it after a restart of the controller.";
     type Data = IncidentsSummary;
 
     async fn summarize(&self, output: IncidentReports, _context: &Context) -> Summary<IncidentsSummary> {

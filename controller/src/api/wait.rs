@@ -2,6 +2,7 @@
 
 mod ended;
 pub(crate) mod goal;
+mod rejected;
 pub(crate) mod removal;
 pub(crate) mod target_status;
 
@@ -168,6 +169,7 @@ impl Operation for Wait {
         let limits = WaitLimits {
             timeout: limit,
             engine_patience: ENGINE_PATIENCE,
+            ends_at_rejection: true,
         };
         self.wait_within(limits, context, report).await
     }

@@ -169,6 +169,7 @@ impl Ci {
             let limits = WaitLimits {
                 timeout: self.timeout,
                 engine_patience: self.engine_patience,
+                ends_at_rejection: false,
             };
             let converged = session.converge(limits, view, stop);
             let converged = console.within(START, converged).await;

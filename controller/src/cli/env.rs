@@ -28,16 +28,12 @@ impl Env {
         let status = select_service(status, service.as_deref())?;
         let variables = status::list_variables(&status);
         self.output.print(&variables, variables.keys(), || {
-            let export = |(name, value): (&String, &String)| format!("export {name}={}", quote(value));
+            let export =
+                |(name, value): (&String, &String)| format!("export {name}={}", output::quote(value));
             output::join_lines(variables.iter().map(export))
         })?;
         Ok(Exit::Done)
     }
-}
-
-/// Quotes a value for a POSIX shell.
-fn quote(value: &str) -> String {
-    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -47,7 +43,7 @@ mod tests {
     #[test]
     fn quoted_value_is_one_word_for_a_shell() {
         for value in ["", "http://127.0.0.1:8080", "it's $(here) \"and\" `there`\\\n;"] {
-            let script = format!("printf %s {}", quote(value));
+            let script = format!("printf %s {}", output::quote(value));
             let output = std::process::Command::new("sh").args(["-c", &script]).output();
             assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), value);
         }

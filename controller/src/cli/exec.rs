@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use argus_core::outcome::ActionError;
 use argus_docker::{Exec as StartedExec, ExecCommand, ExecOutput, ExecSession};
+use argus_reconciler::shutdown::Signals;
 use clap::Args;
 use futures::StreamExt as _;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -77,15 +78,30 @@ fn is_on_terminal() -> bool {
 fn execute(options: &Options, target: &str, command: &ExecCommand) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
     let (env, service) = parse_service_target(&settings.state, target)?;
-    let code = runtime::block_on(async {
-        let session = start(&settings, &env, &service, command).await?;
+    runtime::block_on(async {
+        let mut signals = Signals::subscribe()
+            .map_err(|error| Failure::operation_failed("cannot subscribe to signals", &error))?;
+        let session = tokio::select! {
+            started = start(&settings, &env, &service, command) => started?,
+            () = signals.received() => return Ok(Exit::Interrupted),
+        };
+        let exec = session.exec.clone();
         let raw_mode = if command.tty { RawMode::enter() } else { None };
-        let result = forward(session, command).await;
+        let result = tokio::select! {
+            result = forward(session, command) => result.map(Some),
+            // On a terminal in raw mode, Ctrl-C is a key for the command instead.
+            () = signals.received() => {
+                exec.kill().await;
+                Ok(None)
+            }
+        };
         drop(raw_mode);
-        result.map_err(|error| engine::engine_failure("cannot follow the command", &error))
-    })?;
-    // The engine reports a code of 8 bits.
-    Ok(Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)))
+        let code = result.map_err(|error| engine::engine_failure("cannot follow the command", &error))?;
+        // The engine reports a code of 8 bits.
+        Ok(code.map_or(Exit::Interrupted, |code| {
+            Exit::Code(u8::try_from(code).unwrap_or(u8::MAX))
+        }))
+    })
 }
 
 /// Starts the command in the container of the status, or in its replacement.

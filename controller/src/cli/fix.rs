@@ -19,6 +19,9 @@ pub(crate) struct Fix {
     /// Write the change, and wait until the environment is ready
     #[arg(short, long)]
     yes: bool,
+    /// Also write a change that is only likely
+    #[arg(long)]
+    likely: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -33,6 +36,7 @@ impl Fix {
         let operation = fix::Fix {
             environment,
             dry_run: !self.yes,
+            likely: self.likely,
         };
         let fixed = call::run(&context, &operation)?;
         self.output
@@ -42,7 +46,11 @@ impl Fix {
             call::run(&context, &wait)?;
             output::print_note(&format!("{} is Ready", fixed.environment));
         } else {
-            output::print_note(&format!("write it with `argus fix {} --yes`", fixed.environment));
+            let likely = if fixed.is_likely() { " --likely" } else { "" };
+            output::print_note(&format!(
+                "write it with `argus fix {} --yes{likely}`",
+                fixed.environment
+            ));
         }
         Ok(Exit::Done)
     }

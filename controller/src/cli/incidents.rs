@@ -1,5 +1,6 @@
 //! `argus incidents`: lists the reports that the controller writes after an unclean stop.
 
+use argus_crds::diff::Repair;
 use argus_crds::incident::Incident;
 use clap::Args;
 
@@ -7,6 +8,7 @@ use super::call;
 use crate::api::incidents;
 use crate::api::incidents::IncidentReports;
 use crate::api::incidents::reports::format_incident;
+use crate::api::repairs::{Repairs, format_seen};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
@@ -25,10 +27,20 @@ const INCIDENTS: &[Column<Incident>] = &[
     ("QUARANTINED", |incident| incident.quarantined.len().to_string()),
 ];
 
+const REPAIRS: &[Column<Repair>] = &[
+    ("SERVICE", |repair| {
+        format!("{}/{}", repair.seen.last_repair.environment, repair.service)
+    }),
+    ("REPAIRS", |repair| format_seen(&repair.seen)),
+];
+
 #[derive(Debug, Args)]
 pub(crate) struct Incidents {
     /// ID of an incident, or a prefix of it [default: all]
     id: Option<String>,
+    /// List the edits of spec files that ended failures, instead of incidents
+    #[arg(long, conflicts_with = "id")]
+    repairs: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -36,6 +48,13 @@ pub(crate) struct Incidents {
 impl Incidents {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
+        if self.repairs {
+            let found = call::run(&context, &Repairs {})?;
+            let names = found.items.iter().map(|repair| &repair.failure);
+            self.output
+                .print(&found, names, || format_list(REPAIRS, &found.items, "no repairs"))?;
+            return Ok(Exit::Done);
+        }
         let found = call::run(&context, &incidents::Incidents { id: self.id })?;
         let incidents = match &found {
             IncidentReports::One(incident) => std::slice::from_ref(&**incident),
@@ -44,16 +63,16 @@ impl Incidents {
         let names = incidents.iter().map(|incident| &incident.id);
         self.output.print(&found, names, || match &found {
             IncidentReports::One(incident) => format_incident(incident),
-            IncidentReports::All { items } => format_list(items),
+            IncidentReports::All { items } => format_list(INCIDENTS, items, "no incidents"),
         })?;
         Ok(Exit::Done)
     }
 }
 
-fn format_list(all: &[Incident]) -> String {
+fn format_list<T>(columns: &[Column<T>], all: &[T], none: &str) -> String {
     if all.is_empty() {
-        output::print_note("no incidents");
+        output::print_note(none);
         return String::new();
     }
-    table::format_columns(INCIDENTS, all, output::terminal_width())
+    table::format_columns(columns, all, output::terminal_width())
 }

@@ -64,6 +64,7 @@ impl Wait {
         let limits = WaitLimits {
             timeout: self.timeout,
             engine_patience: self.engine_patience,
+            ends_at_rejection: true,
         };
         let result = runtime::block_on(async {
             let waited = Box::pin(operation.wait_within(limits, &context, show));

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Note, Service, parts};
+use super::{Service, parts};
 
 /// Keys that [`Service::translate_build`] reads.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "context",
     "dockerfile",
+    "dockerfile_inline",
     "target",
     "args",
     "labels",
@@ -26,19 +27,13 @@ impl Service<'_> {
             self.add_note("build", "`build`: its context is not a folder");
             return None;
         }
-        if value.get("dockerfile_inline").is_some() {
-            let what = format!(
-                "left out of `{}`: `build.dockerfile_inline`; write a Dockerfile",
-                self.name
-            );
-            let place = self.document.place(self.name, "build.dockerfile_inline");
-            self.notes.push(Note::error(what, place));
-            return None;
-        }
         let folder = parts::join_paths(&self.project.back, context);
         let mut build = json!({ "context": folder });
         if let Some(file) = value["dockerfile"].as_str() {
             build["dockerfile"] = json!(parts::join_paths(&folder, file));
+        }
+        if let Some(text) = value["dockerfile_inline"].as_str() {
+            build["dockerfileInline"] = json!(text);
         }
         let labels = parts::translate_labels(&value["labels"]);
         let args = self.translate_environment("build.args", &value["args"]);
@@ -65,7 +60,7 @@ impl Service<'_> {
         }
         self.translate_build_cache(&value["cache_from"], &mut build);
         for key in value.as_object().into_iter().flat_map(Map::keys) {
-            if !KEYS.contains(&key.as_str()) {
+            if !KEYS.contains(&key.as_str()) && !key.starts_with("x-") {
                 self.add_note(&format!("build.{key}"), &format!("`build.{key}`"));
             }
         }

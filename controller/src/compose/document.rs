@@ -1,23 +1,22 @@
 //! Document of a compose file: with its `<<` merges, `include` and `extends` resolved, and with the lines of its keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use argus_crds::compose::compose_key;
 use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::yaml::{self, SourceMap};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::merge::{merge, normalize, rebase};
-use super::{Note, Place, shape};
+use super::merge::rebase;
+use super::{FILES, Note, Place, Variables, shape, unknown_keys};
 use crate::spec_draft::ReadFile;
 
 /// Maximum number of files that a compose file may name.
 pub(super) const MAX_FILES: usize = 64;
-/// Maximum depth of `include` and `extends`.
-const MAX_DEPTH: usize = 32;
 /// Top-level maps that included files add to.
-const SECTIONS: [&str; 5] = ["services", "volumes", "networks", "secrets", "configs"];
+pub(super) const SECTIONS: [&str; 6] = ["services", "volumes", "networks", "secrets", "configs", "models"];
+
 /// A compose file with the files that it names.
 #[derive(Debug)]
 pub(crate) struct Document {
@@ -26,10 +25,8 @@ pub(crate) struct Document {
     pub(super) notes: Vec<Note>,
     /// The files, by index. The first is the compose file itself.
     pub(super) files: Vec<NamedFile>,
-    /// File of each service of another file.
-    origins: BTreeMap<String, usize>,
-    /// Files that were merged into the first one, by index.
-    pub(super) overrides: Vec<usize>,
+    /// Files of each service by index, in the order of their merge.
+    origins: BTreeMap<String, Vec<usize>>,
 }
 
 /// A file during the resolution of `include` and `extends`.
@@ -41,45 +38,79 @@ pub(super) struct NamedFile {
     source: SourceMap,
     /// Its content, with paths relative to the project.
     pub(super) value: Value,
+    pub(super) scope: Scope,
+    pub(super) stage: Stage,
+    /// True if it has the key `include`.
+    has_includes: bool,
+}
+
+/// Scope of the relative paths and variables of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// Folder from which its relative paths start, relative to the project.
+    pub(super) folder: PathBuf,
+    /// Variables of an included file that the project does not have.
+    pub(super) own: BTreeMap<String, String>,
+}
+
+/// Progress of the resolution of `include` and `extends`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Read,
+    Open,
+    Resolved,
 }
 
 /// Reader of the files of a project.
 pub(super) struct Files<'a> {
     pub(super) dir: &'a Path,
     pub(super) read: ReadFile<'a>,
+    /// Variables of the project.
+    pub(super) variables: &'a BTreeMap<String, String>,
+}
+
+impl Files<'_> {
+    /// Replaces the variables in the path of a file.
+    pub(super) fn path(&self, text: &str) -> String {
+        let mut variables = Variables {
+            project: self.variables.clone(),
+            ..Variables::default()
+        };
+        variables.replace_in_path(text).replace("$$", "$")
+    }
 }
 
 impl Document {
-    /// Parses the contents of a compose file, and reads the files that it names, and those that Compose merges into it. `named` is the
-    /// value of `COMPOSE_FILE`.
+    /// Parses the contents of a compose file, and reads the files that it names, and those that Compose merges into it. As in Compose,
+    /// `include` and `extends` of each file are resolved before the merge. `variables` are those of the project.
     pub(crate) fn parse(
         name: &str,
         path: &Path,
         bytes: &[u8],
-        named: Option<&str>,
+        variables: &BTreeMap<String, String>,
         read: ReadFile<'_>,
     ) -> Result<Self, Box<Diagnostic>> {
         let files = Files {
             dir: path.parent().unwrap_or(Path::new(".")),
             read,
+            variables,
         };
         let mut document = Self {
             value: Value::Null,
             notes: Vec::new(),
             files: Vec::new(),
             origins: BTreeMap::new(),
-            overrides: Vec::new(),
         };
         let own = path.file_name().map(PathBuf::from).unwrap_or_default();
-        let value = document.add_file(own.clone(), name, bytes)?;
-        let value = document.add_overrides(value, &own, named, &files);
-        document.value = document.include_files(value, &files, &mut BTreeSet::new(), 0);
-        document.extend_services(&files);
+        document.add_file(own.clone(), name, bytes)?;
+        let value = document.resolve(&files, 0);
+        let named = variables.get(FILES).map(String::as_str);
+        document.value = document.add_overrides(value, &own, named, &files);
         Ok(document)
     }
 
     /// Parses a file, and removes its invalid parts.
-    fn add_file(&mut self, path: PathBuf, name: &str, bytes: &[u8]) -> Result<Value, Box<Diagnostic>> {
+    fn add_file(&mut self, path: PathBuf, name: &str, bytes: &[u8]) -> Result<(), Box<Diagnostic>> {
         let read = yaml::document(name, bytes)?;
         let Value::Object(mut fields) = read.value else {
             return Err(Box::new(Diagnostic::error("", "the file is not a map")));
@@ -121,13 +152,29 @@ impl Document {
                 }
             }
         }
-        let value = Value::Object(fields);
+        let mut value = Value::Object(fields);
+        let mut unknown = Vec::new();
+        // Only spec files have the key `project`.
+        if value.get("project").is_none() {
+            unknown_keys::remove(&mut value, "", "", &mut unknown);
+        }
+        for key in unknown {
+            let what = format!("`{}` is not a key of Compose files", key.path);
+            let rest = key
+                .nearest
+                .map(|nearest| format!("; the nearest key is `{nearest}`"));
+            let note = Note::error(what, place(read.source.locate(&key.path)));
+            self.notes.push(note.then(rest.unwrap_or_default()));
+        }
         self.files.push(NamedFile {
             path,
             source: read.source,
-            value: value.clone(),
+            has_includes: value.get("include").is_some(),
+            value,
+            scope: Scope::default(),
+            stage: Stage::Read,
         });
-        Ok(value)
+        Ok(())
     }
 
     /// Returns the paths of the other files, relative to the project.
@@ -137,26 +184,32 @@ impl Document {
 
     /// Returns the place of a key of a service.
     pub(crate) fn place(&self, service: &str, key: &str) -> Option<Place> {
-        let own = self.origins.get(service).copied().unwrap_or_default();
         let first = key.split(['.', '[']).next().unwrap_or_default();
-        let names_key = |file: &&usize| self.files[**file].value["services"][service].get(first).is_some();
+        let path = format!("services.{service}.{first}");
+        let files = self.origins.get(service).map_or(&[][..], Vec::as_slice);
         // The last of the files that contain the key decides its value.
-        let file = self
-            .overrides
-            .iter()
-            .rev()
-            .find(names_key)
-            .copied()
-            .unwrap_or(own);
+        let last = files.iter().rev().find(|file| self.contains(**file, &path));
+        let file = last.or(files.first()).copied().unwrap_or_default();
         self.place_in(file, &format!("services.{service}.{key}"))
     }
 
-    /// Returns the place of a top-level path.
+    /// Returns the place of a top-level path, in the first file that contains it.
     pub(super) fn place_of(&self, path: &str) -> Option<Place> {
-        self.place_in(0, path)
+        let file = (0..self.files.len()).find(|file| self.contains(*file, path));
+        self.place_in(file.unwrap_or_default(), path)
     }
 
-    fn place_in(&self, file: usize, path: &str) -> Option<Place> {
+    /// Returns true if a file contains exactly this path.
+    fn contains(&self, file: usize, path: &str) -> bool {
+        let NamedFile { source, value, .. } = &self.files[file];
+        match path.rsplit_once('.') {
+            Some((parent, _)) => source.locate(path) != source.locate(parent),
+            None => value.get(path).is_some(),
+        }
+    }
+
+    /// Returns the place of a path in a file.
+    pub(super) fn place_in(&self, file: usize, path: &str) -> Option<Place> {
         let known = self.files.get(file)?;
         Some(Place {
             location: known.source.locate(path.trim_end_matches('.'))?,
@@ -182,8 +235,9 @@ impl Document {
             (key.is_empty() || key.starts_with(['.', '['])).then(|| (name, key.trim_start_matches('.')))
         });
         let (name, key) = named.max_by_key(|(name, _)| name.len())?;
-        if self.origins.contains_key(name) {
-            return source.locate("include");
+        if self.origins.get(name).is_some_and(|files| !files.contains(&0)) {
+            let has_includes = self.files[0].has_includes;
+            return source.locate(if has_includes { "include" } else { "services" });
         }
         let written = format!("services.{name}.{}", compose_key(key));
         let limits = format!("services.{name}.deploy.resources.limits.{key}");
@@ -195,21 +249,14 @@ impl Document {
         source.locate(path.trim_end_matches('.'))
     }
 
-    /// Reads another file, whose paths become relative to the project. Returns its index.
-    fn read_other(&mut self, files: &Files<'_>, path: &str) -> Option<usize> {
-        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        self.read_in(files, path, folder)
-    }
-
-    /// Reads another file, whose paths start from `folder`. Returns its index.
-    pub(super) fn read_in(&mut self, files: &Files<'_>, path: &str, folder: &Path) -> Option<usize> {
+    /// Reads another file. Returns its index.
+    pub(super) fn read_other(&mut self, files: &Files<'_>, path: &str, scope: Scope) -> Option<usize> {
         let known = self
             .files
             .iter()
-            .skip(1)
-            .position(|file| file.path == Path::new(path));
-        if let Some(known) = known {
-            return Some(known + 1);
+            .position(|file| file.path == Path::new(path) && file.scope == scope);
+        if known.is_some() {
+            return known;
         }
         if self.files.len() > MAX_FILES {
             let what = format!("`{path}`: the file names more than {MAX_FILES} files");
@@ -226,161 +273,39 @@ impl Document {
                     format!("{line}{}", diagnostic.message)
                 })
         });
-        match added {
-            Ok(mut value) => {
-                if folder.as_os_str() != "" {
-                    rebase(&mut value, folder);
-                }
-                let last = self.files.last_mut()?;
-                last.value = value;
-                Some(self.files.len() - 1)
-            }
-            Err(why) => {
-                let what = format!("cannot read `{path}`: {why}");
-                self.notes.push(Note::error(what, None));
-                None
-            }
+        if let Err(why) = added {
+            let what = format!("cannot read `{path}`: {why}");
+            self.notes.push(Note::error(what, None));
+            return None;
         }
+        let index = self.files.len() - 1;
+        let file = &mut self.files[index];
+        if !scope.own.is_empty() {
+            let variables = Variables::replace_own(&scope.own, &mut file.value);
+            let problems = variables.errors(self);
+            self.notes.extend(problems);
+        }
+        let file = &mut self.files[index];
+        if scope.folder.as_os_str() != "" {
+            rebase(&mut file.value, &scope.folder);
+        }
+        file.scope = scope;
+        Some(index)
     }
 
-    /// Adds the files under `include`, each of them once.
-    fn include_files(
-        &mut self,
-        mut value: Value,
-        files: &Files<'_>,
-        included: &mut BTreeSet<String>,
-        depth: usize,
-    ) -> Value {
-        let include = value.as_object_mut().and_then(|map| map.shift_remove("include"));
-        if include
-            .as_ref()
-            .is_some_and(|include| !include.is_array() && !include.is_null())
-        {
-            self.notes
-                .push(Note::error("`include` is not a list", self.place_of("include")));
-        }
-        for one in include.as_ref().and_then(Value::as_array).into_iter().flatten() {
-            for key in one
-                .as_object()
-                .into_iter()
-                .flat_map(Map::keys)
-                .filter(|key| *key != "path")
-            {
-                let place = self.place_of("include").filter(|_| depth == 0);
-                self.notes
-                    .push(Note::omission(format!("left out: `include.{key}`"), place));
+    /// Resolves the files under `include` of a file, then the services that its services extend. Returns its content.
+    pub(super) fn resolve(&mut self, files: &Files<'_>, index: usize) -> Value {
+        if self.files[index].stage == Stage::Read {
+            self.files[index].stage = Stage::Open;
+            let services = self.files[index].value["services"].as_object();
+            let own: Vec<String> = services.into_iter().flat_map(Map::keys).cloned().collect();
+            self.include_files(files, index);
+            for name in own {
+                self.origins.entry(name).or_default().push(index);
             }
-            let paths = match one.get("path").unwrap_or(one) {
-                Value::Array(paths) => paths.clone(),
-                path => vec![path.clone()],
-            };
-            for path in paths.iter().filter_map(Value::as_str) {
-                if depth > MAX_DEPTH || !included.insert(path.to_owned()) {
-                    continue;
-                }
-                let Some(file) = self.read_other(files, path) else {
-                    continue;
-                };
-                let other = self.files[file].value.clone();
-                let other = self.include_files(other, files, included, depth + 1);
-                self.add_sections(&mut value, &other, file);
-            }
+            self.extend_services(files, index);
+            self.files[index].stage = Stage::Resolved;
         }
-        value
-    }
-
-    /// Adds the entries of an included file.
-    fn add_sections(&mut self, value: &mut Value, other: &Value, file: usize) {
-        for section in SECTIONS {
-            for (name, entry) in other[section].as_object().into_iter().flatten() {
-                match value[section].get(name) {
-                    Some(own) if own == entry => {}
-                    Some(_) => {
-                        let what = format!(
-                            "`{section}.{name}` is also in the included file `{}`",
-                            self.files[file].path.display()
-                        );
-                        let place = self.place_of(&format!("{section}.{name}"));
-                        self.notes.push(Note::error(what, place));
-                    }
-                    None => {
-                        if section == "services" {
-                            self.origins.entry(name.clone()).or_insert(file);
-                        }
-                        if value[section].is_null() {
-                            value[section] = json!({});
-                        }
-                        value[section][name] = entry.clone();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Merges each service with the service that it extends.
-    fn extend_services(&mut self, files: &Files<'_>) {
-        self.files[0].value = self.value.clone();
-        let names: Vec<String> = self.value["services"]
-            .as_object()
-            .into_iter()
-            .flat_map(Map::keys)
-            .cloned()
-            .collect();
-        let mut extended = BTreeMap::new();
-        for name in names {
-            let merged = self.extend(files, (0, &name), &mut extended, 0);
-            self.value["services"][name] = merged;
-        }
-    }
-
-    /// Returns a service of a file with the service that it extends. `extended` contains the results by file and name.
-    fn extend(
-        &mut self,
-        files: &Files<'_>,
-        (file, name): (usize, &str),
-        extended: &mut BTreeMap<(usize, String), Value>,
-        depth: usize,
-    ) -> Value {
-        if let Some(known) = extended.get(&(file, name.to_owned())) {
-            return known.clone();
-        }
-        let mut own = normalize(&self.files[file].value["services"][name]);
-        let extends = own.as_object_mut().and_then(|map| map.shift_remove("extends"));
-        let extends = extends.filter(|extends| !extends.is_null());
-        let merged = match extends {
-            None => own,
-            Some(extends) => {
-                let base = extends
-                    .as_str()
-                    .or_else(|| extends["service"].as_str())
-                    .unwrap_or_default()
-                    .to_owned();
-                let from = match extends["file"].as_str() {
-                    None => Some(file),
-                    Some(path) => self.read_other(files, path),
-                };
-                let found = from.filter(|from| self.files[*from].value["services"].get(&base).is_some());
-                match found {
-                    Some(from) if depth < MAX_DEPTH => {
-                        merge(self.extend(files, (from, &base), extended, depth + 1), own)
-                    }
-                    _ => {
-                        let why = if found.is_some() {
-                            "the chain is too long or a circle".to_owned()
-                        } else {
-                            format!("no service `{base}`")
-                        };
-                        let place = self.place(name, "extends");
-                        self.notes.push(Note::error(
-                            format!("left out of `{name}`: `extends`: {why}"),
-                            place,
-                        ));
-                        own
-                    }
-                }
-            }
-        };
-        extended.insert((file, name.to_owned()), merged.clone());
-        merged
+        self.files[index].value.clone()
     }
 }

@@ -16,12 +16,7 @@ impl Service<'_> {
         own: &Map<String, Value>,
     ) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = BTreeMap::new();
-        let files = match value {
-            Value::Null => return all,
-            Value::Array(files) => files.clone(),
-            one => vec![one.clone()],
-        };
-        for file in &files {
+        for file in value.as_array().into_iter().flatten() {
             let path = file
                 .as_str()
                 .or_else(|| file["path"].as_str())

@@ -8,14 +8,12 @@ use argus_reconciler::specs::parsed_file::ComposeSource;
 use serde_json::{Value, json};
 
 use super::translate;
+use super::unknown_keys::KEYS;
 
 const PAGE: &str = "../docs/reference/compose.md";
 const BEGIN: &str =
     "<!-- begin: all keys; `UPDATE=1 cargo test --bins keys_are_documented` writes this -->\n";
 const END: &str = "<!-- end -->";
-
-/// Keys with a map that contains each of them.
-const KEYS: &str = include_str!("keys.txt");
 
 /// Keys without an effect on the file of the test, with the reason.
 const SAME: &[(&str, &str, &str)] = &[
@@ -66,7 +64,9 @@ const SAME: &[(&str, &str, &str)] = &[
 fn translation(document: &Value) -> (String, Vec<(bool, String)>) {
     let read = |path: &Path| match path.to_str() {
         Some("/shop/a.env") => Ok(b"A=1\n".to_vec()),
-        Some("/shop/b.yaml") => Ok(b"services: { included: { image: x } }".to_vec()),
+        Some("/shop/b.yaml") => {
+            Ok(b"services: { included: { image: \"x:${A:-0}\", volumes: [\"./d:/d\"] } }".to_vec())
+        }
         Some("/shop/e.yaml") => Ok(b"services: { e: { user: e } }".to_vec()),
         _ => Err("no such file".to_owned()),
     };

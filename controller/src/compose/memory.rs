@@ -10,19 +10,8 @@ const SHARED_MEMORY: &str = "/dev/shm";
 impl Service<'_> {
     /// Returns all in-memory folders as entries of `tmpfs`.
     pub(super) fn translate_memory(&mut self, keys: &Map<String, Value>) -> Vec<Value> {
-        let mut all: Vec<Value> = Vec::new();
-        let written = keys
-            .get("tmpfs")
-            .filter(|written| !written.is_null())
-            .map(parts::to_list);
-        all.extend(
-            written
-                .as_ref()
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .cloned(),
-        );
+        let written = keys.get("tmpfs").and_then(Value::as_array);
+        let mut all = written.cloned().unwrap_or_default();
         let volumes = keys.get("volumes").and_then(Value::as_array);
         for (index, volume) in volumes.into_iter().flatten().enumerate() {
             let Some(target) = volume["target"].as_str().filter(|_| is_memory(volume)) else {

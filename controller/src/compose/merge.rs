@@ -80,7 +80,7 @@ fn merge_values(base: Value, own: Value, has_values: bool) -> Value {
             Value::Object(base)
         }
         (Value::Array(mut base), Value::Array(own)) => {
-            // An equal item, and a mount at the same path, are replaced.
+            // An equal item, a mount at the same path, and the same port are replaced.
             let items: HashSet<String> = own.iter().map(Value::to_string).collect();
             let targets: HashSet<String> = own.iter().filter_map(target).collect();
             let is_replaced = |item: &Value| {
@@ -96,11 +96,12 @@ fn merge_values(base: Value, own: Value, has_values: bool) -> Value {
     }
 }
 
-/// Path of a mount in the container, in the short and in the long form.
+/// Path of a mount in the container, else the port or the name of a file, in the short and in the long form.
 fn target(item: &Value) -> Option<String> {
     let short = item.as_str().map(|text| text.split(':').nth(1).unwrap_or(text));
     let target = short.or_else(|| item["target"].as_str());
-    target.filter(|target| target.starts_with('/')).map(str::to_owned)
+    let path = target.filter(|target| target.starts_with('/')).map(str::to_owned);
+    path.or_else(|| Some(parts::translate_port(item)?.trim_end_matches("/tcp").to_owned()))
 }
 
 /// Merges two documents. Services are merged by name.
@@ -141,6 +142,9 @@ pub(super) fn rebase(document: &mut Value, folder: &Path) {
             *path = join(path);
         }
     };
+    if let Some(include) = document.get_mut("include") {
+        for_each_path(include, &relative);
+    }
     for section in ["secrets", "configs"] {
         for (_, entry) in document[section].as_object_mut().into_iter().flatten() {
             entry.get_mut("file").into_iter().for_each(relative);
@@ -155,17 +159,8 @@ pub(super) fn rebase(document: &mut Value, folder: &Path) {
             Some(build) => relative(build),
             None => {}
         }
-        match service.get_mut("env_file") {
-            Some(Value::Array(files)) => {
-                for file in files {
-                    match file {
-                        Value::Object(file) => file.get_mut("path").into_iter().for_each(relative),
-                        file => relative(file),
-                    }
-                }
-            }
-            Some(file) => relative(file),
-            None => {}
+        if let Some(files) = service.get_mut("env_file") {
+            for_each_path(files, &relative);
         }
         if let Some(extends) = service.get_mut("extends").and_then(Value::as_object_mut) {
             extends.get_mut("file").into_iter().for_each(relative);
@@ -187,5 +182,20 @@ pub(super) fn rebase(document: &mut Value, folder: &Path) {
                 _ => {}
             }
         }
+    }
+}
+
+/// Visits the paths of the files under `env_file` and `include`: texts, or maps with them.
+fn for_each_path(value: &mut Value, visit: &dyn Fn(&mut Value)) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| for_each_path(item, visit)),
+        Value::Object(fields) => {
+            for key in ["path", "env_file", "project_directory"] {
+                if let Some(inner) = fields.get_mut(key) {
+                    for_each_path(inner, visit);
+                }
+            }
+        }
+        one => visit(one),
     }
 }

@@ -37,9 +37,8 @@ pub(super) fn are_internal(top: &Value, omitted: &BTreeSet<&str>) -> bool {
         .filter(|(name, _)| !omitted.contains(name.as_str()))
         .peekable();
     kept.peek().is_some()
-        && kept.all(|(_, service)| match &service["networks"] {
-            Value::Object(all) => all.keys().all(|name| is_internal(name)),
-            Value::Array(all) => all.iter().filter_map(Value::as_str).all(is_internal),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => is_internal(DEFAULT),
+        && kept.all(|(_, service)| match service["networks"].as_object() {
+            Some(all) => all.keys().all(|name| is_internal(name)),
+            None => is_internal(DEFAULT),
         })
 }

@@ -4,11 +4,6 @@ use serde_json::{Map, Value};
 
 use super::{Document, Note, volumes};
 
-/// Keys that need no translation.
-const KNOWN: &[&str] = &[
-    "configs", "name", "networks", "secrets", "services", "version", "volumes",
-];
-
 /// Returns a note for each key without a counterpart, with its line.
 pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -16,10 +11,8 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
         let place = document.place_of(path);
         notes.push(Note::omission(format!("left out: {what}"), place));
     };
-    for key in value.as_object().into_iter().flat_map(Map::keys) {
-        if !KNOWN.contains(&key.as_str()) && !key.starts_with("x-") {
-            note(format!("`{key}`"), key);
-        }
+    if value.get("models").is_some() {
+        note("`models`".to_owned(), "models");
     }
     // The environment has one network, and its own volumes have only a name.
     for (section, driver) in [

@@ -7,7 +7,7 @@ use argus_crds::compose::COMPOSE_NAMES;
 use serde_json::Value;
 
 use super::Note;
-use super::document::{Document, Files, MAX_FILES};
+use super::document::{Document, Files, MAX_FILES, Scope};
 use super::merge::merge_documents;
 
 /// Variable with the files of a project.
@@ -60,10 +60,10 @@ impl Document {
 
     /// Merges another file, whose paths start from the folder of the first one.
     fn merge_file(&mut self, value: Value, name: &str, files: &Files<'_>) -> Value {
-        let Some(index) = self.read_in(files, name, Path::new("")) else {
+        let Some(index) = self.read_other(files, name, Scope::default()) else {
             return value;
         };
-        self.overrides.push(index);
-        merge_documents(value, &self.files[index].value)
+        let own = self.resolve(files, index);
+        merge_documents(value, &own)
     }
 }

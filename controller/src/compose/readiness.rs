@@ -4,15 +4,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Service, parts};
 
-/// Keys of a health check that have a counterpart.
-const HEALTHCHECK_KEYS: [&str; 6] = [
-    "test",
-    "disable",
-    "interval",
-    "timeout",
-    "start_period",
-    "retries",
-];
 impl Service<'_> {
     pub(super) fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
         let command = match &value["test"] {
@@ -50,11 +41,8 @@ impl Service<'_> {
             let number = retries.as_str().and_then(|text| text.parse::<u32>().ok());
             check["retries"] = number.map_or(retries, |number| json!(number));
         }
-        for key in value.as_object().into_iter().flat_map(Map::keys) {
-            if !HEALTHCHECK_KEYS.contains(&key.as_str()) && !key.starts_with("x-") {
-                let key = format!("healthcheck.{key}");
-                self.add_note(&key, &format!("`{key}`"));
-            }
+        if value.get("start_interval").is_some() {
+            self.add_note("healthcheck.start_interval", "`healthcheck.start_interval`");
         }
         Some(check)
     }
@@ -73,15 +61,25 @@ impl Service<'_> {
         None
     }
 
+    /// Returns whether the service can end with exit code 0: Compose does not start it again. The end of a service with ports or a
+    /// health check, and of one whose health others wait for, stays a failure.
+    pub(super) fn can_complete(&self, written: &Value, container: &Map<String, Value>) -> bool {
+        let policy = &written["deploy"]["restart_policy"];
+        let restart = if policy.is_object() {
+            policy["condition"].as_str().unwrap_or("any")
+        } else {
+            written["restart"].as_str().unwrap_or("no")
+        };
+        let is_restarted = !matches!(restart, "no" | "none") && !restart.starts_with("on-failure");
+        let is_server = ["ports", "healthcheck"]
+            .iter()
+            .any(|key| container.contains_key(*key))
+            || self.awaited.contains(&(self.name, "service_healthy"));
+        !is_restarted && !is_server
+    }
+
     pub(super) fn translate_dependencies(&mut self, value: &Value) -> Value {
-        // A list means the same as a map of `service_started`.
-        let list = value.as_array().map(|names| {
-            let names = names.iter().filter_map(Value::as_str);
-            names
-                .map(|name| (name.to_owned(), json!({})))
-                .collect::<Map<_, _>>()
-        });
-        let Some(all) = value.as_object().or(list.as_ref()) else {
+        let Some(all) = value.as_object() else {
             return value.clone();
         };
         let is_optional = |(name, on): &(&String, &Value)| {

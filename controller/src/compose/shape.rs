@@ -2,66 +2,28 @@
 
 use serde_json::Value;
 
-/// Kinds of values that a key accepts.
-struct Shape {
-    text: bool,
-    list: bool,
-    map: bool,
-}
-
-const TEXT: Shape = Shape {
-    text: true,
-    list: false,
-    map: false,
-};
-const LIST: Shape = Shape {
-    text: false,
-    list: true,
-    map: false,
-};
-const MAP: Shape = Shape {
-    text: false,
-    list: false,
-    map: true,
-};
-const TEXT_OR_LIST: Shape = Shape {
-    text: true,
-    list: true,
-    map: false,
-};
-const TEXT_OR_MAP: Shape = Shape {
-    text: true,
-    list: false,
-    map: true,
-};
-const LIST_OR_MAP: Shape = Shape {
-    text: false,
-    list: true,
-    map: true,
-};
-
-/// Keys of a service that are translated, and whether the items of a list are single values.
-static KEYS: [(&str, Shape, bool); 20] = [
-    ("build", TEXT_OR_MAP, true),
-    ("command", TEXT_OR_LIST, true),
-    ("configs", LIST, false),
-    ("depends_on", LIST_OR_MAP, true),
-    ("deploy", MAP, true),
-    ("entrypoint", TEXT_OR_LIST, true),
-    ("env_file", TEXT_OR_LIST, false),
-    ("environment", LIST_OR_MAP, true),
-    ("extends", TEXT_OR_MAP, true),
-    ("extra_hosts", LIST_OR_MAP, true),
-    ("healthcheck", MAP, true),
-    ("labels", LIST_OR_MAP, true),
-    ("links", LIST, true),
-    ("networks", LIST_OR_MAP, true),
-    ("ports", LIST, false),
-    ("profiles", LIST, true),
-    ("secrets", LIST, false),
-    ("tmpfs", TEXT_OR_LIST, true),
-    ("volumes", LIST, false),
-    ("image", TEXT, true),
+/// Keys of a service that are translated, with the kinds of their values, and whether the items of a list are single values.
+static KEYS: [(&str, &str, bool); 20] = [
+    ("build", "a text or a map", true),
+    ("command", "a text or a list", true),
+    ("configs", "a list", false),
+    ("depends_on", "a list or a map", true),
+    ("deploy", "a map", true),
+    ("entrypoint", "a text or a list", true),
+    ("env_file", "a text or a list", false),
+    ("environment", "a list or a map", true),
+    ("extends", "a text or a map", true),
+    ("extra_hosts", "a list or a map", true),
+    ("healthcheck", "a map", true),
+    ("labels", "a list or a map", true),
+    ("links", "a list", true),
+    ("networks", "a list or a map", true),
+    ("ports", "a list", false),
+    ("profiles", "a list", true),
+    ("secrets", "a list", false),
+    ("tmpfs", "a text or a list", true),
+    ("volumes", "a list", false),
+    ("image", "a text", true),
 ];
 
 /// Returns the keys of a service whose values are of a wrong kind, with the problem.
@@ -71,13 +33,13 @@ pub(super) fn problems(service: &Value) -> Vec<(String, String)> {
             let value = service.get(key)?;
             let is_valid = match value {
                 Value::Null => true,
-                Value::String(_) => shape.text,
-                Value::Array(_) => shape.list,
-                Value::Object(_) => shape.map,
+                Value::String(_) => shape.contains("text"),
+                Value::Array(_) => shape.contains("list"),
+                Value::Object(_) => shape.contains("map"),
                 Value::Bool(_) | Value::Number(_) => false,
             };
             if !is_valid {
-                return Some(((*key).to_owned(), shape.describe()));
+                return Some(((*key).to_owned(), (*shape).to_owned()));
             }
             let is_nested = |item: &Value| item.is_object() || item.is_array() || item.is_null();
             let items = value.as_array().filter(|_| *is_plain)?;
@@ -85,14 +47,4 @@ pub(super) fn problems(service: &Value) -> Vec<(String, String)> {
             Some((format!("{key}[{at}]"), "a text".to_owned()))
         })
         .collect()
-}
-
-impl Shape {
-    fn describe(&self) -> String {
-        let kinds = [(self.text, "a text"), (self.list, "a list"), (self.map, "a map")];
-        let kinds = kinds
-            .into_iter()
-            .filter_map(|(accepts, kind)| accepts.then_some(kind));
-        kinds.collect::<Vec<_>>().join(" or ")
-    }
 }

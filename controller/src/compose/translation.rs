@@ -8,7 +8,6 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::yaml::{self, ParsedSpec, SourceMap};
 use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
 
-use super::overrides::FILES;
 use super::variables::{NAME, Variables};
 use super::{Document, create_draft};
 use crate::spec_draft::note::Note;
@@ -26,8 +25,13 @@ pub(crate) fn translate(source: &ComposeSource<'_>) -> Option<Translation> {
     if !is_compose(Path::new(source.name)) && !is_compose(source.file) {
         return None;
     }
-    let named = source.variables.get(FILES).map(String::as_str);
-    match Document::parse(source.name, source.file, source.bytes, named, source.read) {
+    match Document::parse(
+        source.name,
+        source.file,
+        source.bytes,
+        source.variables,
+        source.read,
+    ) {
         // Only spec files have this key.
         Ok(document) if document.value.get("project").is_some() => None,
         Ok(document) => Some(translate_document(source, &document)),

@@ -83,7 +83,15 @@ fn invalid_files_are_errors_and_never_fewer_services() {
         ),
         (
             "include: [b.yaml]\nservices: { b: { image: x } }",
-            "`services.b` is also in the included file",
+            "`services.b` is also in the included file `b.yaml`",
+        ),
+        (
+            "include: [loop.yaml]\nservices: { a: { image: x } }",
+            "`include`: `loop.yaml` includes itself (`loop.yaml`, line 1)",
+        ),
+        (
+            "include: [{ path: b.yaml, env_file: gone.env }]",
+            "`include`: cannot read `gone.env`: no such file",
         ),
         (
             "services: { a: { image: x, env_file: gone.env } }",
@@ -102,7 +110,11 @@ fn invalid_files_are_errors_and_never_fewer_services() {
             "cannot read `gone.yaml`",
         ),
     ] {
-        let files = [("text", "servi"), ("b.yaml", "services: { b: { image: y } }")];
+        let files = [
+            ("text", "servi"),
+            ("b.yaml", "services: { b: { image: y } }"),
+            ("loop.yaml", "include: [loop.yaml]"),
+        ];
         let found = errors(text, &files);
         assert!(
             found.iter().any(|found| found.contains(error)),
@@ -214,8 +226,8 @@ fn profiles_of_the_project_select_services() {
 
 #[test]
 fn override_file_is_merged_as_compose_merges_it() {
-    let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
-    let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\"], environment: { B: 3 }, volumes: [\"./b:/data\"], privileged: true }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
+    let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\", \"82:82/tcp\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
+    let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\", { target: 82, published: \"82\" }], environment: { B: 3 }, volumes: [\"./b:/data\"], privileged: true }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
     let found = translated(text, &[("compose.override.yaml", over)]);
     assert_eq!(
         found.files,
@@ -248,6 +260,7 @@ fn override_file_is_merged_as_compose_merges_it() {
         "two",
         "81:81",
         "80:80",
+        "82:82",
         "v:/v",
         "./b:/data",
         "name: test",
@@ -260,6 +273,207 @@ fn override_file_is_merged_as_compose_merges_it() {
     let broken = [("compose.override.yml", "services: []")];
     let expected = "`services` is not a map (`compose.override.yml`, line 1)";
     assert_eq!(errors(text, &broken), [expected]);
+}
+
+#[test]
+fn each_file_is_resolved_before_the_merge() {
+    let text = "include: [sub/b.yaml]\nservices:\n  a: { image: x, user: main }\n  d: { extends: b }\n";
+    let over = "services:\n  b: { image: z, privileged: true }\n  a: { extends: base, working_dir: /w }\n  base: { image: base, user: base }\n";
+    let files = [
+        (
+            "sub/b.yaml",
+            "services: { b: { image: y, user: u, volumes: [\"./d:/d\"] } }",
+        ),
+        ("compose.override.yaml", over),
+    ];
+    let found = translated(text, &files);
+    let notes: Vec<_> = found
+        .contents
+        .diagnostics
+        .iter()
+        .map(|note| note.message.as_str())
+        .collect();
+    assert_eq!(
+        notes,
+        ["left out of `b`: `privileged` (`compose.override.yaml`, line 2)"]
+    );
+    let services = found.contents.spec.unwrap().services;
+    let described: Vec<_> = services
+        .iter()
+        .map(|service| {
+            let texts = [&service.name, &service.image, &service.user, &service.working_dir];
+            let texts = texts.map(|text| text.as_deref().unwrap_or("-"));
+            format!(
+                "{} {:?}",
+                texts.join(" "),
+                service.container.as_ref().unwrap().volumes
+            )
+        })
+        .collect();
+    assert_eq!(
+        described,
+        [
+            "a base base /w []",
+            r#"d y u - ["./sub/d:/d"]"#,
+            r#"b z u - ["./sub/d:/d"]"#,
+            "base base base - []",
+        ]
+    );
+    // As in Compose, a file does not see the services of the file that it overrides.
+    let files = [("compose.override.yaml", "services: { b: { extends: a } }")];
+    let expected = "left out of `b`: `extends`: no service `a` (`compose.override.yaml`, line 1)";
+    assert!(errors("services: { a: { image: x } }", &files).contains(&expected.to_owned()));
+}
+
+#[test]
+fn included_files_have_their_own_folder_and_variables() {
+    let text = "include:\n  - path: [\"sub/${P}.yaml\", sub/more.yaml]\n    project_directory: data\n    env_file: sub/b.env\n  \
+                - other/e.yaml\nservices: { a: { image: x, environment: { V: \"${OWN:-none}\" } } }\n";
+    let files = [
+        (
+            "sub/till.yaml",
+            "services: { b: { image: \"y:${OWN}-${TAG}\", volumes: [\"./d:/d\"], environment: [OWN, \"P=$$OWN ${NONE:-$OWN} ${D}\"] } }",
+        ),
+        (
+            "sub/more.yaml",
+            "services: { b: { user: u, extends: { file: c.yaml, service: c } } }",
+        ),
+        ("data/c.yaml", "services: { c: { working_dir: \"/c${OWN}\" } }"),
+        ("sub/b.env", "OWN=1\nTAG=9\nD='a$b'\n"),
+        ("other/e.yaml", "services: { e: { image: \"e:${OWN}\" } }"),
+        ("other/.env", "OWN=3\n"),
+    ];
+    let found = translated(text, &files);
+    let services = found.contents.spec.unwrap().services;
+    assert_eq!(services[1].image.as_deref(), Some("y:1-{{env.TAG}}"));
+    assert_eq!(services[1].user.as_deref(), Some("u"));
+    assert_eq!(services[1].working_dir.as_deref(), Some("/c1"));
+    assert_eq!(services[2].image.as_deref(), Some("e:3"));
+    let container = services[1].container.as_ref().unwrap();
+    assert_eq!(container.volumes, ["./data/d:/d"]);
+    let variables = container.environment.iter();
+    let variables: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(variables, ["OWN=1", "P=$OWN 1 a$b"]);
+    assert_eq!(services[0].container.as_ref().unwrap().environment["V"], "none");
+}
+
+#[test]
+fn unknown_keys_are_errors_with_their_line() {
+    for (key, path, nearest) in [
+        (
+            "volumes: [{ type: bind, source: ./x, target: /x, readonly: true }]",
+            "volumes[0].readonly",
+            "read_only",
+        ),
+        (
+            "volumes: [{ type: tmpfs, target: /x, tmpfs: { sise: 1m } }]",
+            "volumes[0].tmpfs.sise",
+            "size",
+        ),
+        (
+            "ports: [{ target: 80, publishd: 80 }]",
+            "ports[0].publishd",
+            "published",
+        ),
+        (
+            "depends_on: { b: { conditions: service_healthy } }",
+            "depends_on.b.conditions",
+            "condition",
+        ),
+        (
+            "healthcheck: { test: \"true\", intervall: 1s }",
+            "healthcheck.intervall",
+            "interval",
+        ),
+        (
+            "deploy: { resources: { limit: { cpus: 1 } } }",
+            "deploy.resources.limit",
+            "limits",
+        ),
+        ("build: { context: ., agrs: { A: 1 } }", "build.agrs", "args"),
+        (
+            "secrets: [{ source: s, traget: x }]",
+            "secrets[0].traget",
+            "target",
+        ),
+        ("configs: [{ sources: c }]", "configs[0].sources", "source"),
+        ("networks: { n: { aliase: [x] } }", "networks.n.aliase", "aliases"),
+        (
+            "env_file: [{ path: a.env, requird: false }]",
+            "env_file[0].requird",
+            "required",
+        ),
+        (
+            "ulimits: { nofile: { softt: 1 } }",
+            "ulimits.nofile.softt",
+            "soft",
+        ),
+        ("enviroment: { A: 1 }", "enviroment", "environment"),
+    ] {
+        let text = format!("services:\n  b: {{ image: x }}\n  a:\n    image: x\n    {key}\n");
+        let found = translated(&text, &[("a.env", "")]).contents;
+        let found = found
+            .diagnostics
+            .iter()
+            .find(|found| found.message.contains("is not a key"));
+        let message =
+            format!("`services.a.{path}` is not a key of Compose files; the nearest key is `{nearest}`");
+        let found = found.unwrap_or_else(|| panic!("{key}"));
+        let line = found.location.map(|location| location.line);
+        assert_eq!(
+            (found.message.as_str(), line, found.is_error()),
+            (message.as_str(), Some(5), true)
+        );
+    }
+    let outside = "services: { a: { image: x } }\nnetworks: { n: { internl: true } }\nvolume: { v: }\n";
+    let expected = [
+        "`networks.n.internl` is not a key of Compose files; the nearest key is `internal`",
+        "`volume` is not a key of Compose files; the nearest key is `volumes`",
+    ];
+    assert_eq!(errors(outside, &[]), expected);
+    let mine = "x-a: { b: [{ c: 1 }] }\nservices: { a: { image: x, x-b: 1, labels: { any: 1 }, healthcheck: { x-c: 1, test: \"true\" }, logging: { options: { any: \"1\" } } } }";
+    assert_eq!(errors(mine, &[]), [""; 0]);
+    let included = [("b.yaml", "services:\n  b:\n    image: x\n    port: [80]\n")];
+    assert_eq!(
+        errors("include: [b.yaml]", &included),
+        ["`services.b.port` is not a key of Compose files (`b.yaml`, line 4); the nearest key is `ports`"]
+    );
+}
+
+#[test]
+fn service_completes_if_compose_does_not_start_it_again() {
+    for (keys, expected) in [
+        ("user: u", true),
+        ("restart: \"no\"", true),
+        ("restart: \"on-failure:3\"", true),
+        ("restart: always", false),
+        ("deploy: { restart_policy: { condition: on-failure } }", true),
+        ("deploy: { restart_policy: { delay: 1s } }", false),
+        (
+            "restart: always, deploy: { restart_policy: { condition: none } }",
+            true,
+        ),
+        ("ports: [80]", false),
+        ("ports: [53/udp]", false),
+        ("healthcheck: { test: \"true\" }", false),
+        ("healthcheck: { disable: true }", true),
+    ] {
+        let text = format!("services: {{ a: {{ image: x, {keys} }} }}");
+        let services = translated(&text, &[]).contents.spec.unwrap().services;
+        assert_eq!(services[0].can_complete, expected, "{keys}");
+    }
+    for (condition, expected) in [
+        ("service_started", (true, false)),
+        ("service_healthy", (false, false)),
+        ("service_completed_successfully", (false, true)),
+    ] {
+        let text = format!(
+            "services: {{ a: {{ image: x }}, b: {{ image: x, depends_on: {{ a: {{ condition: {condition} }} }} }} }}"
+        );
+        let services = translated(&text, &[]).contents.spec.unwrap().services;
+        let found = (services[0].can_complete, services[0].one_shot);
+        assert_eq!(found, expected, "{condition}");
+    }
 }
 
 #[test]

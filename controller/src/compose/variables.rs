@@ -36,6 +36,8 @@ pub(super) struct Variables {
     pub(super) left_out: Option<String>,
     /// True while a path is replaced.
     pub(super) is_path: bool,
+    /// True if only the variables in `project` are replaced. The result is the text of a Compose file, in which all others remain.
+    pub(super) is_partial: bool,
 }
 
 /// Variable that Compose sets itself: the folder of the Compose file, from which relative paths start.
@@ -69,7 +71,7 @@ impl Variables {
             out.push_str(&rest[..at]);
             rest = &rest[at + 1..];
             if let Some(after) = rest.strip_prefix('$') {
-                out.push('$');
+                out.push_str(if self.is_partial { "$$" } else { "$" });
                 rest = after;
                 continue;
             }
@@ -95,6 +97,9 @@ impl Variables {
     fn resolve(&mut self, inner: &str, depth: usize) -> String {
         let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
         let (name, rest) = inner.split_at(end);
+        if self.is_partial && !self.project.contains_key(name) {
+            return format!("${{{name}{}}}", self.replace_at(rest, depth + 1));
+        }
         if self.is_path && name == WORKING_FOLDER {
             return ".".to_owned();
         }
@@ -143,7 +148,43 @@ impl Variables {
             return String::new();
         }
         self.inserted = inserted;
-        value
+        if self.is_partial {
+            value.replace('$', "$$")
+        } else {
+            value
+        }
+    }
+
+    /// Replaces these variables in all texts of a file, and gives them to the services that name them without a value.
+    pub(super) fn replace_own(own: &BTreeMap<String, String>, value: &mut Value) -> Self {
+        let mut variables = Self {
+            project: own.clone(),
+            is_path: true,
+            is_partial: true,
+            ..Self::default()
+        };
+        for (_, service) in value["services"].as_object_mut().into_iter().flatten() {
+            match service.get_mut("environment") {
+                Some(Value::Array(lines)) => {
+                    for line in lines {
+                        if let Some(name) = line.as_str().filter(|name| own.contains_key(*name)) {
+                            *line = Value::String(format!("{name}=${{{name}}}"));
+                        }
+                    }
+                }
+                Some(Value::Object(all)) => {
+                    let unset = all
+                        .iter_mut()
+                        .filter(|(name, value)| value.is_null() && own.contains_key(*name));
+                    unset.for_each(|(name, value)| *value = Value::String(format!("${{{name}}}")));
+                }
+                Some(_) | None => {}
+            }
+        }
+        replace_texts(value, &mut |text| variables.replace(text));
+        // A variable without a value is empty here.
+        variables.unset.clear();
+        variables
     }
 
     /// Errors for variables without a value in a path, and for values that are too long.

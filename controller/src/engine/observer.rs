@@ -121,16 +121,10 @@ impl EngineObserver {
 
     /// Applies the next watch event. Cancel safe.
     pub(crate) async fn next_event(&mut self) -> Result<(), Failure> {
-        let Some(event) = self.events.next().await else {
-            return Err(self.engine_failure("its event stream ended"));
-        };
-        if let WatchEvent::Disconnected(_, reason) = &event {
-            return Err(self.engine_failure(reason));
+        match self.next_change().await? {
+            EngineLink::Lost(reason) => Err(self.engine_failure(&reason)),
+            EngineLink::Unchanged | EngineLink::Restored => Ok(()),
         }
-        if self.is_relevant(&event) {
-            self.store.apply(event);
-        }
-        Ok(())
     }
 
     /// Applies the next watch event. A lost engine is no error: the watch reconnects. Cancel safe.

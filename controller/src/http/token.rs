@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_backend::host_path::folder;
-use argus_reconciler::specs::digest::hex;
+use argus_core::hex::hex;
 use argus_reconciler::state_dir::{StateDir, write_private};
 use argus_reconciler::state_file;
 use sha2::{Digest as _, Sha256};

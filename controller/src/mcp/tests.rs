@@ -21,6 +21,7 @@ use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raise
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::spec_files;
 
+mod fix;
 mod foreign_text;
 
 /// A state directory and a specs folder without a controller.

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::state::Shared;
-use super::{admin, proxy};
+use super::{admin, header_texts, proxy};
 
 /// Maximum size of a body, in bytes.
 const MAX_BODY: usize = 10 << 20;
@@ -82,14 +82,8 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
         Ok(Err(_)) => (Bytes::new(), Some((400, "cannot read the body"))),
         Err(_) => (Bytes::new(), Some((408, "timed out after 30 s reading the body"))),
     };
-    let headers = head.headers.iter().map(|(name, value)| {
-        (
-            name.as_str().to_owned(),
-            String::from_utf8_lossy(value.as_bytes()).into_owned(),
-        )
-    });
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
-    let request = Request::new(head.method.as_str(), target, headers.collect(), body);
+    let request = Request::new(head.method.as_str(), target, header_texts(&head.headers), body);
     shared.reload(false).await;
     let reply = match refusal {
         Some((status, reason)) => {

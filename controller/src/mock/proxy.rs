@@ -11,7 +11,7 @@ use http_body_util::Full;
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use super::recordings;
+use super::{header_texts, recordings};
 
 /// Maximum time for a response of the real service.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -53,13 +53,7 @@ async fn send(request: &Request, path: &str, to: &Target) -> Result<MockReply, B
     }
     let forwarded = forwarded.body(Full::new(request.body.clone()))?;
     let (head, body) = exchange(stream, forwarded, Some(MAX_BODY)).await?.into_parts();
-    let headers = head.headers.iter().map(|(name, value)| {
-        (
-            name.as_str().to_owned(),
-            String::from_utf8_lossy(value.as_bytes()).into_owned(),
-        )
-    });
-    let headers = end_to_end_headers(&headers.collect::<Vec<_>>());
+    let headers = end_to_end_headers(&header_texts(&head.headers));
     Ok(MockReply {
         status: head.status.as_u16(),
         headers: headers

@@ -4,10 +4,10 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use argus_core::hex::hex;
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_mock::{CompiledMock, MockConfig};
-use argus_reconciler::specs::digest::hex;
 use sha2::{Digest, Sha256};
 
 use super::recordings;

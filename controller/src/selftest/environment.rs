@@ -1,5 +1,6 @@
 //! Temporary environment of a selftest: a name, a folder with spec and state, and an image built from this program.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -74,6 +75,11 @@ impl TestEnvironment {
     /// Environment of the foreign container that takes the host port.
     pub(super) fn foreign_env(&self) -> EnvName {
         EnvName::slug(&format!("{}-foreign", self.env)).unwrap_or_else(|_| self.env.clone())
+    }
+
+    /// All environments of the selftest.
+    pub(super) fn environments(&self) -> BTreeSet<EnvName> {
+        [self.env.clone(), self.foreign_env()].into()
     }
 
     /// Settings of the selftest's controller.

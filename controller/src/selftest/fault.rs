@@ -13,8 +13,9 @@ use argus_crds::error::Code;
 use argus_reconciler::{Command, clock, identity};
 use clap::ValueEnum;
 
-use super::fixture::{Fixture, RoundEnd};
+use super::fixture::Fixture;
 use crate::correlation;
+use crate::engine::engine_failure;
 use crate::exit::Failure;
 
 /// Maximum time until the effect of a fault is visible.
@@ -24,7 +25,7 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Duration of the hold during faults that need several actions.
 const HOLD_DURATION: Duration = Duration::from_secs(60);
 
-/// A way to break the environment. `scripts/selftest` has these and two more, on its own engine.
+/// A way to break the environment. `scripts/selftest` injects these and two more, on its own engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Fault {
     /// The main process exits with an error code
@@ -51,10 +52,6 @@ pub(super) enum Fault {
 pub(super) const LEFT_OUT: [&str; 2] = ["daemon-restart", "disk-pressure"];
 
 impl Fault {
-    pub(super) fn all() -> impl Iterator<Item = Self> {
-        Self::value_variants().iter().copied()
-    }
-
     /// Name on the command line.
     pub(super) fn name(self) -> String {
         self.to_possible_value()
@@ -76,16 +73,14 @@ pub(super) async fn run_round(
     round: u32,
     fixture: &mut Fixture<'_>,
     limit: Duration,
-) -> Result<Result<Duration, String>, RoundEnd> {
+) -> Result<Result<Duration, String>, Failure> {
     let (run, port) = (fixture.run(), fixture.port());
     let started = clock::now();
     let foreign = inject(fault, round, fixture).await?;
     let other_run = |fixture: &Fixture<'_>| fixture.run().is_some_and(|now| Some(now) != run);
     let broken = |fixture: &Fixture<'_>| !fixture.is_healthy() || other_run(fixture);
-    fixture
-        .wait_until(EFFECT_TIMEOUT, broken)
-        .await?
-        .ok_or_else(|| fixture.timed_out(&format!("fault `{}`", fault.name()), EFFECT_TIMEOUT))?;
+    let what = format!("fault `{}`", fault.name());
+    fixture.require(&what, EFFECT_TIMEOUT, broken).await?;
     let recovered = fixture
         .wait_until(limit, |fixture| {
             fixture.is_healthy() && (!fault.restarts_container() || other_run(fixture))
@@ -94,62 +89,62 @@ pub(super) async fn run_round(
     let took = clock::now().since(started);
     let moved = fault != Fault::PortConflict || fixture.port() != port;
     if let Some(id) = foreign {
-        remove_container(fixture, id).await?;
+        let name = id.to_string();
+        execute(fixture, Action::RemoveContainer { id, name }).await?;
     }
-    Ok(match recovered {
-        None => Err(format!(
+    Ok(if !recovered {
+        Err(format!(
             "not healthy within {}: {}",
             humantime::format_duration(limit),
             fixture.summary()
-        )),
-        Some(()) if !moved => Err("the port did not move away from the foreign container".to_owned()),
-        Some(()) => Ok(took),
+        ))
+    } else if moved {
+        Ok(took)
+    } else {
+        Err("the port did not move away from the foreign container".to_owned())
     })
 }
 
 /// Injects a fault. Returns a foreign container that must be removed after the round.
-async fn inject(
-    fault: Fault,
-    round: u32,
-    fixture: &mut Fixture<'_>,
-) -> Result<Option<ContainerId>, RoundEnd> {
+async fn inject(fault: Fault, round: u32, fixture: &mut Fixture<'_>) -> Result<Option<ContainerId>, Failure> {
     let web = fixture
         .web()
         .map(|web| (web.id.clone(), web.name.clone(), web.labels.clone()));
-    let Some((id, name, labels)) = web else {
-        return Err(fixture.timed_out("service `web`", Duration::ZERO).into());
+    let Some((id, name, mut labels)) = web else {
+        return Err(fixture.timed_out("service `web`", Duration::ZERO));
     };
-    let none = |()| None;
+    let env = fixture.test_env.env().clone();
     match fault {
-        Fault::ExitCrash => send_request(fixture, &id, "crash").await.map(none),
-        Fault::OomCrash => send_request(fixture, &id, "fill").await.map(none),
-        Fault::Stopped => execute(fixture, stop_action(id)).await.map(|_| None),
-        Fault::Paused => await_action(fixture.docker.pause(&id)).await.map(|_| None),
-        Fault::Removed => execute(fixture, Action::RemoveContainer { id, name })
-            .await
-            .map(|_| None),
+        Fault::ExitCrash => send_request(fixture, &id, "crash").await,
+        Fault::OomCrash => send_request(fixture, &id, "fill").await,
+        Fault::Stopped => {
+            let grace = Duration::ZERO;
+            execute(fixture, Action::StopContainer { id, grace }).await?;
+        }
+        Fault::Paused => {
+            within_limit(fixture.docker.pause(&id))
+                .await
+                .map_err(|error| not_injected(&error))?;
+        }
+        Fault::Removed => {
+            execute(fixture, Action::RemoveContainer { id, name }).await?;
+        }
         Fault::Detached => {
             let network = find_network(fixture)?.1;
-            execute(fixture, disconnect_action(&network, &name))
-                .await
-                .map(|_| None)
+            execute(fixture, disconnect_action(&network, name)).await?;
         }
         Fault::StaleNetwork => {
             let (id, network) = find_network(fixture)?;
             hold(fixture).await?;
             for service in ["db", "web"] {
-                execute(
-                    fixture,
-                    disconnect_action(&network, &format!("{}-{service}", fixture.test_env.env())),
-                )
-                .await?;
+                execute(fixture, disconnect_action(&network, format!("{env}-{service}"))).await?;
             }
             execute(fixture, Action::RemoveNetwork { id, name: network }).await?;
-            resume(fixture).await.map(none)
+            resume(fixture).await?;
         }
         Fault::PortConflict => {
             let Some(port) = fixture.port() else {
-                return Err(fixture.timed_out("port", Duration::ZERO).into());
+                return Err(fixture.timed_out("port", Duration::ZERO));
             };
             hold(fixture).await?;
             execute(fixture, Action::RemoveContainer { id, name }).await?;
@@ -157,48 +152,38 @@ async fn inject(
             // The labels name a controller that does not exist. The selftest's controller would remove its own extra container,
             // and other controllers grant orphans a grace period.
             let controller = identity::new_ulid(clock::now());
-            let own = labels
-                .into_iter()
-                .map(|(key, value)| match key.as_str() {
-                    labels::ENVIRONMENT | labels::PROJECT => (key, env.to_string()),
-                    labels::CONTROLLER | labels::RUN_ID => (key, controller.clone()),
-                    _ => (key, value),
-                })
-                .collect();
-            let stranger = start_container(fixture, &format!("{env}-{round}"), own, Some(port)).await?;
+            for key in [labels::ENVIRONMENT, labels::PROJECT] {
+                labels.insert(key.to_owned(), env.to_string());
+            }
+            for key in [labels::CONTROLLER, labels::RUN_ID] {
+                labels.insert(key.to_owned(), controller.clone());
+            }
+            let stranger = start_container(fixture, &format!("{env}-{round}"), labels, Some(port)).await?;
             resume(fixture).await?;
-            Ok(Some(stranger))
+            return Ok(Some(stranger));
         }
         Fault::Orphan => {
-            let mut labels = labels;
             labels.insert(labels::SERVICE.to_owned(), "ghost".to_owned());
-            let name = format!("{}-ghost-{round}", fixture.test_env.env());
-            start_container(fixture, &name, labels, None).await.map(|_| None)
+            start_container(fixture, &format!("{env}-ghost-{round}"), labels, None).await?;
         }
     }
+    Ok(None)
 }
 
-fn stop_action(id: ContainerId) -> Action {
-    Action::StopContainer {
-        id,
-        grace: Duration::ZERO,
-    }
-}
-
-fn disconnect_action(network: &str, container: &str) -> Action {
+fn disconnect_action(network: &str, container: String) -> Action {
     Action::DisconnectNetwork {
         network: network.to_owned(),
-        container: container.to_owned(),
+        container,
     }
 }
 
 /// Network of the environment: id and name.
-fn find_network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
+fn find_network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), Failure> {
     let observed = fixture.observer.store.of(fixture.test_env.env());
     let found = observed.and_then(|observed| observed.networks.values().next());
     found
         .map(|network| (network.id.clone(), network.name.clone()))
-        .ok_or_else(|| fixture.timed_out("network", Duration::ZERO).into())
+        .ok_or_else(|| fixture.timed_out("network", Duration::ZERO))
 }
 
 /// Creates and starts a container with these labels, and with the host port if one is given.
@@ -207,7 +192,7 @@ async fn start_container(
     name: &str,
     labels: BTreeMap<String, String>,
     port: Option<u16>,
-) -> Result<ContainerId, RoundEnd> {
+) -> Result<ContainerId, Failure> {
     let named = |text: &str| {
         ResourceName::new(text).map_err(|error| Failure::operation_failed("cannot name a container", &error))
     };
@@ -218,7 +203,7 @@ async fn start_container(
         command: Some(vec!["demo-service".to_owned()]),
         env_vars: BTreeMap::new(),
         labels,
-        network: named(&network_name(fixture))?,
+        network: named(&find_network(fixture)?.1)?,
         aliases: Vec::new(),
         bindings: port
             .map(|host| Binding {
@@ -234,6 +219,7 @@ async fn start_container(
         extra_hosts: Vec::new(),
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(1),
@@ -244,37 +230,22 @@ async fn start_container(
         spec: Box::new(spec),
     };
     let Done::Container(id) = execute(fixture, create).await? else {
-        return Err(Failure::with_code(
-            Code::Internal,
-            "cannot start a container: the engine returned no id",
-        )
-        .into());
+        let message = "cannot start a container: the engine returned no id";
+        return Err(Failure::with_code(Code::Internal, message));
     };
     execute(fixture, Action::StartContainer { id: id.clone() }).await?;
     Ok(id)
 }
 
-fn network_name(fixture: &Fixture<'_>) -> String {
-    find_network(fixture).map_or_else(|_| "bridge".to_owned(), |(_, name)| name)
-}
-
-async fn remove_container(fixture: &Fixture<'_>, id: ContainerId) -> Result<(), RoundEnd> {
-    let name = id.to_string();
-    execute(fixture, Action::RemoveContainer { id, name })
-        .await
-        .map(drop)
-}
-
 /// Sends a request to `web` from inside its container. The result is ignored, because the request may end the container.
-async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, what: &str) -> Result<(), RoundEnd> {
+async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, what: &str) {
     let url = format!("http://127.0.0.1:8080/{what}");
     let command = ["/argus", "demo-service", "--run-once", "--depends-on", &url].map(str::to_owned);
     // The command ends together with the container.
     drop(fixture.docker.exec(id, &command, ACTION_TIMEOUT).await);
-    Ok(())
 }
 
-async fn hold(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
+async fn hold(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let command = Command::Hold {
         environment: fixture.test_env.env().clone(),
         service: None,
@@ -285,7 +256,7 @@ async fn hold(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
     send_command(fixture, command).await
 }
 
-async fn resume(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
+async fn resume(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let command = Command::Resume {
         environment: fixture.test_env.env().clone(),
         service: None,
@@ -293,20 +264,26 @@ async fn resume(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
     send_command(fixture, command).await
 }
 
-async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), RoundEnd> {
+async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), Failure> {
     let verb = command.verb();
-    match fixture.handle.send(command, correlation::current().id).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Failure::operation_failed(&format!("cannot send command `{verb}`"), &error).into()),
-    }
+    let sent = fixture.handle.send(command, correlation::current().id).await;
+    sent.map(drop)
+        .map_err(|error| Failure::operation_failed(&format!("cannot send command `{verb}`"), &error))
 }
 
-async fn execute(fixture: &Fixture<'_>, action: Action) -> Result<Done, RoundEnd> {
-    await_action(Box::pin(fixture.docker.execute(&action, &()))).await
+async fn execute(fixture: &Fixture<'_>, action: Action) -> Result<Done, Failure> {
+    let done = within_limit(Box::pin(fixture.docker.execute(&action, &()))).await;
+    done.map_err(|error| not_injected(&error))
 }
 
-async fn await_action(action: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
+/// Performs an action on the engine, but not longer than the limit of one action.
+pub(super) async fn within_limit(
+    action: impl Future<Output = Result<Done, ActionError>>,
+) -> Result<Done, ActionError> {
     let finished = tokio::time::timeout(ACTION_TIMEOUT, action).await;
-    let outcome = finished.unwrap_or_else(|_| Err(ActionError::TimedOut("timed out".to_owned())));
-    outcome.map_err(|error| crate::engine::engine_failure("cannot inject a fault", &error).into())
+    finished.unwrap_or_else(|_| Err(ActionError::TimedOut("timed out".to_owned())))
+}
+
+fn not_injected(error: &ActionError) -> Failure {
+    engine_failure("cannot inject a fault", error)
 }

@@ -19,21 +19,6 @@ use crate::status;
 /// Interval of checks of the status file between engine events.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Reason for an early end of a selftest.
-#[derive(Debug)]
-pub(super) enum RoundEnd {
-    /// A signal stopped the selftest.
-    Stopped,
-    /// The selftest cannot continue.
-    Failed(Failure),
-}
-
-impl From<Failure> for RoundEnd {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
 /// Identity of one run of a container: its id and start time.
 pub(super) type Run = Option<(ContainerId, Option<Timestamp>)>;
 
@@ -48,27 +33,36 @@ pub(super) struct Fixture<'h> {
 }
 
 impl Fixture<'_> {
-    /// Waits until the condition is true. `None` after the timeout.
+    /// Waits until the condition is true. Returns false after the timeout, or when a signal stops the selftest.
     pub(super) async fn wait_until(
         &mut self,
         limit: Duration,
         condition: impl Fn(&Self) -> bool,
-    ) -> Result<Option<()>, RoundEnd> {
-        let stop = self.stop.clone();
+    ) -> Result<bool, Failure> {
         let waited = tokio::time::timeout(limit, async {
             while !condition(self) {
                 tokio::select! {
                     observed = self.observer.next_event() => observed?,
                     () = tokio::time::sleep(POLL_INTERVAL) => {}
-                    () = stop.cancelled() => return Err(RoundEnd::Stopped),
+                    () = self.stop.cancelled() => return Ok(false),
                 }
             }
-            Ok(())
+            Ok(true)
         });
-        match waited.await {
-            Ok(ended) => ended.map(Some),
-            Err(_) => Ok(None),
+        waited.await.unwrap_or(Ok(false))
+    }
+
+    /// Waits until the condition is true; otherwise the selftest fails.
+    pub(super) async fn require(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        condition: impl Fn(&Self) -> bool,
+    ) -> Result<(), Failure> {
+        if self.wait_until(limit, condition).await? {
+            return Ok(());
         }
+        Err(self.timed_out(what, limit))
     }
 
     /// Returns true if both services run on the environment's network, no other resources exist, and the status is Ready.
@@ -159,11 +153,4 @@ fn containers_of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item =
         .containers()
         .map(AsRef::as_ref)
         .filter(move |found| ours(found))
-}
-
-/// Returns true if the engine has containers or networks of an environment.
-pub(super) fn has_containers(store: &Store, env: &EnvName) -> bool {
-    store
-        .of(env)
-        .is_some_and(|observed| !observed.networks.is_empty() || containers_of(store, env).next().is_some())
 }

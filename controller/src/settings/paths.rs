@@ -2,12 +2,12 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use argus_backend::host_path::real;
+use argus_core::hex::hex;
 use argus_reconciler::private_folder::resolve_fixed;
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
@@ -188,11 +188,7 @@ fn format_name(folder: &Path, identity: Identity) -> String {
     let name = folder.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
     let mut text: String = name.chars().filter(is_plain).take(MAX_NAME).collect();
     text.push('-');
-    for byte in &hasher.finalize()[..8] {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    text + &hex(&hasher.finalize()[..8])
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 //! A repository can contain any file, but not the record, which is in the private state of its folder. The record names the
 //! content of `argus.toml`, so an edit ends the permission.
 
-use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use argus_backend::host_path::{self, folder};
+use argus_core::hex::hex;
 use argus_reconciler::specs::location::worktrees_of;
 use argus_reconciler::state_dir::{StateDir, StateError, write_private};
 use argus_reconciler::state_file;
@@ -202,16 +202,8 @@ fn record_of(folder: &Path) -> (StateDir, PathBuf) {
 
 /// Returns a text that identifies the content of a settings file, or its absence.
 fn digest(settings: Option<&str>) -> String {
-    let Some(settings) = settings else {
-        return "without settings\n".to_owned();
-    };
-    let mut text = String::new();
-    for byte in Sha256::digest(settings.as_bytes()) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.push('\n');
-    text
+    let digest = |settings: &str| hex(&Sha256::digest(settings.as_bytes()));
+    settings.map_or_else(|| "without settings".to_owned(), digest) + "\n"
 }
 
 #[cfg(test)]

@@ -45,8 +45,10 @@ enum Kind {
 impl Note {
     /// Creates a note about a part that is left out.
     pub(crate) fn omission(text: impl Into<String>, place: Option<Place>) -> Self {
+        // A key of the file can have line breaks, and the text after one would look like a line of Argus.
+        let is_break = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
         Self {
-            text: text.into(),
+            text: text.into().replace(is_break, "\u{fffd}"),
             place,
             rest: String::new(),
             kind: Kind::Omission,

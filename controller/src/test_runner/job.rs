@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use argus_core::hex::hex;
 use argus_crds::suite::{Runner, Suite, TestRetry, Tests};
-use argus_reconciler::specs::digest::hex;
 use argus_suite::Step;
 use sha2::{Digest as _, Sha256};
 

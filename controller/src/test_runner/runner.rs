@@ -73,6 +73,7 @@ impl AttemptSettings {
         WaitLimits {
             timeout: self.timeout,
             engine_patience: self.engine_patience,
+            ends_at_rejection: false,
         }
     }
 }

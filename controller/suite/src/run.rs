@@ -249,16 +249,19 @@ impl Run {
 
     /// Resolves a step of setup or teardown.
     fn act(&mut self, step: &Step, moment: &mut Moment<'_>) -> Option<Work> {
-        match step.resolve(&self.scope, moment, &self.base_url) {
-            Ok(action) => {
-                self.pending = Some(action.clone());
-                Some(Work::Act(action))
-            }
+        match self.begin(step, moment) {
+            Ok(work) => Some(work),
             Err(failure) => {
                 self.note(step.name.clone(), vec![failure]);
                 None
             }
         }
+    }
+
+    fn begin(&mut self, step: &Step, moment: &mut Moment<'_>) -> Result<Work, Failure> {
+        let action = step.resolve(&self.scope, moment, &self.base_url)?;
+        self.pending = Some(action.clone());
+        Ok(Work::Act(action))
     }
 
     fn next_case(&mut self, index: usize, moment: &mut Moment<'_>) -> Option<Work> {
@@ -293,11 +296,8 @@ impl Run {
             }
             Ok(_) => {}
         }
-        match step.resolve(&self.scope, moment, &self.base_url) {
-            Ok(action) => {
-                self.pending = Some(action.clone());
-                Some(Work::Act(action))
-            }
+        match self.begin(&step, moment) {
+            Ok(work) => Some(work),
             Err(failure) => {
                 self.end_attempt(vec![failure], None, moment.now);
                 None

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use argus_core::desired::template::{Segment, has_placeholders, segments};
+use argus_core::hex::random_uuid;
 use argus_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -153,7 +154,7 @@ impl Scope {
         match name {
             "timestamp" => return Some(moment.now.0.to_string()),
             "date" => return Some(moment.now.to_string().get(..10)?.to_owned()),
-            "uuid" => return Some(uuid((moment.random)())),
+            "uuid" => return Some(random_uuid((moment.random)())),
             _ => {}
         }
         self.lookup(name).cloned()
@@ -168,11 +169,4 @@ impl Scope {
             _ => self.runtime.get(name),
         }
     }
-}
-
-/// Formats random bits as a UUID of version 4.
-fn uuid(random: u128) -> String {
-    let bits = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{bits:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

@@ -71,7 +71,7 @@ fn linked_folders_of_the_state_change_nothing_elsewhere() {
     home.spec("e2e.yaml", GOOD);
     create_keys(&home);
     std::fs::create_dir(home.path(".argus")).unwrap();
-    for name in ["environments", "incidents", "controller.json"] {
+    for name in ["environments", "controller.json"] {
         symlink(home.path("keys"), home.path(".argus").join(name)).unwrap();
     }
     // No command passes the links without a controller.
@@ -87,17 +87,15 @@ fn linked_folders_of_the_state_change_nothing_elsewhere() {
     assert_eq!(running.stop(), Some(0));
     check_keys(&home);
     // The links were moved out of the way, and the state is where it belongs.
-    for name in ["environments", "incidents"] {
-        let found = home.path(".argus").join(name).symlink_metadata().unwrap();
-        assert!(found.is_dir(), "{name}");
-    }
+    let found = home.path(".argus/environments").symlink_metadata();
+    assert!(found.unwrap().is_dir());
     assert!(home.path(".argus/environments/shop.json").exists());
     let names = std::fs::read_dir(home.path(".argus")).unwrap();
     let moved = names.filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_str().unwrap().contains(".corrupt-")
     });
-    assert_eq!(moved.count(), 3);
+    assert_eq!(moved.count(), 2);
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn linked_state_directory_is_refused() {
     home.spec("e2e.yaml", GOOD);
     create_keys(&home);
     symlink("keys", home.path(".argus")).unwrap();
-    for words in [&["run"][..], &["get"], &["get", "shop"], &["incidents"]] {
+    for words in [&["run"][..], &["get"], &["get", "shop"]] {
         let output = run(&home, words);
         assert_ne!(code(&output), 0, "{words:?} {}", out(&output));
         let shown = err(&output);

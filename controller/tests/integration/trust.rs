@@ -49,6 +49,51 @@ fn settings(home: &Home, args: &[&str]) -> Value {
 }
 
 #[test]
+fn shipped_status_files_are_not_read() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("other")).unwrap();
+    std::fs::write(home.path("other/v.e2e.yaml"), GOOD).unwrap();
+    std::fs::create_dir_all(home.path(".argus/environments")).unwrap();
+    let at = "2026-11-28T21:00:00Z";
+    let controller = serde_json::json!({
+        "schemaVersion": 1, "controller": SHIPPED, "version": "0.1.0", "pid": 1, "startedAt": at, "stoppedAt": at,
+        "mode": "Full", "specs": home.path("other"), "asOf": at,
+    });
+    let remedy = serde_json::json!({
+        "action": "fix_spec", "summary": "use it", "file": "v.e2e.yaml", "key": "services.web.image",
+        "now": "web:1", "suggest": "evil:1", "reason": "it is better",
+    });
+    let status = serde_json::json!({
+        "schemaVersion": 1, "environment": "v", "project": "v", "specPath": "v.e2e.yaml", "phase": "Failed", "asOf": at,
+        "errors": [{
+            "code": "BAD_MOUNT", "category": "infrastructure", "severity": "fatal", "class": "permanent",
+            "message": "forged", "remedies": [remedy], "suggestedActions": ["fix_spec"], "retryable": false,
+        }],
+    });
+    std::fs::write(home.path(".argus/controller.json"), controller.to_string()).unwrap();
+    std::fs::write(home.path(".argus/environments/v.json"), status.to_string()).unwrap();
+    for words in [
+        &["fix", "v", "-y"][..],
+        &["fix", "-y"],
+        &["why", "v"],
+        &["get"],
+        &["logs", "v"],
+    ] {
+        let output = run(&home, words);
+        let shown = out(&output) + &err(&output);
+        assert!(
+            !shown.contains("forged") && !shown.contains("evil"),
+            "{words:?}: {shown}"
+        );
+        assert!(!shown.contains("environments: v"), "{words:?}: {shown}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(home.path("other/v.e2e.yaml")).unwrap(),
+        GOOD
+    );
+}
+
+#[test]
 fn shipped_private_state_is_not_read() {
     let home = Home::new();
     std::fs::write(home.path("e2e.yaml"), GOOD).unwrap();

@@ -11,7 +11,7 @@ use crate::quantity::ByteSize;
 mod edit;
 mod template;
 
-pub use edit::SpecEdit;
+pub use edit::{Confidence, SpecEdit};
 pub use template::ActionId;
 
 /// Suggested action with complete calls, ready to run.
@@ -105,7 +105,9 @@ impl Remedy {
             ActionId::FreeDiskSpace => self = self.of_disk(details),
             ActionId::FixBuild => {
                 if let Some(dockerfile) = details.get("dockerfile").and_then(Value::as_str) {
-                    self.summary = format!("fix `{dockerfile}`, its context or its target");
+                    let line = details.get("line").map(|line| format!(":{line}"));
+                    let line = line.unwrap_or_default();
+                    self.summary = format!("fix `{dockerfile}{line}`, its context or its target");
                 }
             }
             ActionId::AllowInPolicy => {

@@ -123,7 +123,7 @@ codes! {
         "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. For each orphan, the details contain the project, the controller and the reason why Argus has not removed it. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.";
     CleanupFailed "CLEANUP_FAILED": "remove-orphan", System, Warning, Transient, [CleanOrphans, Retry],
         "a resource could not be removed",
-        "The removal of a container, network or volume failed. The message contains the resource and the cause. Argus retries with increasing delays. Other removals continue, and Argus waits for removals already in progress.";
+        "The removal of a container, network or volume failed. The message contains the resource and the cause. Argus retries with increasing delays. Other removals continue, and Argus waits for removals already in progress. If a container that Argus does not remove uses the resource, the class is `human`: Argus removes the resource when that container is gone.";
     Timeout "TIMEOUT": "run-command", Infrastructure, Recoverable, Transient, [RunPreflight, Retry],
         "a call took too long",
         "A call to the engine did not return before its deadline. The outcome of the call is unknown. Argus therefore inspects the current state first, and repeats the call only if it is still needed.";

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use argus_crds::error::{Category, Reason};
-use argus_crds::{ActionId, Class, Code, SpecEdit, StructuredError};
+use argus_crds::{ActionId, Class, Code, Confidence, SpecEdit, StructuredError};
 use serde_json::json;
 
 // Requirements: FR-R01
@@ -208,9 +208,18 @@ fn edit_is_the_first_remedy_and_stays_it() {
             &json!("it used 90MiB")
         )
     );
-    let read: StructuredError = serde_json::from_value(json).unwrap();
+    assert_eq!(remedy["confidence"], "certain");
+    let read: StructuredError = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(read.remedies[0].edit, Some(edit));
     assert_eq!(read.remedies[1].edit, None);
+
+    // An earlier version wrote no confidence.
+    let mut earlier = json;
+    let remedy = earlier["remedies"][0].as_object_mut().unwrap();
+    remedy.remove("confidence");
+    let read: StructuredError = serde_json::from_value(earlier).unwrap();
+    let edit = read.remedies[0].edit.as_ref().unwrap();
+    assert_eq!(edit.confidence, Confidence::Likely);
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Implements `scripts/selftest`: injects every recoverable fault into environments on a private engine, and counts
-//! recoveries. A recovery is complete when the suites of the environment pass again. It also counts failed actions with and without
-//! preflight.
+//! Implements `scripts/selftest`: runs `argus selftest` on a private engine, then injects the faults that affect a whole engine, and
+//! counts recoveries. After those faults, a recovery is complete when the suites of the environments pass again. It also counts failed
+//! actions with and without preflight.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -8,13 +8,12 @@
 )]
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
 use argus_tests::fixture::{self, IMAGE, LIMIT, text};
 use argus_tests::{Controller, Options, PrivateEngine, RunOptions, wait};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[path = "../selftest/disk.rs"]
 mod disk;
@@ -26,129 +25,20 @@ const PAGE: &str = "docs/selftest.md";
 
 /// Time limit of a recovery.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
-/// Time limit of a recovery that needs a restart, because all environments share ten repeated restarts per minute.
-const RATIONED: Duration = Duration::from_secs(240);
 
 /// Name of the fault that hits all environments together.
 const RESTART: &str = "daemon-restart";
-
-/// One way to break an environment.
-struct Fault {
-    name: &'static str,
-    /// Injects the fault into the named environment, in this round.
-    inject: fn(&Bench<'_>, &str, u32),
-    /// The recovery must show a new run of `web`.
-    restarts: bool,
-    limit: Duration,
-}
-
-const FAULTS: &[Fault] = &[
-    Fault {
-        name: "exit-crash",
-        inject: |bench, env, _| bench.exec(env, "kill -9 -1"),
-        restarts: true,
-        limit: RATIONED,
-    },
-    Fault {
-        name: "oom-crash",
-        inject: |bench, env, _| bench.exec(env, "touch /tmp/boom"),
-        restarts: true,
-        limit: RATIONED,
-    },
-    Fault {
-        name: "stopped",
-        inject: |bench, env, _| bench.docker(&["stop", "-t", "0", &web(env)]),
-        restarts: true,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "paused",
-        inject: |bench, env, _| bench.docker(&["pause", &web(env)]),
-        restarts: false,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "removed",
-        inject: |bench, env, _| bench.docker(&["rm", "-f", &web(env)]),
-        restarts: true,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "detached",
-        inject: |bench, env, _| {
-            let network = bench.network(env).expect("its network");
-            bench.docker(&["network", "disconnect", "-f", &network, &web(env)]);
-        },
-        restarts: false,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "stale-network",
-        inject: |bench, env, _| {
-            // Both in parallel: Argus would repair each one before the next.
-            let network = bench.network(env).expect("its network");
-            let detach = |name: String| format!("docker network disconnect -f {network} {name}");
-            let (db, web) = (detach(format!("{env}-db")), detach(web(env)));
-            bench.shell(&format!("{db} & {web} & wait; docker network rm {network}"));
-        },
-        restarts: false,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "port-conflict",
-        inject: |bench, env, round| {
-            let port = bench.port(env);
-            let stranger = format!("{env}-stranger-{round}");
-            // The first one gets the port: the stranger retries as soon as the environment releases it.
-            let (rm, run) = (
-                format!("docker rm -f {}", web(env)),
-                format!("docker run -d --name {stranger} -p 127.0.0.1:{port}:8080 {IMAGE}"),
-            );
-            bench.shell(&format!("{rm} && {{ {run} || docker rm -f {stranger}; }}"));
-        },
-        restarts: true,
-        limit: HEALED_WITHIN,
-    },
-    Fault {
-        name: "orphan",
-        inject: |bench, env, round| {
-            let donor = bench.engine.inspect(&web(env)).expect("web runs");
-            let mut command = vec![
-                "run".to_owned(),
-                "-d".to_owned(),
-                "--name".to_owned(),
-                format!("{env}-ghost-{round}"),
-            ];
-            for (key, value) in donor["Config"]["Labels"].as_object().expect("labels") {
-                if key.starts_with("argusai.") {
-                    let value = if key == "argusai.service" {
-                        "ghost"
-                    } else {
-                        value.as_str().unwrap_or_default()
-                    };
-                    command.extend(["--label".to_owned(), format!("{key}={value}")]);
-                }
-            }
-            command.extend(["busybox:local", "sleep", "3600"].map(str::to_owned));
-            let words: Vec<&str> = command.iter().map(String::as_str).collect();
-            bench.docker(&words);
-        },
-        restarts: false,
-        limit: HEALED_WITHIN,
-    },
-];
+/// Environments on an engine that restarts.
+const RESTARTED: [&str; 3] = ["st-1", "st-2", "st-3"];
+/// First host port of the environments.
+const PORT: usize = 18600;
 
 struct Bench<'e> {
     engine: &'e PrivateEngine,
     argus: &'e Controller<'e>,
 }
 
-fn web(env: &str) -> String {
-    format!("{env}-web")
-}
-
-/// Spec of two services with the default restart budget, and a suite. `web` ends on a signal, and fills its memory when `/tmp/boom`
-/// exists.
+/// Spec of two services with the default restart budget, and a suite.
 ///
 /// The engine's disk is small, so the spec sets the free space that it requires.
 fn spec(env: &str, port: usize, free: &str) -> String {
@@ -167,60 +57,19 @@ services:
     image: busybox:local
     dependsOn: [db]
     stopGrace: 1s
-    memory: 48m
-    command:
-      - sh
-      - -c
-      - "httpd -p 8080 -h / & while :; do if [ -f /tmp/boom ]; then rm /tmp/boom; exec tail /dev/zero; fi; sleep 0.1; done"
+    command: [httpd, -f, -p, "8080", -h, /]
     container: {{ name: {env}-web, ports: ["{port}:8080"], healthcheck: {{ type: tcp, port: 8080, interval: 500ms, timeout: 1s, startPeriod: 5s }} }}
 "#
     )
 }
 
 impl Bench<'_> {
-    fn docker(&self, args: &[&str]) {
-        let output = self.engine.docker(args);
-        assert!(
-            output.status.success(),
-            "docker {args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-
-    /// The injected fault may end the command itself, so its result is ignored.
-    fn exec(&self, env: &str, script: &str) {
-        drop(self.engine.docker(&["exec", &web(env), "sh", "-c", script]));
-    }
-
-    fn shell(&self, script: &str) {
-        let mut command = self.engine.command_in_netns("sh");
-        command
-            .args(["-c", script])
-            .env("DOCKER_HOST", self.engine.host());
-        drop(command.output().expect("sh runs"));
-    }
-
     fn network(&self, env: &str) -> Option<String> {
         let filter = format!("label=argusai.environment={env}");
         let found = self
             .engine
             .docker_ok(&["network", "ls", "-q", "--filter", &filter]);
         found.lines().next().map(str::to_owned)
-    }
-
-    fn port(&self, env: &str) -> u64 {
-        let status = self.argus.status(env);
-        let mappings = status["portMappings"].as_array().cloned().unwrap_or_default();
-        let mut ports = mappings
-            .iter()
-            .filter_map(|mapping| mapping["actualPort"].as_u64());
-        ports.next().expect("a published port")
-    }
-
-    /// Identity of the current run of `web`.
-    fn run(&self, env: &str) -> Value {
-        let found = self.engine.inspect(&web(env)).unwrap_or_default();
-        json!([found["Id"], found["State"]["StartedAt"]])
     }
 
     /// True if the engine and the status agree: everything runs, is on the network, and no extra object exists.
@@ -243,7 +92,7 @@ impl Bench<'_> {
         let status = self.argus.status(env);
         all.len() == 2
             && on_it(format!("{env}-db"))
-            && on_it(web(env))
+            && on_it(format!("{env}-web"))
             && status["phase"] == "Ready"
             && status["stale"] != true
     }
@@ -253,24 +102,11 @@ impl Bench<'_> {
         let passed = self.argus.cli(&["test", "run", env]).status.success();
         self.argus.cli(&["retry", env]).status.success() && passed
     }
-
-    /// Time until the environment is whole again. `None` if that takes too long, or if its suites fail after that.
-    fn healed(&self, env: &str, fault: &Fault, round: u32) -> Option<Duration> {
-        let before = self.run(env);
-        let started = now();
-        (fault.inject)(self, env, round);
-        wait::poll(fault.limit, || {
-            let again = !fault.restarts || self.run(env) != before;
-            (again && self.is_whole(env)).then_some(())
-        })?;
-        let took = now().duration_since(started).ok();
-        took.filter(|_| self.passes_suites(env))
-    }
 }
 
 /// Result of all rounds of one fault.
 struct Row {
-    name: &'static str,
+    name: String,
     rounds: u32,
     times: Vec<Duration>,
 }
@@ -278,73 +114,29 @@ struct Row {
 fn main() -> ExitCode {
     let rounds: u32 = option("--rounds").map_or(10, |text| text.parse().expect("--rounds takes a number"));
     let only = option("--only");
-    let engine = PrivateEngine::start_with(Options {
-        data_size: Some(disk::DATA_ROOT.to_owned()),
-        ..Options::default()
-    });
-    fixture::images(&engine);
-    let argus = Controller::start(&engine, RunOptions::default());
-    let bench = Bench {
-        engine: &engine,
-        argus: &argus,
-    };
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    // All environments share the restart of the daemon.
-    let all: Vec<&Fault> = FAULTS
-        .iter()
-        .filter(|fault| is_wanted(fault.name) || is_wanted(RESTART))
-        .collect();
-    let is_apart = is_wanted(disk::NAME) || is_wanted(preflight::NAME);
-    assert!(!all.is_empty() || is_apart, "--only names no fault");
-    let wanted: Vec<&Fault> = all
-        .iter()
-        .copied()
-        .filter(|fault| is_wanted(fault.name))
-        .collect();
-    for (number, fault) in all.iter().enumerate() {
-        let env = format!("st-{}", fault.name);
-        argus.write_spec(
-            &format!("{}/e2e.yaml", fault.name),
-            &spec(&env, 18600 + number, "20MB"),
-        );
-    }
-    for fault in &all {
-        argus.wait_ready(&format!("st-{}", fault.name), LIMIT);
-    }
-    let rows = Mutex::new(Vec::new());
-    let done = |row: Row| {
-        eprintln!("{}", line(&row));
-        rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    let of_engine = [disk::NAME, RESTART, preflight::NAME];
+    let mut rows = match only.as_deref() {
+        Some(only) if of_engine.contains(&only) => Vec::new(),
+        only => of_command(only, rounds),
     };
-    std::thread::scope(|scope| {
-        let (bench, done) = (&bench, &done);
+    let mut compared = Vec::new();
+    if of_engine.into_iter().any(is_wanted) {
+        let engine = PrivateEngine::start_with(Options {
+            data_size: Some(disk::DATA_ROOT.to_owned()),
+            ..Options::default()
+        });
+        fixture::images(&engine);
         if is_wanted(disk::NAME) {
-            scope.spawn(move || done(disk::rounds(bench.engine, 18600 + FAULTS.len(), rounds)));
+            rows.push(disk::rounds(&engine, PORT, rounds));
         }
-        for fault in &wanted {
-            scope.spawn(move || {
-                let env = format!("st-{}", fault.name);
-                let times = (0..rounds)
-                    .filter_map(|round| bench.healed(&env, fault, round))
-                    .collect();
-                done(Row {
-                    name: fault.name,
-                    rounds,
-                    times,
-                });
-            });
+        if is_wanted(RESTART) {
+            rows.push(daemon_restarts(&engine, rounds));
         }
-    });
-    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if is_wanted(RESTART) {
-        rows.push(daemon_restarts(&bench, &all, rounds));
+        if is_wanted(preflight::NAME) {
+            compared = preflight::rounds(&engine, rounds);
+        }
     }
-    // The engine's disk is full at times, so nothing else may run.
-    let compared = if is_wanted(preflight::NAME) {
-        preflight::rounds(&engine, rounds)
-    } else {
-        Vec::new()
-    };
     let tables = format!("{}\n{}", table(&rows), preflight::table(&compared));
     println!("{tables}");
     if only.is_none() && std::env::args().any(|argument| argument == "--write") {
@@ -357,21 +149,50 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!has_run || !is_good))
 }
 
-/// Restarts the daemon under all environments together.
-fn daemon_restarts(bench: &Bench<'_>, faults: &[&Fault], rounds: u32) -> Row {
-    let envs: Vec<String> = faults.iter().map(|fault| format!("st-{}", fault.name)).collect();
+/// Runs `argus selftest`, with all of its faults or with one of them.
+fn of_command(only: Option<&str>, rounds: u32) -> Vec<Row> {
+    let engine = PrivateEngine::start();
+    let mut command = fixture::selftest(&engine, &engine.scratch("selftest"));
+    command.args(["-o", "json", "--rounds", &rounds.to_string()]);
+    command.args(only.iter().flat_map(|only| ["--only", *only]));
+    let output = command.stderr(Stdio::inherit()).output().expect("argus runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let faults = report["faults"].as_array().expect("faults").iter();
+    let row = |fault: &Value| {
+        let seconds = fault["seconds"].as_array().expect("seconds").iter();
+        Row {
+            name: text(&fault["name"]),
+            rounds,
+            times: seconds
+                .map(|seconds| Duration::from_secs_f64(seconds.as_f64().expect("a number")))
+                .collect(),
+        }
+    };
+    faults.map(row).collect()
+}
+
+/// Restarts the daemon under several environments.
+fn daemon_restarts(engine: &PrivateEngine, rounds: u32) -> Row {
+    let argus = &Controller::start(engine, RunOptions::default());
+    let bench = Bench { engine, argus };
+    for (number, env) in RESTARTED.into_iter().enumerate() {
+        argus.write_spec(&format!("{env}/e2e.yaml"), &spec(env, PORT + number, "20MB"));
+    }
+    for env in RESTARTED {
+        argus.wait_ready(env, LIMIT);
+    }
     let mut times = Vec::new();
     for _ in 0..rounds {
         let started = now();
-        bench.engine.restart();
+        engine.restart();
         let whole = wait::poll(HEALED_WITHIN, || {
-            envs.iter().all(|env| bench.is_whole(env)).then_some(())
+            RESTARTED.iter().all(|env| bench.is_whole(env)).then_some(())
         });
         let took = whole.and_then(|()| now().duration_since(started).ok());
-        times.extend(took.filter(|_| envs.iter().all(|env| bench.passes_suites(env))));
+        times.extend(took.filter(|_| RESTARTED.iter().all(|env| bench.passes_suites(env))));
     }
     Row {
-        name: RESTART,
+        name: RESTART.to_owned(),
         rounds,
         times,
     }
@@ -393,10 +214,12 @@ fn table(rows: &[Row]) -> String {
 fn page(tables: &str, rounds: u32) -> String {
     format!(
         "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`; do not edit.\n\n\
-         The first table counts recoveries on a private engine, with the default restart budgets. An environment has recovered if all its \
-         services are healthy again, no extra object exists, and its suites pass. The times do not include the suites.\n\n\
+         The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment. An environment has \
+         recovered if all its services are healthy again and no extra object exists. After `{}` and `{RESTART}`, its suites must pass too. \
+         The times do not include the suites.\n\n\
          The second table counts the rounds in which an action of the controller failed, with preflight and without. In each round, the \
-         engine has one problem before the environment is created: an orphan has the name of a container, or the disk is full.\n\n{tables}"
+         engine has one problem before the environment is created: an orphan has the name of a container, or the disk is full.\n\n{tables}",
+        disk::NAME
     )
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn rounds(engine: &PrivateEngine, port: usize, rounds: u32) -> Row {
     };
     let times = (0..rounds).filter_map(|_| round(&bench, port)).collect();
     Row {
-        name: NAME,
+        name: NAME.to_owned(),
         rounds,
         times,
     }

@@ -126,6 +126,14 @@ fn options_of_the_file_apply_to_the_build() {
     let dockerfile = format!("FROM {IMAGE}\nRUN ls /sys/class/net > /networks\n");
     act(build_with(&folder, "options:alone", &dockerfile, options));
     assert_eq!(output(engine, "options:alone", "cat /networks"), "lo");
+
+    fs::write(folder.join("page"), "of the context").expect("a file");
+    let options = BuildOptions {
+        inline: Some(format!("FROM {IMAGE}\nCOPY page /page\n")),
+        ..BuildOptions::default()
+    };
+    act(build_with(&folder, "options:inline", "FROM unused\n", options));
+    assert_eq!(output(engine, "options:inline", "cat /page"), "of the context");
 }
 
 #[test]
@@ -207,12 +215,34 @@ fn failed_step_is_named_with_its_output() {
         &format!("FROM {IMAGE}\nRUN echo before; exit 3\n"),
     );
     match block(async { connect(&engine.host()).execute(&failing, &()).await }) {
-        Err(ActionError::BuildFailed { message, log }) => {
+        Err(ActionError::BuildFailed {
+            message,
+            log,
+            instruction,
+        }) => {
             assert!(
                 message.contains("RUN echo before") && message.contains("exit code: 3"),
                 "{message}"
             );
             assert!(log.contains("before"), "{log}");
+            assert_eq!(instruction.map(|found| found.line), Some(2));
+        }
+        other => panic!("{other:?}"),
+    }
+    let misspelled = build(
+        &folder,
+        "modern:3",
+        &format!("FROM {IMAGE} AS build\nFROM {IMAGE}\nCOPY --from=biuld /bin/busybox /x\n"),
+    );
+    match block(async { connect(&engine.host()).execute(&misspelled, &()).await }) {
+        Err(ActionError::BuildFailed {
+            message,
+            instruction: Some(found),
+            ..
+        }) => {
+            assert!(message.contains("the nearest one is `build`"), "{message}");
+            let corrected = "COPY --from=build /bin/busybox /x";
+            assert_eq!((found.line, found.corrected.as_deref()), (3, Some(corrected)));
         }
         other => panic!("{other:?}"),
     }

@@ -83,6 +83,7 @@ fn spec(env: &str, service: &str) -> ContainerSpec {
         extra_hosts: vec![],
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: Some(32 << 20),
         nano_cpus: Some(500_000_000),
         stop_grace: Duration::from_secs(2),
@@ -938,7 +939,7 @@ fn image_is_built_from_its_context() {
             ..build.clone()
         };
         match executor.act(Action::BuildImage(failing)).await {
-            Err(ActionError::BuildFailed { message, log }) => {
+            Err(ActionError::BuildFailed { message, log, .. }) => {
                 assert!(message.contains("exit code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
             }

@@ -253,6 +253,7 @@ async fn create(docker: &Docker, called: &str, source: &Path) -> Result<Containe
         extra_hosts: vec![],
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(1),

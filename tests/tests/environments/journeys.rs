@@ -148,6 +148,13 @@ fn file_is_edited_broken_repaired_and_removed() {
         broken["revision"], edited["revision"],
         "the last good revision stays active"
     );
+    let waited = argus.cli(&["wait", "edited"]);
+    let shown = String::from_utf8_lossy(&waited.stderr).into_owned();
+    assert_eq!(waited.status.code(), Some(3), "{shown}");
+    assert!(
+        shown.contains("SPEC_INVALID") && shown.contains("shop/e2e.yaml:4:"),
+        "{shown}"
+    );
     argus.sync();
     assert_eq!(actions(&argus), done, "a rejected file changes nothing");
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use argus_tests::fixture::{LIMIT, container_runs, images, running, shop};
-use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
+use argus_tests::fixture::{LIMIT, container_runs, images, running, selftest, shop};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -35,15 +35,8 @@ impl<'e> Run<'e> {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.engine.command_in_netns(binary::argus());
-        command
-            .arg("selftest")
-            .args(args)
-            .env("DOCKER_HOST", self.engine.host())
-            .env("NO_COLOR", "1")
-            .env("TMPDIR", &self.temporary)
-            .current_dir(&self.temporary)
-            .stdin(Stdio::null());
+        let mut command = selftest(self.engine, &self.temporary);
+        command.args(args);
         command
     }
 

@@ -27,6 +27,7 @@ pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
         "build-failed" => ActionError::BuildFailed {
             message: text,
             log: String::new(),
+            instruction: None,
         },
         "entrypoint-not-found" => ActionError::EntrypointNotFound(text),
         "bad-mount" => ActionError::BadMount(text),

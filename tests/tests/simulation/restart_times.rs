@@ -80,7 +80,7 @@ fn history(fixture: &SimFixture) -> ServiceHistory {
 fn attempts(fixture: &SimFixture) -> Vec<(Timestamp, u32)> {
     let mut attempts: Vec<(Timestamp, u32)> = Vec::new();
     for (at, step) in &fixture.started {
-        let (Cause::Restart { attempt } | Cause::Unhealthy { attempt }) = &step.cause else {
+        let (Cause::Restart { attempt, .. } | Cause::Unhealthy { attempt }) = &step.cause else {
             continue;
         };
         if attempts.last().is_none_or(|(_, last)| last != attempt) {

@@ -77,12 +77,14 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
         extra_hosts: vec![],
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
         probe: None,
         depends_on: vec![],
         one_shot: name.starts_with("job"),
+        can_complete: false,
         criticality: Criticality::Critical,
     }
 }

@@ -1,12 +1,16 @@
 //! `argus diff` on a real engine: changes of the file and of the images since the environment was last good.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
+use std::path::Path;
+
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, RunOptions, http};
 use serde_json::{Value, json};
 
 /// Waits this long for a new good revision, which needs 10 s of a running container.
 const GOOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(90);
+
+const FAILS: &str = "echo no shop at port 12 >&2; exit 1";
 
 fn spec(image: &str, command: &str, password: &str) -> String {
     format!(
@@ -40,7 +44,7 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
     let engine = engine();
     engine.make_busybox_image("changed:1", &[]);
     let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &spec("changed:1", "exit 1", "hunter2"));
+    argus.write_spec("e2e.yaml", &spec("changed:1", FAILS, "hunter2"));
     argus.wait_status("changed", LIMIT, "fails", |status| {
         status["services"][0]["state"] == "Failed"
     });
@@ -63,7 +67,7 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
     assert_eq!(good["good"]["revision"], good["revision"]);
 
     // An edit that breaks the service: the keys, without the secret.
-    argus.write_spec("e2e.yaml", &spec("changed:1", "exit 1", "correct-horse"));
+    argus.write_spec("e2e.yaml", &spec("changed:1", FAILS, "correct-horse"));
     argus.wait_status("changed", LIMIT, "fails again", |status| {
         status["services"][0]["state"] == "Failed"
     });
@@ -71,7 +75,7 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
     assert_eq!(
         found["keys"],
         json!([
-            { "key": "services.web.command[2]", "line": 7, "before": "exec sleep 1000", "after": "exit 1" },
+            { "key": "services.web.command[2]", "line": 7, "before": "exec sleep 1000", "after": FAILS },
             {
                 "key": "services.web.container.environment.DB_PASSWORD", "line": 11,
                 "before": "[redacted]", "after": "[redacted]",
@@ -82,7 +86,7 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
     let table = argus.cli(&["diff", "changed"]);
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(
-        table.contains("services.web.command[2]") && table.contains("exit 1"),
+        table.contains("services.web.command[2]") && table.contains("no shop"),
         "{table}"
     );
     assert!(
@@ -90,6 +94,7 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
         "{table}"
     );
     let socket = argus.state.join("private/argus.sock");
+    failure_names_its_earlier_repair(&argus, &socket);
     let over_mcp = http::call(&socket, "argus_diff", &json!({ "environment": "changed" }), LIMIT);
     assert_eq!(over_mcp["keys"], found["keys"], "{over_mcp:#}");
     let path = "/api/v1/environments/changed/diff";
@@ -115,4 +120,22 @@ fn edit_since_the_last_good_revision_is_shown_key_by_key() {
     assert_eq!(swapped["keys"], json!([]), "{swapped:#}");
     let service = text(&engine.inspect("changed-web").expect("a container")["Image"]);
     assert_eq!(text(&image["after"]), service);
+}
+
+/// The first failure of the test was the same, and an edit ended it.
+fn failure_names_its_earlier_repair(argus: &Controller<'_>, socket: &Path) {
+    let why = http::call(socket, "argus_why", &json!({ "environment": "changed" }), LIMIT);
+    let seen = why["chains"].as_array().into_iter().flatten();
+    let seen: Vec<&Value> = seen.filter_map(|chain| chain.get("seenBefore")).collect();
+    let repair = &seen.first().expect("an earlier repair")["lastRepair"];
+    assert_eq!(repair["keys"], json!(["services.web.command[2]"]), "{why:#}");
+    assert_eq!(
+        (&repair["diff"][0]["before"], &repair["diff"][0]["after"]),
+        (&json!(FAILS), &json!("exec sleep 1000"))
+    );
+    for command in [&["why", "changed/web"][..], &["incidents", "--repairs"]] {
+        let output = argus.cli(command);
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.contains("1 repair, the last at"), "{command:?}: {output}");
+    }
 }

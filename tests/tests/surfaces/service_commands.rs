@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 
 use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, RunOptions, Terminal};
+use rustix::process::{Pid, Signal, kill_process};
 
 const SPEC: &str = r#"version: "1"
 project: { name: reached }
@@ -45,6 +46,17 @@ fn commands_reach_a_service_by_name() {
     drop(stdin);
     let output = child.wait_with_output().expect("argus ends");
     assert_eq!(stdout(&output).trim(), "100000", "the end of stdin is forwarded");
+
+    let interrupted = argus.command().args(["exec", target, "sleep", "601"]).spawn();
+    let mut interrupted = interrupted.expect("argus runs");
+    let runs = || {
+        let processes = engine.docker_ok(&["top", "reached-web", "-eo", "pid,args"]);
+        processes.contains("sleep 601")
+    };
+    argus.wait_until(LIMIT, "the command runs", || runs().then_some(()));
+    kill_process(Pid::from_child(&interrupted), Signal::INT).expect("our own child takes a signal");
+    assert_eq!(interrupted.wait().expect("argus ends").code(), Some(130));
+    assert!(!runs(), "the interrupted command is killed");
 
     let output = argus.cli(&["exec", target, "--", "/missing"]);
     assert_ne!(output.status.code(), Some(0));

@@ -356,6 +356,7 @@ fn only_host_path_opens_files_that_others_can_make() {
         "controller/reconciler/src/prober/pressure.rs",
         "controller/src/api/doctor/machine.rs",
         "controller/src/http/token.rs",
+        "controller/reconciler/src/state_dir/seal.rs",
         "controller/src/settings/status_group.rs",
         // Private state, whose folder only the user of the controller can have made.
         "controller/reconciler/src/executor/evidence_store.rs",

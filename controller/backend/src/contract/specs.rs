@@ -59,6 +59,7 @@ impl<B: Backend> ContractTest<'_, B> {
             extra_hosts: vec![],
             user: None,
             working_dir: None,
+            process: Box::default(),
             memory: None,
             nano_cpus: None,
             stop_grace: GRACE,

@@ -68,7 +68,7 @@ impl Action {
             Self::BuildImage(build) => json!({
                 "tag": build.tag,
                 "context": build.context,
-                "dockerfile": build.dockerfile,
+                "dockerfile": Some(&build.dockerfile).filter(|_| build.options.inline.is_none()),
                 "target": build.target,
                 "buildArgs": build.args.keys().collect::<Vec<_>>(),
             }),

@@ -28,6 +28,9 @@ pub enum Cause {
     Restart {
         /// Number of the restart, from 1.
         attempt: u32,
+        /// True if the failed run began with a restart, less than a minute before its failure.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
     },
     /// The run failed, and its evidence is collected before anything else.
     Failed,
@@ -83,7 +86,10 @@ impl Step {
     pub fn is_repeated_restart(&self) -> bool {
         matches!(
             (&self.action, &self.cause),
-            (Action::StartContainer { .. }, Cause::Restart { attempt: 2.. })
+            (
+                Action::StartContainer { .. },
+                Cause::Restart { repeated: true, .. }
+            )
         )
     }
 }
@@ -96,7 +102,7 @@ impl fmt::Display for Cause {
             Self::Drift { what } => write!(f, "drift: {what}"),
             Self::Replaced => f.write_str("replaced"),
             Self::Ready => f.write_str("ready to start"),
-            Self::Restart { attempt } => write!(f, "restart {attempt}"),
+            Self::Restart { attempt, .. } => write!(f, "restart {attempt}"),
             Self::Failed => f.write_str("collect evidence first"),
             Self::ImageRetagged => f.write_str("image retagged"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),

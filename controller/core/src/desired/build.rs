@@ -25,7 +25,13 @@ pub struct BuildOptions {
     pub labels: BTreeMap<String, String>,
     /// Images whose layers the build can reuse.
     pub cache_from: Vec<String>,
+    /// Text of the Dockerfile; `None` for a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<String>,
 }
+
+/// Name of a Dockerfile in the context that is the engine's only: its text is in the spec file, or its file is outside the context.
+pub const SENT_DOCKERFILE: &str = ".argus.dockerfile";
 
 impl BuildOptions {
     /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.

@@ -15,7 +15,7 @@ use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{
     Criticality, Port, Role, Service, aliases, container_labels, mounts, needs, paths, policy, ports, probe,
-    tmpfs,
+    process, tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
 use crate::published::overlap;
@@ -117,6 +117,7 @@ pub(super) fn admit_service(
     let tmpfs = tmpfs::resolve_tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
     let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
     check_process(spec, path, diagnostics);
+    let process = process::resolve(spec, path, diagnostics);
     // The remaining checks need the name.
     let name = name?;
     let depends_on = needs::resolve_dependencies(spec, &name, path, referenced_services, diagnostics);
@@ -145,15 +146,14 @@ pub(super) fn admit_service(
         extra_hosts,
         user: spec.user.clone(),
         working_dir: spec.working_dir.clone(),
+        process: Box::new(process),
         memory: spec.memory.map(argus_crds::ByteSize::bytes),
         nano_cpus: spec.cpus.map(argus_crds::CpuCount::nanos),
         stop_grace: spec.stop_grace.map_or(STOP_GRACE, argus_crds::HumanDuration::get),
-        probe: match probe {
-            None => None,
-            Some(probe) => Some(probe?),
-        },
+        probe: probe.map_or(Some(None), |probe| probe.map(Some))?,
         depends_on,
         one_shot: spec.one_shot,
+        can_complete: spec.can_complete,
         criticality: criticality(spec),
         name,
     })

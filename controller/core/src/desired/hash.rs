@@ -1,12 +1,11 @@
 //! Content hashes. Objects with equal hashes are up to date.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::desired::Desired;
+use crate::hex::hex;
 use crate::ident::{Hash, Revision};
 
 /// Length of a hash in bytes: long enough to avoid collisions, short enough for a label.
@@ -34,12 +33,8 @@ pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
             error.to_string()
         }
     };
-    let mut hex = String::with_capacity(2 * HASH_BYTES);
-    for byte in Sha256::digest(text).iter().take(HASH_BYTES) {
-        // Writing to a `String` cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    Hash::new(hex).unwrap_or_else(|_| unreachable!("hex digits are a hash"))
+    Hash::new(hex(&Sha256::digest(text)[..HASH_BYTES]))
+        .unwrap_or_else(|_| unreachable!("hex digits are a hash"))
 }
 
 /// Returns the revision of an environment.

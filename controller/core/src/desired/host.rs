@@ -125,6 +125,7 @@ pub(super) fn dockerfile_candidates(build: &Build, directory: &str, project: &st
     let context = paths::to_absolute(directory, &build.context);
     let (text, bases) = match build.dockerfile.as_deref() {
         Some(text) => (text, vec![directory, &context, project]),
+        None if build.dockerfile_inline.is_some() => return Vec::new(),
         None => ("Dockerfile", vec![context.as_str()]),
     };
     let mut all = Vec::new();

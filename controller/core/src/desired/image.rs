@@ -10,7 +10,7 @@ use crate::desired::host::{self, HostPaths};
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{PortReferences, TemplateResolver};
-use crate::desired::{Build, BuildOptions, Image, paths};
+use crate::desired::{Build, BuildOptions, Image, SENT_DOCKERFILE, paths};
 use crate::ident::{Hash, ServiceName};
 
 mod options;
@@ -218,6 +218,9 @@ fn resolve_dockerfile(
     spec_context: &SpecContext,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
+    if build.dockerfile_inline.is_some() {
+        return Some(SENT_DOCKERFILE.to_owned());
+    }
     let text = build.dockerfile.as_deref();
     if text.is_some_and(|text| !paths::is_sane(text)) {
         diagnostics.push(

@@ -87,6 +87,7 @@ pub(super) fn admit_mock(
         extra_hosts: parts.extra_hosts,
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         pull_policy: PullPolicy::Missing,
@@ -94,6 +95,7 @@ pub(super) fn admit_mock(
         probe: parts.probe,
         depends_on: Vec::new(),
         one_shot: false,
+        can_complete: false,
         criticality: Criticality::Important,
         injected_file: parts.injected_file,
     })

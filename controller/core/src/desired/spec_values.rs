@@ -1,10 +1,11 @@
 //! Values of a spec file, by key, for the comparison with a later file.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use argus_crds::yaml::SourceMap;
 use sha2::{Digest, Sha256};
+
+use crate::hex::hex;
 
 /// Maximum length of a value, in bytes.
 const MAX_VALUE: usize = 200;
@@ -24,11 +25,6 @@ fn bounded(text: &str) -> String {
     if text.len() <= MAX_VALUE {
         return text.to_owned();
     }
-    let hash = Sha256::digest(text.as_bytes());
-    let mut hex = String::new();
-    for byte in hash.iter().take(6) {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    format!("({} bytes, sha256 {hex})", text.len())
+    let hash = hex(&Sha256::digest(text.as_bytes())[..6]);
+    format!("({} bytes, sha256 {hash})", text.len())
 }

@@ -1,8 +1,11 @@
 //! Files of the host that can explain a failed run: their paths, from the mounts and the output.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Accepted, Mount, Service};
+use crate::desired::{Accepted, Image, Mount, Service};
+use crate::dockerfile::{self, Instruction};
 use crate::outcome::Evidence;
 
 /// Maximum number of paths per run.
@@ -24,6 +27,45 @@ pub struct HostView {
     pub working_dir: Option<String>,
     /// Folder of the spec file on the host, if a relative mount shows it.
     pub directory: Option<String>,
+    /// Build of the image whose command the container runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildView>,
+}
+
+/// Dockerfile of a built image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BuildView {
+    /// Absolute path of the Dockerfile.
+    pub dockerfile: String,
+    /// Built stage; `None` for the last one.
+    pub target: Option<String>,
+    /// True if the file replaces its `CMD`.
+    pub replaces_command: bool,
+}
+
+impl BuildView {
+    /// The view of a service; `None` without a Dockerfile, and if its file replaces the entry point.
+    fn of(service: &Service) -> Option<Self> {
+        let Image::Built(build) = &service.image else {
+            return None;
+        };
+        // An absolute path replaces the context.
+        let path = Path::new(&build.context).join(&build.dockerfile);
+        let is_of_file = service.entrypoint.is_none() && build.options.inline.is_none();
+        is_of_file.then(|| Self {
+            dockerfile: path.display().to_string(),
+            target: build.target.clone(),
+            replaces_command: service.command.is_some(),
+        })
+    }
+
+    /// Commands of the Dockerfile that the container runs.
+    pub fn commands(&self, text: &str) -> Vec<Instruction> {
+        let all = dockerfile::commands(text, self.target.as_deref()).into_iter();
+        let is_replaced = |command: &Instruction| self.replaces_command && command.is("CMD");
+        all.filter(|command| !is_replaced(command)).collect()
+    }
 }
 
 impl HostView {
@@ -40,6 +82,7 @@ impl HostView {
             words: words.take(MAX_PATHS).collect(),
             working_dir: service.working_dir.clone(),
             directory: directory(accepted),
+            build: BuildView::of(service),
         }
     }
 

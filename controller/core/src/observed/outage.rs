@@ -51,6 +51,11 @@ impl Outage {
         !self.engine_ran && self.is_near(at)
     }
 
+    /// Returns true if the engine ran from this time on, as far as this outage shows.
+    pub fn ran_since(&self, at: Timestamp) -> bool {
+        self.engine_ran || self.near_until.is_some_and(|last| at > last)
+    }
+
     /// Returns true for a time during the outage or close to it.
     pub fn is_near(&self, at: Timestamp) -> bool {
         at >= self.from - BEFORE_OUTAGE && self.near_until.is_none_or(|last| at <= last)

@@ -169,16 +169,11 @@ impl Store {
 
     /// Records a fact about a container that only an event reports, and no list or inspect.
     fn patch_container(&mut self, id: &ContainerId, patch: impl FnOnce(&mut Container)) {
-        let Some(env) = self.environment_of.get(&ObjectId::Container(id.clone())).cloned() else {
-            return;
-        };
-        self.changes += 1;
-        let version = self.changes;
-        let observed = self.edit(&env);
-        if let Some(container) = observed.containers.get_mut(id) {
-            patch(Arc::make_mut(container));
-            observed.version = version;
-        }
+        self.patch_observed(id, |observed| {
+            if let Some(container) = observed.containers.get_mut(id) {
+                patch(Arc::make_mut(container));
+            }
+        });
     }
 
     /// Changes the observed state of the environment of a known container.

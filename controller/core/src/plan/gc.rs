@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
-use super::{Decision, Plan, PlanInput, volume};
+use super::{Decision, Plan, PlanInput, in_use, volume};
 use crate::action::{Action, Cause, Subject};
+use crate::desired::Mount;
 use crate::ident::ResourceName;
 use crate::labels::{self, ObjectLabels};
 use crate::observed::{Container, ContainerState, Network, Volume};
@@ -37,8 +38,14 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
         let subject = Subject::ExtraNetwork {
             id: network.id.clone(),
         };
+        let is_attached = |container: &Container| {
+            let mut attachments = container.networks.values();
+            attachments.any(|at| at.network.as_ref() == Some(&network.id))
+        };
+        let object = format!("network `{}`", network.name);
+        let wait = in_use::wait(input, plan, object, is_attached, is_attached);
         unwanted.add_to(input, plan, subject, |cause, subject| {
-            plan_network_removal(input, subject, network, cause)
+            plan_network_removal(input, subject, network, cause, wait)
         });
     }
     plan_volumes(input, plan);
@@ -263,17 +270,10 @@ fn plan_network_removal(
     subject: &Subject,
     network: &Network,
     cause: Cause,
+    wait: Option<WaitReason>,
 ) -> Decision {
-    let attached = input.observed.containers.values().any(|container| {
-        container
-            .networks
-            .values()
-            .any(|at| at.network.as_ref() == Some(&network.id))
-    });
-    if attached {
-        return Decision::Wait(WaitReason::Containers);
-    }
-    if let Some(wait) = removal_delay(input).or_else(|| input.blocked_by(subject)) {
+    let delay = || removal_delay(input).or_else(|| input.blocked_by(subject));
+    if let Some(wait) = wait.or_else(delay) {
         return Decision::Wait(wait);
     }
     let action = Action::RemoveNetwork {
@@ -308,17 +308,25 @@ fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
             // The wait of the file for this removal.
             plan.waits.retain(|wait| wait.subject != subject);
         }
+        let object = format!("volume `{name}`");
+        let is_awaited = |container: &Container| !is_declared || is_in_the_way(input, container);
+        let wait = in_use::wait(input, plan, object, is_awaited, |container| {
+            mounts(container, &name)
+        });
         unwanted.add_to(input, plan, subject, |cause, subject| {
-            let mut containers = input.observed.containers.values();
-            if containers.any(|container| !is_declared || is_in_the_way(input, container)) {
-                Decision::Wait(WaitReason::Containers)
-            } else if let Some(wait) = input.blocked_by(subject) {
-                Decision::Wait(wait)
-            } else {
-                Decision::Do(Action::RemoveVolume { name }, cause)
+            match wait.or_else(|| input.blocked_by(subject)) {
+                Some(wait) => Decision::Wait(wait),
+                None => Decision::Do(Action::RemoveVolume { name }, cause),
             }
         });
     }
+}
+
+/// Returns whether a container mounts a volume, as far as is known.
+fn mounts(container: &Container, volume: &ResourceName) -> bool {
+    let is_volume = |mount: &Mount| matches!(mount, Mount::Volume { name, .. } if name == volume);
+    let info = container.inspect.as_ref();
+    info.is_none_or(|info| info.config.mounts.iter().any(is_volume))
 }
 
 fn is_unconfirmed(decision: &Result<(), OrphanDecision>) -> bool {

@@ -92,6 +92,11 @@ pub enum OrphanDecision {
         /// Last error.
         failure: ActionFailure,
     },
+    /// Containers use it that Argus does not remove.
+    InUse {
+        /// Names of the containers, in backticks.
+        containers: String,
+    },
     /// It is newer than the last list of the leases, so its controller may be alive. It is not reported.
     Unconfirmed {
         /// Time of the next check.
@@ -127,6 +132,7 @@ impl Orphan {
             OrphanDecision::Unconfirmed { until } | OrphanDecision::TooNew { until } => Some(*until),
             OrphanDecision::Removing
             | OrphanDecision::Failed { .. }
+            | OrphanDecision::InUse { .. }
             | OrphanDecision::OtherProject
             | OrphanDecision::ReportOnly
             | OrphanDecision::KeptVolume => None,
@@ -213,6 +219,9 @@ pub(crate) fn decide_orphan(on: &WaitReason) -> OrphanDecision {
     match on {
         WaitReason::Retry { failure, .. } | WaitReason::Failed { failure } => OrphanDecision::Failed {
             failure: failure.clone(),
+        },
+        WaitReason::InUse { containers, .. } => OrphanDecision::InUse {
+            containers: containers.clone(),
         },
         _ => OrphanDecision::Removing,
     }

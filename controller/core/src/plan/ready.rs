@@ -158,9 +158,10 @@ fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Conditio
     }
 }
 
-/// True if the one-shot exited with 0 in its desired state.
+/// True if the service completed with exit code 0 in its desired state. An exit that is not recorded completes only a one-shot:
+/// another service can have exited at the stop of its engine.
 pub(super) fn is_completed(input: &PlanInput<'_>, service: &Service) -> bool {
-    if !service.one_shot {
+    if !service.is_completable() {
         return false;
     }
     let Some((_, hash)) = input.rendered.get(&service.name) else {
@@ -177,5 +178,5 @@ pub(super) fn is_completed(input: &PlanInput<'_>, service: &Service) -> bool {
                 && container.inspect.as_ref().is_some_and(|info| info.exit_code == 0)
         })
     };
-    persisted || seen()
+    persisted || (service.one_shot && seen())
 }

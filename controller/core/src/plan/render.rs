@@ -152,6 +152,7 @@ fn container(
         extra_hosts: service.extra_hosts.clone(),
         user: service.user.clone(),
         working_dir: service.working_dir.clone(),
+        process: service.process.clone(),
         memory: service.memory,
         nano_cpus: service.nano_cpus,
         stop_grace: service.stop_grace,

@@ -1,5 +1,5 @@
-//! Limit of repeated restarts over all environments: prevents restarts from overloading a failing host. The first restart of a
-//! service in its window neither waits nor counts.
+//! Limit of repeated restarts over all environments: prevents restarts from overloading a failing host. A restart neither waits nor
+//! counts if the last restart of its service was a minute or more before the failure, whatever its number is.
 
 use std::time::Duration;
 
@@ -102,7 +102,10 @@ mod tests {
             action: Action::StartContainer {
                 id: ContainerId::new(format!("c{number}")).unwrap(),
             },
-            cause: Cause::Restart { attempt: 2 },
+            cause: Cause::Restart {
+                attempt: 1,
+                repeated: true,
+            },
         }
     }
 
@@ -137,7 +140,8 @@ mod tests {
         assert_eq!(check(&[0; 10], 59_999), (0, Some(Timestamp(60_000))));
         assert_eq!(check(&[0; 10], 60_000).0, 10, "the minute is over");
         let spent = [Timestamp(0); 10];
-        for cause in [Cause::Ready, Cause::Restart { attempt: 1 }] {
+        let (attempt, repeated) = (2, false);
+        for cause in [Cause::Ready, Cause::Restart { attempt, repeated }] {
             let mut other = thirty();
             other.steps.iter_mut().for_each(|step| step.cause = cause.clone());
             limit(&mut other, (&spent, 10), &[], important, Timestamp(1));

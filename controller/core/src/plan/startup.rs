@@ -139,6 +139,7 @@ impl Start<'_> {
             | WaitReason::NameTaken { .. }
             | WaitReason::StoppedExternally { .. }
             | WaitReason::SpecPending
+            | WaitReason::InUse { .. }
             | WaitReason::Preflight { code: Some(_), .. }
             | WaitReason::Obstacle { retry: Some(_), .. } => false,
         }

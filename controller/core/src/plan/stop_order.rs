@@ -266,6 +266,6 @@ impl<'a> Progress<'a> {
 }
 
 /// True until the action has failed for 30 s, or has spent its budget of attempts.
-fn is_recent(failure: &ActionFailure) -> bool {
+pub(super) fn is_recent(failure: &ActionFailure) -> bool {
     !failure.is_persistent() && !failure.has_lasted()
 }

@@ -16,6 +16,10 @@ use crate::wait::WaitReason;
 pub const MAX_FACT_AGE: Duration = Duration::from_secs(5);
 /// Delay between two checks while a check blocks creation.
 pub const RECHECK_DELAY: Duration = Duration::from_secs(10);
+/// Delay between two checks while the disk is nearly full.
+const LOW_DISK_RECHECK: Duration = Duration::from_secs(60);
+/// Delay between two checks while it is not. No event reports a disk that fills.
+const DISK_RECHECK: Duration = Duration::from_secs(300);
 /// Time that a disk-full report of the engine counts, if the disk cannot be checked.
 pub const DISK_FULL_MEMORY: Duration = Duration::from_secs(10);
 
@@ -96,6 +100,25 @@ impl PreflightSnapshot {
             }
             _ => at + RECHECK_DELAY,
         }
+    }
+
+    /// Time of the next check if no decision needs one earlier: the warning of a nearly full disk begins and ends with a check.
+    /// `None` before the first run, and if every policy disables the checks.
+    pub(crate) fn recheck_at<'a>(
+        &self,
+        policies: impl Iterator<Item = &'a PreflightSettings>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let at = self.at?;
+        // The policy with the highest threshold warns first.
+        let enabled = policies.filter(|settings| settings.enabled);
+        let first = enabled.max_by_key(|settings| settings.disk_space_threshold)?;
+        Some(
+            at + match self.disk(first, None, now)?.result {
+                CheckResult::Warn | CheckResult::Fail => LOW_DISK_RECHECK,
+                CheckResult::Pass | CheckResult::Skipped => DISK_RECHECK,
+            },
+        )
     }
 
     /// Evaluates the disk check under a policy; `None` before the first run, or if the policy disables the checks.

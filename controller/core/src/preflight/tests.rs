@@ -488,6 +488,36 @@ fn full_disk_blocks_creation_until_the_next_check() {
     );
 }
 
+#[test]
+fn disk_is_checked_again_sooner_while_it_is_nearly_full() {
+    let minutes = |count: u64| NOW + std::time::Duration::from_secs(60 * count);
+    let default = PreflightSettings::default();
+    let off = PreflightSettings {
+        enabled: false,
+        disk_space_threshold: 100 * GB,
+    };
+    let high = PreflightSettings {
+        disk_space_threshold: 10 * GB,
+        ..default
+    };
+    for (free, policies, next) in [
+        (Some(50 * GB), vec![&default], Some(minutes(5))),
+        (Some(3 * GB), vec![&default], Some(minutes(1))),
+        (Some(1), vec![&default], Some(minutes(1))),
+        (Some(15 * GB), vec![&default, &off], Some(minutes(5))),
+        (Some(15 * GB), vec![&default, &high], Some(minutes(1))),
+        (None, vec![&default], Some(minutes(5))),
+        (Some(1), vec![&off], None),
+        (Some(1), Vec::new(), None),
+    ] {
+        let snapshot = preflight(free, std::time::Duration::ZERO);
+        let found = snapshot.recheck_at(policies.into_iter(), NOW);
+        assert_eq!(found, next, "{free:?}");
+    }
+    let unchecked = PreflightSnapshot::default();
+    assert_eq!(unchecked.recheck_at([&default].into_iter(), NOW), None);
+}
+
 // Requirements: FR-R05
 #[test]
 fn first_object_waits_for_a_fresh_check() {

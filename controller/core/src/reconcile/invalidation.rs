@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Inputs, Planner, obstacles};
+use super::{Inputs, Planner, ReconcileResult, obstacles};
 use crate::action::Subject;
 use crate::connectivity::CheckResults;
 use crate::ident::EnvName;
@@ -62,6 +62,17 @@ impl Planner {
         for cached in self.cache.values_mut() {
             cached.stale |= waited(&cached.plan);
         }
+    }
+
+    /// Requests a preflight snapshot once the last one is old, and wakes the planner at that time. A requested one wakes it too.
+    pub(super) fn recheck_disk(inputs: &Inputs<'_>, result: &mut ReconcileResult) {
+        let policies = inputs.specs.values().map(|accepted| &accepted.desired.preflight);
+        let at = inputs
+            .preflight
+            .and_then(|preflight| preflight.recheck_at(policies, inputs.now));
+        result.needs_preflight |= at.is_some_and(|at| at <= inputs.now);
+        let later = at.filter(|at| *at > inputs.now);
+        result.wake_at = [result.wake_at, later].into_iter().flatten().min();
     }
 
     /// Marks the environments stale whose connectivity check changed.

@@ -7,11 +7,11 @@ use super::{Inputs, Planner, ReconcileResult};
 use crate::action::Subject;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ServiceName};
-use crate::lease::Ownership;
+use crate::lease::{LeaseHolder, Ownership};
 use crate::plan::Plan;
 use crate::plan::orphan::Projects;
 use crate::time::Timestamp;
-use crate::wait::{LeaseHolder, Wait, WaitReason};
+use crate::wait::{Wait, WaitReason};
 
 /// Leases of other controllers at the last planning pass.
 #[derive(Debug, Clone, Default)]

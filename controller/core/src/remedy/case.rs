@@ -152,6 +152,32 @@ pub(super) fn mount_of<'a>(context: &EditContext<'a>, path: &str) -> Option<(usi
         .max_by_key(|(_, mount)| mount.target().len())
 }
 
+/// The mounts with another one.
+pub(super) fn add_volume(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
+    let written = |index| {
+        context
+            .edit(&format!("container.volumes[{index}]"), String::new())
+            .now
+    };
+    let all: Option<Vec<String>> = (0..context.service.mounts.len()).map(written).collect();
+    let edit = context.edit("container.volumes", reason);
+    match all {
+        Some(mut all) => {
+            all.push(entry.to_owned());
+            edit.suggest(serde_json::to_string(&all).unwrap_or_default())
+        }
+        None => edit.hint(format!("add `{entry}`")),
+    }
+}
+
+/// The temporary folders with another one.
+pub(super) fn add_tmpfs(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
+    let mut entries = context.service.tmpfs.clone();
+    entries.push(entry.to_owned());
+    let written = serde_json::to_string(&entries).unwrap_or_default();
+    context.edit("tmpfs", reason).suggest(written)
+}
+
 /// A path as one word of a shell command.
 pub(super) fn shell_quoted(path: &str) -> String {
     if path

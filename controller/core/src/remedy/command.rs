@@ -6,7 +6,7 @@ use super::EditContext;
 use super::case::{Case, contains, host_file, is_plain, paths, quoted_after, shell_quoted};
 use super::network::ports;
 use super::program::{blamed, is_place, program_in};
-use super::shell::{SHELLS, shell_text};
+use super::shell::{SHELLS, list, shell_text};
 use crate::desired::Image;
 use crate::desired::suggest::closest;
 use crate::failed_run::{FailureKind, kind};
@@ -14,71 +14,51 @@ use crate::failed_run::{FailureKind, kind};
 /// Parts of a message about a program that is not there, in lower case.
 const ABSENT: [&str; 3] = ["no such file", "not found", "cannot run"];
 
-/// Parts of a message about an option that the program does not know, in lower case.
-const UNKNOWN_OPTION: [&str; 20] = [
-    "unknown option",
-    "unrecognized option",
-    "unrecognised option",
-    "unrecognized argument",
-    "unrecognized vm option",
-    "unrecognized flag",
-    "invalid option",
-    "invalid flag",
-    "illegal option",
-    "flag provided but not defined",
-    "unknown flag",
-    "unknown long flag",
-    "unknown shorthand flag",
-    "unknown argument",
-    "unexpected argument",
-    "bad option",
-    "no such option",
-    "unknown variable '",
-    "not allowed in node_options",
-    "field not found, node:",
-];
+parts! {
+    /// Parts of a message about an option that the program does not know, in lower case.
+    UNKNOWN_OPTION: "unknown option" "unrecognized option" "unrecognised option" "unrecognized argument"
+        "unrecognized vm option" "unrecognized flag" "invalid option" "invalid flag" "illegal option"
+        "flag provided but not defined" "unknown flag" "unknown long flag" "unknown shorthand flag"
+        "unknown argument" "unexpected argument" "bad option" "no such option" "unknown variable '"
+        "not allowed in node_options" "field not found, node:";
+}
 
 /// Parts of a message about a file that the program cannot open, in lower case.
 const UNREADABLE: [&str; 4] = ["can't open", "cannot open", "could not open", "no such file"];
 
-/// Parts of a message about an option that the command does not have, in lower case.
-const REQUIRED_OPTION: [&str; 9] = [
-    "arguments are required:",
-    "required flag",
-    "required arguments were not provided",
-    "missing required option",
-    "missing required argument",
-    "missing required flag",
-    "missing option",
-    "missing argument",
-    "requires an argument",
-];
-
-/// Parts of a message about a subcommand that the program does not know, in lower case.
-const UNKNOWN_COMMAND: [&str; 8] = [
-    "unknown command",
-    "unknown subcommand",
-    "unrecognized subcommand",
-    "unrecognized command",
-    "invalid choice:",
-    "no such command",
-    "missing script:",
-    "is not a valid command",
-];
+parts! {
+    /// Parts of a message about an option that the command does not have, in lower case.
+    REQUIRED_OPTION: "arguments are required:" "required flag" "required arguments were not provided"
+        "missing required option" "missing required argument" "missing required flag" "missing option"
+        "missing argument" "requires an argument" "run again with the";
+    /// Parts of a message about a subcommand that the program does not know, in lower case.
+    UNKNOWN_COMMAND: "unknown command" "unknown subcommand" "unrecognized subcommand" "unrecognized command"
+        "invalid choice:" "no such command" "missing script:" "script not found" "is not a valid command";
+}
 
 /// Image of another platform than that of the engine.
 pub(super) fn platform(case: &Case<'_>) -> Option<SpecEdit> {
     let difference = case.run.evidence.as_ref()?.wrong_platform.as_ref()?;
     if let Image::Built(build) = &case.context.service.image {
         let platform = build.options.platform.as_ref()?;
-        let edit = case.context.edit("build.platform", difference.clone());
-        return Some(
-            edit.now(platform)
-                .hint("remove it, or write the platform of the engine"),
-        );
+        let edit = case
+            .context
+            .edit("build.platform", difference.clone())
+            .now(platform);
+        return Some(match difference.split_once("the engine for ") {
+            Some((_, engine)) => edit.suggest(engine),
+            None => edit.hint("remove it, or write the platform of the engine"),
+        });
     }
     let edit = case.context.edit("image", difference.clone());
-    Some(edit.hint("use an image for the platform of the engine"))
+    // Images of one platform have its name in front of that for all platforms.
+    let of_all = ["amd64/", "arm64v8/", "arm32v7/", "arm32v6/", "i386/"]
+        .iter()
+        .find_map(|platform| edit.now.as_ref()?.strip_prefix(platform).map(str::to_owned));
+    Some(match of_all {
+        Some(image) => edit.suggest(image),
+        None => edit.hint("use an image for the platform of the engine"),
+    })
 }
 
 /// Option of the command, or of a variable with options, that the program does not know.
@@ -119,24 +99,52 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
         other.starts_with('-')
             && bare.len() > 1
             && is_plain(bare)
-            && all.iter().all(|(_, word)| word != other)
+            && all.iter().all(|(_, word)| word.split('=').next() != Some(*other))
     };
     let known = case.lines().flat_map(words_of).filter(is_other);
     if let Some(meant) = closest(name, known).filter(|_| name.len() > 3) {
         return Some(edit.now(name).suggest(meant));
     }
-    let next = all.get(place + 1).and_then(|(_, next)| next.parse().ok());
-    let is_port = next.is_some_and(|port| ports(service).contains(&port));
-    Some(edit.hint(if is_port {
-        "remove it, or write the long option of the port, such as `--port`"
+    let next = all.get(place + 1).map(|(_, next)| *next);
+    let port = next.and_then(|next| next.parse().ok());
+    if port.is_some_and(|port| ports(service).contains(&port)) {
+        return Some(edit.suggest("--port").likely());
+    }
+    let has_value = !word.contains('=') && next.is_some_and(|next| !next.starts_with('-'));
+    let rest = without(case, key, word).filter(|_| !has_value);
+    Some(rest.unwrap_or_else(|| edit.hint("remove it, or write an option that this version knows")))
+}
+
+/// The command or variable without an option that this version does not know.
+fn without(case: &Case<'_>, key: &str, word: &str) -> Option<SpecEdit> {
+    let edit = case
+        .context
+        .edit(key, format!("the program does not know the option `{word}`"));
+    let rest = |text: &str| {
+        let words: Vec<&str> = text.split(' ').filter(|other| *other != word).collect();
+        words.join(" ")
+    };
+    if let Some(name) = key.strip_prefix("container.environment.") {
+        let value = case.context.service.env_vars.get(name)?;
+        return Some(edit.now(value.as_str()).suggest(rest(value)));
+    }
+    if let Some(text) = edit.now.clone() {
+        return Some(edit.suggest(rest(&text)));
+    }
+    let service = case.context.service;
+    let all = if key == "entrypoint" {
+        &service.entrypoint
     } else {
-        "remove it, or write an option that this version knows"
-    }))
+        &service.command
+    };
+    let all: Vec<&str> = all.iter().flatten().map(String::as_str).collect();
+    let kept: Vec<&str> = all.iter().copied().filter(|other| *other != word).collect();
+    (kept.len() < all.len()).then(|| Some(edit.suggest(list(&kept)?)))?
 }
 
 /// Line about an unknown option, and its text that begins with the option. A program without options reads it as the name of a file.
 fn unknown_in<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
-    if let Some(line) = case.line_with(&UNKNOWN_OPTION) {
+    if let Some(line) = case.line_with(UNKNOWN_OPTION) {
         let lower = line.to_lowercase();
         let part = UNKNOWN_OPTION.iter().find(|part| lower.contains(**part))?;
         let rest = line.get(lower.find(part)? + part.trim_end_matches('\'').len()..)?;
@@ -164,12 +172,13 @@ fn is_option(word: &str, named: &str) -> bool {
         .trim_start_matches("XX:")
         .trim_start_matches(['+', '-']);
     let other = named.split('=').next().unwrap_or_default();
-    name.starts_with('-') && !bare.is_empty() && (name == other || bare == other.trim_start_matches('-'))
+    let is_last = |other: &str| bare == other || bare.rsplit('.').next() == Some(other);
+    name.starts_with('-') && !bare.is_empty() && (name == other || is_last(other.trim_start_matches('-')))
 }
 
 /// Option that the program requires.
 pub(super) fn required_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let Some(line) = case.line_with(&REQUIRED_OPTION) else {
+    let Some(line) = case.line_with(REQUIRED_OPTION) else {
         return required_setting(case);
     };
     // An argument of a function.
@@ -198,39 +207,41 @@ pub(super) fn required_option(case: &Case<'_>) -> Option<SpecEdit> {
         None if contains(rest, &["flag"]) || part.contains("flag") => format!("--{}", argument()?),
         None => argument()?,
     };
-    add_option(case, &option)
+    add_option(case, &option, part.contains("run again"))
 }
 
-fn add_option(case: &Case<'_>, option: &str) -> Option<SpecEdit> {
+fn add_option(case: &Case<'_>, option: &str, is_whole: bool) -> Option<SpecEdit> {
     let is_set = |word: &String| word.split(['=', ' ']).any(|word| word == option);
     if case.words().any(is_set) {
         return None;
     }
     let reason = format!("the program requires `{option}`");
     let edit = case.context.edit("command", reason);
-    Some(edit.hint(format!("add `{option}` with its value")))
+    let all: Vec<&str> = case
+        .context
+        .service
+        .command
+        .iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    // Options come after the subcommand. After another one, it could be the value of that one.
+    let first = all.iter().position(|word| word.starts_with("--")).unwrap_or(1);
+    if !is_whole || all.is_empty() {
+        return Some(edit.hint(format!("add `{option}` with its value")));
+    }
+    Some(edit.suggest(list(&[&all[..first], &[option], &all[first..]].concat())?))
 }
 
 /// Place or address in lower case that the program reports as empty. The command has other options, so it has one for this setting too.
 fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
-    const EMPTY: [&str; 4] = [
-        " cannot be empty",
-        " must not be empty",
-        " must be specified",
-        " must be set",
-    ];
-    const ENDS: [&str; 9] = [
-        "dir",
-        "directory",
-        "file",
-        "path",
-        "addr",
-        "address",
-        "port",
-        "url",
-        "config",
-    ];
-    let line = case.line_with(&EMPTY)?;
+    parts! {
+        EMPTY: " cannot be empty" " must not be empty" " must be specified" " must be set";
+    }
+    parts! {
+        ENDS: "dir" "directory" "file" "path" "addr" "address" "port" "url" "config";
+    }
+    let line = case.line_with(EMPTY)?;
     let lower = line.to_lowercase();
     let place = EMPTY.iter().find_map(|part| lower.find(part))?;
     let name = line.get(..place)?;
@@ -242,12 +253,14 @@ fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
     let is_setting = name.chars().all(|c| !c.is_ascii_uppercase()) && ENDS.contains(&end);
     // A shell has no such option.
     let is_shell = case.program().is_some_and(|program| SHELLS.contains(&program));
-    (is_setting && !is_shell).then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-"))))?
+    (is_setting && !is_shell)
+        .then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-")), false))?
 }
 
 /// Subcommand that the program does not know.
 pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&UNKNOWN_COMMAND)?;
+    const SCRIPTS: [&str; 6] = ["start", "dev", "serve", "build", "test", "preview"];
+    let line = case.line_with(UNKNOWN_COMMAND)?;
     let words = || case.words().flat_map(|word| word.split_whitespace());
     let named = line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]".contains(c));
     let wrong = named
@@ -261,7 +274,8 @@ pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
         .collect();
     let reason = format!("the program does not know the command `{wrong}`");
     let edit = case.context.edit(case.command_key(wrong), reason).now(wrong);
-    Some(match closest(wrong, known) {
+    let script = || closest(wrong, SCRIPTS).filter(|_| contains(line, &["script"]));
+    Some(match closest(wrong, known).or_else(script) {
         Some(meant) => edit.suggest(meant),
         None => edit.hint("write a command that the program knows"),
     })
@@ -344,7 +358,7 @@ pub(super) fn of_reason(context: &EditContext<'_>, reason: &str) -> Option<SpecE
         .or_else(|| script_in(context, reason))
 }
 
-fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdit> {
+pub(super) fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdit> {
     let is_denied = contains(line, &["permission denied"]);
     if !is_denied
         && !contains(

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+#[path = "tests/blind.rs"]
+mod blind;
 #[path = "tests/commands.rs"]
 mod commands;
 #[path = "tests/controls.rs"]
@@ -18,8 +20,6 @@ mod more_controls;
 mod more_messages;
 #[path = "tests/observed.rs"]
 mod observed;
-#[path = "tests/second_half.rs"]
-mod second_half;
 
 use super::case::Case;
 use super::rule::{RULES, Scope};
@@ -279,8 +279,8 @@ fn health_checks_that_cannot_succeed_have_edits() {
         let scenario = Scenario::unhealthy(CURL, output);
         assert_rule(
             "probe-program",
-            "healthcheck.command",
-            "`port: 8080` and `path: /health`",
+            "container.healthcheck",
+            "path: /health, port: 8080",
             &[scenario],
         );
     }

@@ -4,65 +4,37 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, quoted_after};
 use super::network::siblings;
-use super::{EditContext, next_name};
+use super::next_name;
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::{Mount, Service};
 use crate::ident::ResourceName;
 use crate::secrets::REDACTED;
 
-/// Variables of database images for the user, the password and the database.
-const USERS: [&str; 4] = [
-    "POSTGRES_USER",
-    "MYSQL_USER",
-    "MARIADB_USER",
-    "RABBITMQ_DEFAULT_USER",
-];
-const PASSWORDS: [&str; 6] = [
-    "POSTGRES_PASSWORD",
-    "MYSQL_PASSWORD",
-    "MARIADB_PASSWORD",
-    "MYSQL_ROOT_PASSWORD",
-    "RABBITMQ_DEFAULT_PASS",
-    "MONGO_INITDB_ROOT_PASSWORD",
-];
-/// Parts of names of variables for a database.
-const OF_DATABASE: [&str; 8] = [
-    "DB", "DATABASE", "PG", "POSTGRES", "SQL", "MARIADB", "RABBIT", "MONGO",
-];
+parts! {
+    /// Parts of a message about a password that a server refuses, in lower case.
+    REFUSED_PASSWORD: "password authentication failed" "access denied for user" "access_refused"
+        "authentication failed" "wrongpass";
+    /// Words in front of a version, in lower case.
+    BEFORE_VERSION: "version" "from" "to" "with" "by" "program" "server" "postgresql" "mongodb" "mysql"
+        "found" "expected";
+    /// Variables of database images for the user, the password and the database.
+    USERS: "POSTGRES_USER" "MYSQL_USER" "MARIADB_USER" "RABBITMQ_DEFAULT_USER";
+    PASSWORDS: "POSTGRES_PASSWORD" "MYSQL_PASSWORD" "MARIADB_PASSWORD" "MYSQL_ROOT_PASSWORD"
+        "RABBITMQ_DEFAULT_PASS" "MONGO_INITDB_ROOT_PASSWORD";
+    /// Parts of names of variables for a database.
+    OF_DATABASE: "DB" "DATABASE" "PG" "POSTGRES" "SQL" "MARIADB" "RABBIT" "MONGO";
+}
 const DATABASES: [&str; 3] = ["POSTGRES_DB", "MYSQL_DATABASE", "MARIADB_DATABASE"];
 
-/// Parts of a message about data that this version of the program cannot read, in lower case.
-const UNFIT_DATA: [&str; 13] = [
-    "incompatible",
-    "not compatible",
-    "initialized by",
-    "cannot downgrade",
-    "cannot upgrade",
-    "downgrade from",
-    "upgrade from",
-    "corrupt",
-    "format version",
-    "created by a newer",
-    "existing data files",
-    "featurecompatibilityversion",
-    "unsupported redo log format",
-];
-
-/// Parts of a message about stored data, in lower case.
-const DATA: [&str; 12] = [
-    "data",
-    "storage",
-    "index",
-    "wal",
-    "redo",
-    "rdb",
-    "aof",
-    "snapshot",
-    "tablespace",
-    "schema",
-    "format version",
-    "featurecompatibilityversion",
-];
+parts! {
+    /// Parts of a message about data that this version of the program cannot read, in lower case.
+    UNFIT_DATA: "incompatible" "not compatible" "initialized by" "cannot downgrade" "cannot upgrade"
+        "downgrade from" "upgrade from" "corrupt" "format version" "created by a newer"
+        "existing data files" "featurecompatibilityversion" "unsupported redo log format";
+    /// Parts of a message about stored data, in lower case.
+    DATA: "data" "storage" "index" "wal" "redo" "rdb" "aof" "snapshot" "tablespace" "schema"
+        "format version" "featurecompatibilityversion";
+}
 
 /// Database that the sibling does not create.
 pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
@@ -91,12 +63,9 @@ fn absent_database(case: &Case<'_>, name: &str) -> Option<SpecEdit> {
         if mounts.any(|mount| mount.target().starts_with("/var/lib/")) {
             return None;
         }
-        let context = EditContext {
-            service: sibling,
-            ..case.context
-        };
         let reason = format!("no variable of `{}` creates the database `{name}`", sibling.name);
-        let edit = context.edit(&format!("container.environment.{variable}"), reason);
+        let key = format!("container.environment.{variable}");
+        let edit = case.context.with_service(sibling).edit(&key, reason);
         Some(edit.suggest(name))
     })
 }
@@ -106,19 +75,13 @@ pub(super) fn unknown_role(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case
         .line_with(&["role \""])
         .filter(|line| line.contains("does not exist"))?;
-    differing(case, quoted_after(line, "role")?, &USERS, "role")
+    differing(case, quoted_after(line, "role")?, USERS, "role")
 }
 
 /// Password that the sibling refuses. Its value is a secret, so the change names the two places only.
 pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&[
-        "password authentication failed",
-        "access denied for user",
-        "access_refused",
-        "authentication failed",
-        "wrongpass",
-    ])?;
-    let (sibling, theirs, expected) = only_sibling(case, &PASSWORDS)?;
+    case.line_with(REFUSED_PASSWORD)?;
+    let (sibling, theirs, expected) = only_sibling(case, PASSWORDS)?;
     let set = || case.context.service.env_vars.iter();
     let is_url = |value: &String| {
         value.contains("://")
@@ -131,14 +94,21 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
         let upper = name.to_uppercase();
         upper.contains("PASS") && OF_DATABASE.iter().any(|part| upper.contains(part))
     };
-    let (name, _) = set()
+    let (name, value) = set()
         .find(|(_, value)| is_url(value))
         .or_else(|| set().find(|(name, value)| is_password(name) && *value != expected))?;
     let reason = format!("its password differs from `{theirs}` of `{}`", sibling.name);
     let edit = case
         .context
         .edit(&format!("container.environment.{name}"), reason);
-    let hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
+    let mut hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
+    let user = USERS.iter().find_map(|name| sibling.env_vars.get(*name));
+    if let Some(user) = user.filter(|user| value.contains("://") && !value.contains(&format!("//{user}:"))) {
+        hint = format!(
+            "write the user `{user}`, and as its password the value of `{theirs}` of `{}`",
+            sibling.name
+        );
+    }
     Some(edit.now(REDACTED).hint(hint))
 }
 
@@ -188,7 +158,7 @@ pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Data of another version, which the output names together with the version of the program.
 pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
-    let mut lines = case.lines().filter(|line| contains(line, &UNFIT_DATA));
+    let mut lines = case.lines().filter(|line| contains(line, UNFIT_DATA));
     let (line, data, program) = lines.find_map(|line| match &versions(line)[..] {
         [data, program, ..] => Some((line, data.clone(), program.clone())),
         _ => None,
@@ -244,22 +214,7 @@ fn versions(line: &str) -> Vec<String> {
         let is_after_word = {
             let before = line.split(word).next().unwrap_or_default().to_lowercase();
             let before = before.trim_end_matches(|c: char| " [(\"'`=:v".contains(c));
-            [
-                "version",
-                "from",
-                "to",
-                "with",
-                "by",
-                "program",
-                "server",
-                "postgresql",
-                "mongodb",
-                "mysql",
-                "found",
-                "expected",
-            ]
-            .iter()
-            .any(|end| before.ends_with(end))
+            BEFORE_VERSION.iter().any(|end| before.ends_with(end))
         };
         if is_version && is_after_word && !all.contains(&version) {
             all.push(version);
@@ -271,10 +226,10 @@ fn versions(line: &str) -> Vec<String> {
 /// Volume with data from before this revision that the program cannot read. Its data stays in the old volume.
 pub(super) fn unfit_volume(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case
-        .line_with(&UNFIT_DATA)
+        .line_with(UNFIT_DATA)
         .filter(|_| data_version(case).is_none())?;
     let mut mounts = case.context.service.mounts.iter();
-    let is_about_data = contains(line, &DATA) || mounts.any(|mount| line.contains(mount.target()));
+    let is_about_data = contains(line, DATA) || mounts.any(|mount| line.contains(mount.target()));
     if !is_about_data {
         return None;
     }

@@ -5,116 +5,34 @@ use std::collections::BTreeMap;
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, quoted, quoted_after};
+use super::network::ports;
 use crate::desired::{Desired, Mount, Service};
 use crate::failed_run::host_view::differs_by_one_error;
 use crate::secrets::is_secret;
 
-/// Parts of a message about a missing variable, in lower case.
-const MISSING: [&str; 21] = [
-    "not set",
-    "unset",
-    "not defined",
-    "undefined",
-    "required",
-    "must be set",
-    "must be provided",
-    "must be defined",
-    "must specify",
-    "missing",
-    "not provided",
-    "not specified",
-    "keyerror",
-    "no value for",
-    "must name",
-    "unbound variable",
-    "is empty",
-    "cannot be empty",
-    "must not be empty",
-    "environment variables not found",
-    "key not found",
-];
-/// Words that mark any word in capitals as a variable, in lower case.
-const VARIABLE_WORDS: [&str; 6] = ["variable", "env", "parameter", "keyerror", "setting", "unbound"];
-/// Words in capitals of levels, statuses and formats, which name no variable.
-const CAPITALS: [&str; 33] = [
-    "ERROR",
-    "FATAL",
-    "PANIC",
-    "WARN",
-    "WARNING",
-    "INFO",
-    "DEBUG",
-    "TRACE",
-    "CRITICAL",
-    "HTTP",
-    "EMERG",
-    "HINT",
-    "DETAIL",
-    "NOTE",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-    "FAILED_PRECONDITION",
-    "PERMISSION_DENIED",
-    "UNAVAILABLE",
-    "INTERNAL",
-    "JSON",
-    "YAML",
-    "NULL",
-    "SQL",
-    "URL",
-    "API",
-    "GET",
-    "HEAD",
-    "POST",
-    "PUT",
-    "PATCH",
-    "DELETE",
-    "OPTIONS",
-];
-/// Parts of messages of compilers, linkers and runtimes about other names, in lower case.
-const OTHER_NAMES: [&str; 16] = [
-    "properties of undefined",
-    "property of undefined",
-    "undefined symbol",
-    "undefined reference",
-    "undefined method",
-    "undefined function",
-    "column",
-    "header",
-    "module",
-    "nameerror",
-    "referenceerror",
-    "typeerror",
-    "undefined constant",
-    "certificate verify",
-    "ssl:",
-    "version `glibc",
-];
-/// Parts of a message about a value that a program rejects, in lower case.
-const INVALID: [&str; 22] = [
-    "invalid",
-    "not a valid",
-    "not valid",
-    "is not a number",
-    "must be a",
-    "must be one of",
-    "must be an",
-    "must be between",
-    "should be one of",
-    "cannot parse",
-    "could not parse",
-    "couldn't parse",
-    "failed to parse",
-    "unable to parse",
-    "parsing",
-    "parse \"",
-    "for input string",
-    "correct format",
-    "unsupported",
-    "err_socket_bad_port",
-    "unknown level",
-    "not supported",
-];
+parts! {
+    /// Parts of a message about a missing variable, in lower case.
+    MISSING: "not set" "unset" "not defined" "undefined" "required" "must be set" "must be provided"
+        "must be defined" "must specify" "missing" "not provided" "not specified" "keyerror" "no value for"
+        "must name" "unbound variable" "is empty" "cannot be empty" "must not be empty"
+        "environment variables not found" "key not found" "please set" "please provide" "make sure to";
+    /// Words that mark any word in capitals as a variable, in lower case.
+    VARIABLE_WORDS: "variable" "env" "parameter" "keyerror" "setting" "unbound";
+    /// Words in capitals of levels, statuses and formats, which name no variable.
+    CAPITALS: "ERROR" "FATAL" "PANIC" "WARN" "WARNING" "INFO" "DEBUG" "TRACE" "CRITICAL" "HTTP" "EMERG"
+        "HINT" "DETAIL" "NOTE" "INVALID_ARGUMENT" "NOT_FOUND" "FAILED_PRECONDITION" "PERMISSION_DENIED"
+        "UNAVAILABLE" "INTERNAL" "JSON" "YAML" "NULL" "SQL" "URL" "API" "GET" "HEAD" "POST" "PUT" "PATCH"
+        "DELETE" "OPTIONS";
+    /// Parts of messages of compilers, linkers and runtimes about other names, in lower case.
+    OTHER_NAMES: "properties of undefined" "property of undefined" "undefined symbol" "undefined reference"
+        "undefined method" "undefined function" "column" "header" "module" "nameerror" "referenceerror"
+        "typeerror" "undefined constant" "certificate verify" "ssl:" "version `glibc";
+    /// Parts of a message about a value that a program rejects, in lower case.
+    INVALID: "invalid" "not a valid" "not valid" "is not a number" "must be a" "must be one of" "must be an"
+        "must be between" "should be one of" "cannot parse" "could not parse" "couldn't parse"
+        "failed to parse" "unable to parse" "parsing" "parse \"" "for input string" "correct format"
+        "unsupported" "err_socket_bad_port" "unknown level" "not supported" "cannot be used";
+}
 
 /// Variable that the program reports as missing.
 pub(super) fn missing_variable(case: &Case<'_>) -> Option<SpecEdit> {
@@ -150,19 +68,38 @@ pub(super) fn misspelled_variable(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Variable whose value the program rejects: the message contains its name, or its value in quotes.
 pub(super) fn invalid_variable(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&INVALID)?;
     // A log line in JSON has every text in quotes, and a path has an error of its own.
-    if line.trim_start().starts_with('{')
-        || contains(line, &["invalid argument", "invalid api key", "invalid option"])
-    {
-        return None;
+    let is_meant = |line: &&str| {
+        !line.trim_start().starts_with('{')
+            && !contains(line, &["invalid argument", "invalid api key", "invalid option"])
+    };
+    let line = case.line_with(INVALID).filter(is_meant);
+    let rejected = line.and_then(|line| rejected_value(case, line));
+    let (name, value) = rejected.or_else(|| unresolved(case))?;
+    let reason = format!("the process rejects the value of `{name}`");
+    let edit = case
+        .context
+        .edit(&format!("container.environment.{name}"), reason);
+    if is_secret(name) {
+        return Some(edit.hint("write a value that the message permits"));
     }
-    let set = || {
-        case.context
-            .service
-            .env_vars
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
+    let edit = edit.now(value);
+    Some(match &ports(case.context.service)[..] {
+        [port] if is_port(name) => edit.suggest(port.to_string()),
+        // Every image has these two.
+        _ if name == "TZ" => edit.suggest("UTC"),
+        _ if line.is_some_and(|line| contains(line, &["locale"])) => edit.suggest("C.UTF-8"),
+        _ => edit.hint("write a value that the message permits"),
+    })
+}
+
+/// Variable that a message about an invalid value means, with its value or the rejected part of it.
+fn rejected_value<'a>(case: &Case<'a>, line: &'a str) -> Option<(&'a String, &'a str)> {
+    let variables = case.context.service.env_vars.iter();
+    let set = || variables.clone().filter(|(_, value)| !value.is_empty());
+    let only = |fits: &dyn Fn(&str, &str) -> bool| {
+        let mut found = set().filter(|(name, value)| fits(name, value));
+        found.next().filter(|_| found.next().is_none())
     };
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named = words.find_map(|word| set().find(|(name, _)| *name == word && word.len() >= 3));
@@ -171,28 +108,35 @@ pub(super) fn invalid_variable(case: &Case<'_>) -> Option<SpecEdit> {
         if contains(line, &["input syntax", "media type"]) {
             return None;
         }
-        let is_quoted = |value: &str| value.len() >= 2 && quoted(line).any(|text| text == value);
-        let mut found = set().filter(|(_, value)| is_quoted(value));
-        found.next().filter(|_| found.next().is_none())
+        only(&|_, value| value.len() >= 2 && quoted(line).any(|text| text == value))
     };
     // Without its value, the message can only mean a port that is not a number.
     let by_port = || {
-        let is_port = |name: &str| name.rsplit('_').next() == Some("PORT");
-        let mut found = set().filter(|(name, value)| is_port(name) && value.parse::<u16>().is_err());
-        contains(line, &["bad_port", "invalid port"])
-            .then(|| found.next().filter(|_| found.next().is_none()))?
+        only(&|name, value| is_port(name) && value.parse::<u16>().is_err())
+            .filter(|_| contains(line, &["bad_port", "invalid port"]))
     };
-    let (name, value) = named.or_else(by_value).or_else(by_port)?;
-    let reason = format!("the process rejects the value of `{name}`");
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    let edit = if is_secret(name) {
-        edit
-    } else {
-        edit.now(value.as_str())
+    let by_word = || {
+        let mut parts = quoted(line).filter(|text| text.len() >= 4 && is_plain(text));
+        parts.find_map(|text| {
+            let (name, _) = only(&|_, value| value.split([' ', '=']).any(|part| part == text))?;
+            Some((name, text))
+        })
     };
-    Some(edit.hint("write a value that the message permits"))
+    let whole = named.or_else(by_value).or_else(by_port);
+    whole.map(|(name, value)| (name, value.as_str())).or_else(by_word)
+}
+
+fn is_port(name: &str) -> bool {
+    name.rsplit('_').next() == Some("PORT")
+}
+
+/// Variable with a template that nothing replaced, and that a line repeats.
+fn unresolved<'a>(case: &Case<'a>) -> Option<(&'a String, &'a str)> {
+    let mut variables = case.context.service.env_vars.iter();
+    let is_repeated = |value: &str| case.lines().any(|line| line.contains(value));
+    let is_template = |value: &str| value.contains("{{") || value.contains("${");
+    let (name, value) = variables.find(|(_, value)| is_template(value) && is_repeated(value))?;
+    Some((name, value.as_str()))
 }
 
 /// Name of the variable that a line of the scope reports as missing, and that the file does not set.
@@ -211,7 +155,7 @@ fn missing_name(case: &Case<'_>) -> Option<String> {
                 // Some libraries list the names in the lines after the message.
                 let next = lines.peek()?;
                 let is_list = contains(line, &["environment variable", "env var", "required environment"]);
-                (is_list && contains(line, &MISSING))
+                (is_list && contains(line, MISSING))
                     .then(|| listed_in(next, set))
                     .flatten()
             });
@@ -227,6 +171,7 @@ fn missing_name(case: &Case<'_>) -> Option<String> {
                     "field required (type=value_error.missing)",
                 ],
             )
+            && case.line_with(&["settings", "config", "env"]).is_some()
             && !line.is_empty()
             && line.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         {
@@ -265,8 +210,8 @@ fn owner_of<'a>(case: &Case<'a>, name: &str) -> Option<&'a str> {
     owners.next().map(|sibling| sibling.name.as_str())
 }
 
-/// Returns whether one part between underscores differs by one letter, or by two letters in another order.
-fn is_misspelled(name: &str, meant: &str) -> bool {
+/// Returns whether one part between underscores differs by one letter, or by two letters in another order, or is shortened.
+pub(super) fn is_misspelled(name: &str, meant: &str) -> bool {
     let (parts, others): (Vec<_>, Vec<_>) = (name.split('_').collect(), meant.split('_').collect());
     let joined = name.replace('_', "") == meant.replace('_', "");
     if parts.len() != others.len() {
@@ -277,11 +222,18 @@ fn is_misspelled(name: &str, meant: &str) -> bool {
         return false;
     };
     let is_scheme = |part: &str| part == "HTTP" || part == "HTTPS";
+    // Such as `PASS` or `PASSWD` of `PASSWORD`.
+    let is_short = |part: &str, long: &str| {
+        let mut letters = long.chars();
+        part.chars().next() == long.chars().next()
+            && part.chars().all(|letter| letters.any(|other| other == letter))
+    };
     // A short first part names another owner.
     let is_of_other = parts[0] != others[0] && parts[0].len().min(others[0].len()) <= 3;
     let is_long = one.len().min(other.len()) >= 3;
     let is_other = is_of_other || (is_scheme(one) && is_scheme(other));
-    is_long && !is_other && differs_by_one_error(one, other)
+    let is_shortened = parts.len() > 1 && (is_short(one, other) || is_short(other, one));
+    is_long && !is_other && (is_shortened || differs_by_one_error(one, other))
 }
 
 /// Value of a missing variable: that of the siblings, or the only mounted file that fits a name such as `SEED_FILE`.
@@ -310,7 +262,7 @@ pub(super) fn value_of(name: &str, service: &Service, desired: &Desired) -> Opti
 
 fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
     let lower = line.to_lowercase();
-    if contains(line, &OTHER_NAMES) {
+    if contains(line, OTHER_NAMES) {
         return None;
     }
     let is_about_variables = VARIABLE_WORDS.iter().any(|word| lower.contains(word));
@@ -320,6 +272,8 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
         .and_then(|rest| rest.split_once(']'))
         .map_or(line, |(_, rest)| rest);
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    // The name itself can contain a part of the message.
+    let is_set = |word: &str| set.get(word).is_some_and(|value| !value.is_empty());
     let word = words.find(|word| {
         let is_name = word.len() >= 3
             && word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -330,12 +284,11 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
             && (word.contains('_') || is_about_variables)
             && !CAPITALS.contains(word)
             && !word.starts_with("ERR_")
+            && !is_set(word)
     })?;
-    // The name itself can contain such a part.
     let around = lower.replace(&word.to_lowercase(), " ");
     let is_missing = MISSING.iter().any(|part| around.contains(part));
-    let is_set = set.get(word).is_some_and(|value| !value.is_empty());
-    (is_missing && !is_set && is_plain(word)).then(|| word.to_owned())
+    (is_missing && is_plain(word)).then(|| word.to_owned())
 }
 
 #[cfg(test)]
@@ -355,6 +308,11 @@ mod tests {
             ("HTTP_PROXY", "HTTPS_PROXY", false),
             ("APP_TOKEN", "APX_TOKEN", false),
             ("PORT", "HOST", false),
+            ("MYSQL_ROOT_PASSWD", "MYSQL_ROOT_PASSWORD", true),
+            ("POSTGRES_PASS", "POSTGRES_PASSWORD", true),
+            ("DB_USERNAME", "DB_USER", true),
+            ("HOST", "HOSTNAME", false),
+            ("DB_PORT", "DB_PASSWORD", false),
         ] {
             assert_eq!(is_misspelled(name, meant), expected, "{name}");
         }

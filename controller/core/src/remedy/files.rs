@@ -2,48 +2,25 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains, is_below, mount_of, paths};
+use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
 use super::database::only_sibling;
 use super::network::siblings;
 use super::{EditContext, host_files};
 use crate::desired::Mount;
 use crate::failed_run::{FailureKind, kind};
 
-/// Parts of a message about the contents of a file, in lower case.
-const CONTENTS: [&str; 24] = [
-    "parse error",
-    "parsing error",
-    "syntax error",
-    "error parsing",
-    "failed to parse",
-    "unknown directive",
-    "unexpected ",
-    "invalid",
-    "bad directive",
-    "yaml: line",
-    "parseerror",
-    "parse failure",
-    "syntaxerror",
-    "parser error",
-    "bad config",
-    "fatal config file error",
-    "error in config",
-    "could not parse",
-    "unable to parse",
-    "did not find expected",
-    "malformed",
-    "unknown key",
-    "unknown entry",
-    "parsing [",
-];
-
-/// Parts of a message about a write that a mount denies, in lower case.
-const READ_ONLY: [&str; 4] = [
-    "read-only file system",
-    "erofs",
-    "write a readonly database",
-    "read-only database",
-];
+parts! {
+    /// Names of errors in the syntax of a file, in lower case.
+    SYNTAX: "syntaxerror" "indentationerror" "taberror" "psych::syntaxerror";
+    /// Parts of a message about the contents of a file, in lower case.
+    CONTENTS: "parse error" "parsing error" "syntax error" "error parsing" "failed to parse"
+        "unknown directive" "unexpected " "invalid" "bad directive" "yaml: line" "parseerror"
+        "parse failure" "syntaxerror" "parser error" "bad config" "fatal config file error"
+        "error in config" "could not parse" "unable to parse" "did not find expected" "malformed"
+        "unknown key" "unknown entry" "parsing [";
+    /// Parts of a message about a write that a mount denies, in lower case.
+    READ_ONLY: "read-only file system" "erofs" "write a readonly database" "read-only database" "is not writable";
+}
 
 /// Folders for files of a run, which a `tmpfs` can replace.
 const SCRATCH: [&str; 5] = ["/run", "/var/run", "/tmp", "/var/cache", "/var/log"];
@@ -51,7 +28,10 @@ const SCRATCH: [&str; 5] = ["/run", "/var/run", "/tmp", "/var/cache", "/var/log"
 /// Write below a mount that ends with `:ro`.
 pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
     let line = read_only_line(case)?;
-    let in_line = paths(line).find_map(|path| mount_of(&case.context, path));
+    // The last path is the one that the program writes.
+    let in_line = paths(line)
+        .filter_map(|path| mount_of(&case.context, path))
+        .last();
     // A database names no file, so the path of a variable is meant.
     let in_variable = || {
         let mut variables = case.context.service.env_vars.iter();
@@ -89,7 +69,7 @@ pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
 fn read_only_line<'a>(case: &Case<'a>) -> Option<&'a str> {
     let is_skipped = |line: &str| contains(line, &[": info:", "(read-only file system?)"]);
     case.lines()
-        .find(|line| contains(line, &READ_ONLY) && !is_skipped(line))
+        .find(|line| contains(line, READ_ONLY) && !is_skipped(line))
 }
 
 /// Write to a folder that is read-only, though no mount of the file contains it.
@@ -126,17 +106,7 @@ pub(super) fn contents(case: &Case<'_>) -> Option<SpecEdit> {
     };
     // Python and Ruby name the file and the line in the line before the error.
     let of_two = || {
-        let is_error = lines.iter().any(|line| {
-            contains(
-                line,
-                &[
-                    "syntaxerror",
-                    "indentationerror",
-                    "taberror",
-                    "psych::syntaxerror",
-                ],
-            )
-        });
+        let is_error = lines.iter().any(|line| contains(line, SYNTAX));
         let mut named = lines
             .iter()
             .filter(|line| line.contains(", line ") || line.contains(":in "));
@@ -159,7 +129,7 @@ fn is_about_contents(line: &str) -> bool {
     };
     let text: Vec<&str> = line.split_whitespace().filter(|word| !is_name(word)).collect();
     !line.trim_start().starts_with('{')
-        && contains(&text.join(" "), &CONTENTS)
+        && contains(&text.join(" "), CONTENTS)
         && !contains(line, &["invalid api key", "invalid argument"])
 }
 
@@ -260,7 +230,7 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
         .lines()
         .flat_map(paths)
         .find(|path| mount_of(&case.context, path).is_some())?;
-    let (index, mount) = mount_of(&case.context, path)?;
+    let (_, mount) = mount_of(&case.context, path)?;
     let Mount::Bind { target, .. } = mount else {
         return None;
     };
@@ -268,11 +238,9 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
         "the mount hides `{}/{modules}` of the image",
         target.trim_end_matches('/')
     );
-    let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
-    Some(edit.hint(format!(
-        "mount only the sources, or a volume at `{}/{modules}`",
-        target.trim_end_matches('/')
-    )))
+    let volume = format!("{}-modules", case.context.service.name);
+    let entry = format!("{volume}:{}/{modules}", target.trim_end_matches('/'));
+    Some(add_volume(&case.context, &entry, reason))
 }
 
 /// Full temporary or shared memory.
@@ -309,10 +277,8 @@ pub(super) fn shared_memory(case: &Case<'_>) -> Option<SpecEdit> {
     {
         return None;
     }
-    let context = EditContext {
-        service: server.map_or(case.context.service, |(sibling, ..)| sibling),
-        ..case.context
-    };
+    let service = server.map_or(case.context.service, |(sibling, ..)| sibling);
+    let context = case.context.with_service(service);
     let mut entries = context.service.tmpfs.iter();
     match entries.find(|entry| folder(entry) == "/dev/shm") {
         Some(entry) => larger_tmpfs(&context, entry),
@@ -345,11 +311,4 @@ fn larger_tmpfs(context: &EditContext<'_>, entry: &str) -> Option<SpecEdit> {
     let reason = format!("`{}` is full", folder(entry));
     let edit = context.edit(&format!("tmpfs[{index}]"), reason);
     Some(edit.now(entry).suggest(written))
-}
-
-fn add_tmpfs(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
-    let mut entries = context.service.tmpfs.clone();
-    entries.push(entry.to_owned());
-    let written = serde_json::to_string(&entries).unwrap_or_default();
-    context.edit("tmpfs", reason).suggest(written)
 }

@@ -7,113 +7,35 @@ use crate::outcome::Evidence;
 const LINES: usize = 200;
 /// Lines without a class that do not end a burst.
 const GAP: usize = 3;
-/// Parts of lines about the end of a process, in lower case.
-const CRASH: [&str; 6] = [
-    "panic",
-    "fatal",
-    "emerg",
-    "segmentation fault",
-    "core dumped",
-    "illegal instruction",
-];
-/// Parts of lines about an error, in lower case.
-const ERROR: [&str; 32] = [
-    "error",
-    "exception",
-    "cannot",
-    "can't",
-    "could not",
-    "denied",
-    "no such",
-    "not found",
-    "refused",
-    "unknown",
-    "usage:",
-    "not set",
-    "must be set",
-    "must name",
-    "missing",
-    "required",
-    "read-only",
-    "failed",
-    "unrecognized",
-    "invalid",
-    "unable to",
-    "not permitted",
-    "not allowed",
-    "must be",
-    "must specify",
-    "need to specify",
-    "not defined",
-    "undefined",
-    "unbound variable",
-    "incompatible",
-    "downgrade",
-    "bad option",
-];
-/// Parts of requests in access logs, which are the fault of a client, in lower case.
-const REQUEST: [&str; 5] = [
-    ", client: ",
-    "[client ",
-    " http/1.0\"",
-    " http/1.1\"",
-    " http/2.0\"",
-];
-/// Parts of lines whose level is below a warning, in lower case.
-const LEVEL: [&str; 12] = [
-    "[info]",
-    "[debug]",
-    "[trace]",
-    "[notice]",
-    "[note]",
-    "level=info",
-    "level=debug",
-    "\"level\":\"info\"",
-    "\"level\":\"debug\"",
-    "\"level\":30",
-    "\"severity\":\"info\"",
-    "\"severity\":\"debug\"",
-];
+parts! {
+    /// Parts of lines about the end of a process, in lower case.
+    CRASH: "panic" "fatal" "emerg" "segmentation fault" "core dumped" "illegal instruction";
+    /// Parts of lines about an error, in lower case.
+    ERROR: "error" "exception" "cannot" "can't" "could not" "denied" "no such" "not found" "refused"
+        "unknown" "usage:" "not set" "must be set" "must name" "missing" "required" "read-only" "failed"
+        "unrecognized" "invalid" "unable to" "not permitted" "not allowed" "must be" "must specify"
+        "need to specify" "not defined" "undefined" "unbound variable" "incompatible" "downgrade"
+        "bad option";
+    /// Parts of requests in access logs, which are the fault of a client, in lower case.
+    REQUEST: ", client: " "[client " " http/1.0\"" " http/1.1\"" " http/2.0\"";
+    /// Parts of lines whose level is below a warning, in lower case.
+    LEVEL: "[info]" "[debug]" "[trace]" "[notice]" "[note]" "level=info" "level=debug" "\"level\":\"info\""
+        "\"level\":\"debug\"" "\"level\":30" "\"severity\":\"info\"" "\"severity\":\"debug\"";
+}
 /// Such levels as one word.
 const LEVEL_WORDS: [&str; 3] = ["INFO", "DEBUG", "TRACE"];
-/// Words of lines about a setting that need not be set, in lower case.
-const UNNEEDED: [&str; 8] = [
-    "using", "default", "fallback", "falling", "disabled", "optional", "ignored", "skipping",
-];
-/// Parts of lines after which earlier errors are history, in lower case.
-const SUCCESS: [&str; 10] = [
-    "connected to ",
-    "reconnected",
-    "connection established",
-    "ready to accept connections",
-    "listening on ",
-    "listening at ",
-    "server started",
-    "startup complete",
-    "retry succeeded",
-    "recovered",
-];
-/// Parts of lines that contain such a word without an error, in lower case.
-const HARMLESS: [&str; 8] = [
-    "0 errors",
-    "no error",
-    "without error",
-    "errors=0",
-    "error_log",
-    "traceback (most recent",
-    "loglevel=error",
-    "log level",
-];
-/// Openings of lines about an ordinary end, in lower case.
-const CLOSING: [&str; 7] = [
-    "bye",
-    "goodbye",
-    "shutting down",
-    "shutdown",
-    "closing",
-    "exiting",
-    "stopping",
-];
+parts! {
+    /// Words of lines about a setting that need not be set, in lower case.
+    UNNEEDED: "using" "default" "fallback" "falling" "disabled" "optional" "ignored" "skipping";
+    /// Parts of lines after which earlier errors are history, in lower case.
+    SUCCESS: "connected to " "reconnected" "connection established" "ready to accept connections"
+        "listening on " "listening at " "server started" "startup complete" "retry succeeded" "recovered";
+    /// Parts of lines that contain such a word without an error, in lower case.
+    HARMLESS: "0 errors" "no error" "without error" "errors=0" "error_log" "traceback (most recent"
+        "loglevel=error" "log level";
+    /// Openings of lines about an ordinary end, in lower case.
+    CLOSING: "bye" "goodbye" "shutting down" "shutdown" "closing" "exiting" "stopping";
+}
 
 /// Lines around the cause that belong to it: those after it, and those before it.
 const NEIGHBOURS: (usize, usize) = (20, 3);
@@ -141,7 +63,7 @@ pub(super) fn after_success(lines: &[String]) -> &[String] {
         let lower = line.to_lowercase();
         SUCCESS.iter().any(|part| lower.contains(part))
             && !["disconnected", "not "].iter().any(|part| lower.contains(part))
-            && !ERROR.iter().chain(&CRASH).any(|part| lower.contains(part))
+            && !ERROR.iter().chain(CRASH).any(|part| lower.contains(part))
     };
     let from = lines.iter().rposition(is_success).map_or(0, |index| index + 1);
     &lines[from..]
@@ -194,17 +116,10 @@ fn plain(line: &str) -> String {
 
 /// Returns whether a line is a warning, which the program survived.
 pub(super) fn is_warning(line: &str) -> bool {
-    const WARNING: [&str; 9] = [
-        "warn ",
-        "warn:",
-        "warning:",
-        "[warn",
-        "level=warn",
-        "\"level\":\"warn",
-        "\"level\":40",
-        "\"severity\":\"warn",
-        " warning ",
-    ];
+    parts! {
+        WARNING: "warn " "warn:" "warning:" "[warn" "level=warn" "\"level\":\"warn" "\"level\":40"
+            "\"severity\":\"warn" " warning ";
+    }
     let lower = plain(line).to_lowercase();
     WARNING.iter().any(|part| lower.contains(part))
 }
@@ -269,12 +184,12 @@ fn class(line: &str) -> u8 {
     let contains = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
     if is_closing(line) || is_noise(line) || is_warning(line) {
         0
-    } else if contains(&CRASH) {
+    } else if contains(CRASH) {
         2
-    } else if contains(&HARMLESS) {
+    } else if contains(HARMLESS) {
         0
     } else {
-        u8::from(contains(&ERROR))
+        u8::from(contains(ERROR))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_crds::error::SpecEdit;
 
 use super::case::{contains, ports_in};
+use super::shell::list;
 use super::{EditContext, probe, recovery_time, seconds};
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
@@ -17,14 +18,24 @@ use crate::outcome::Evidence;
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 impl EditContext<'_> {
+    /// Longer start of a service whose later probe succeeded with the same settings.
+    pub(super) fn slow_start(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let took = recovery_time(failed_run)?;
+        let reason = format!("the service was healthy {} s after its start", seconds(took));
+        Some(self.start_period(self.service.probe.as_ref()?, took * 3 / 2, reason))
+    }
+
+    /// Longer start of a service whose processes do not listen yet.
+    pub(super) fn silent_start(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let ran = failed_run.run_duration();
+        let settings = self.service.probe.as_ref().filter(|_| ran < MAX_SILENCE)?;
+        let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
+        Some(self.start_period(settings, ran * 2, reason))
+    }
+
     /// Change of the health check that fits the observed program.
     pub(super) fn healthcheck(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
         let settings = self.service.probe.as_ref()?;
-        // With the same timeout, a later probe succeeded.
-        if let Some(took) = recovery_time(failed_run) {
-            let reason = format!("the service was healthy {} s after its start", seconds(took));
-            return Some(self.start_period(settings, took * 3 / 2, reason));
-        }
         if self.was_healthy() {
             return None;
         }
@@ -39,44 +50,49 @@ impl EditContext<'_> {
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
-            Some([]) => {
-                let ran = failed_run.run_duration();
-                if ran >= MAX_SILENCE {
-                    return None;
-                }
-                let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
-                Some(self.start_period(settings, ran * 2, reason))
-            }
+            Some([]) => self.silent_start(failed_run),
             Some(listening) if listening.iter().all(|address| address.port() != port) => {
                 self.probe_port(port, listening)
             }
-            Some(listening) if is_local_only(port, listening) => self.local_address(port),
+            Some(listening) if is_local_only(port, listening) => self.local_address(evidence, port),
             Some(listening) if is_refused(failed_run) && is_ipv6_only(port, listening) => {
                 self.ipv6_address(port)
             }
-            Some(_) | None if is_http => self.probe_path(evidence, failed_run),
+            Some(_) | None if is_http => self
+                .not_ready(failed_run)
+                .or_else(|| self.other_protocol(evidence, failed_run, port))
+                .or_else(|| self.probe_path(evidence, failed_run)),
             Some(_) | None => None,
         }
     }
 
     /// Address of the command or of a variable that makes the process listen on the loopback interface only.
-    fn local_address(&self, port: u16) -> Option<SpecEdit> {
+    fn local_address(&self, evidence: &Evidence, port: u16) -> Option<SpecEdit> {
         let reason = format!("the process listens on port {port} only inside its container");
         if let Some((key, local)) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"]) {
             return Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"));
         }
-        let mut words = self
-            .service
-            .command
-            .iter()
-            .flatten()
-            .flat_map(|word| word.split_whitespace());
-        let option = words.find_map(|word| {
+        let option = |word: &str| {
             let program = word.rsplit('/').next();
             let (_, option) = LOCAL_PROGRAMS.iter().find(|(name, _)| Some(*name) == program)?;
             Some(option.replace("PORT", &port.to_string()))
-        })?;
-        Some(self.edit("command", reason).hint(format!("add `{option}`")))
+        };
+        let words = self.service.command.iter().flatten();
+        let in_command = words.flat_map(|word| word.split_whitespace()).find_map(option);
+        // Runners of scripts repeat the command of the script, such as `> vite`.
+        let mut scripts = evidence.stdout.iter().filter_map(|line| line.strip_prefix("> "));
+        let in_script = scripts.find_map(|line| line.split_whitespace().find_map(option));
+        let added = in_command.or_else(|| in_script.map(|option| format!("-- {option}")))?;
+        let edit = self.edit("command", reason);
+        let all = self.service.command.as_deref().unwrap_or_default();
+        let is_shell = all.iter().any(|word| word.contains(['&', '|', ';', ' ']));
+        let words = all.iter().map(String::as_str).chain(added.split(' '));
+        let text = edit.now.as_ref().map(|now| format!("{now} {added}"));
+        let meant = text.or_else(|| list(&words.collect::<Vec<_>>()));
+        Some(match meant.filter(|_| !is_shell) {
+            Some(meant) => edit.suggest(meant),
+            None => edit.hint(format!("add `{added}`")),
+        })
     }
 
     /// Address of the command or of a variable that makes the process listen on IPv6 only.
@@ -141,15 +157,50 @@ impl EditContext<'_> {
         )
     }
 
+    /// Longer start of a service that answers, but is not ready yet.
+    fn not_ready(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
+        let ran = failed_run.run_duration();
+        let is_meant = probe::is_status(failed_run.probe_output.last()?, "503") && ran < MAX_SILENCE;
+        let reason = format!(
+            "it answers with status 503 after {} s, so it is not ready yet",
+            seconds(ran)
+        );
+        let settings = self.service.probe.as_ref().filter(|_| is_meant)?;
+        Some(self.start_period(settings, ran * 2, reason))
+    }
+
+    /// Health check of a port whose process does not speak HTTP.
+    fn other_protocol(&self, evidence: &Evidence, failed_run: &FailedRun, port: u16) -> Option<SpecEdit> {
+        let last = failed_run.probe_output.last()?;
+        let is_other = contains(last, &["closed before message completed", "invalid http"]);
+        let reason = format!("the process does not speak HTTP on port {port}");
+        if !is_other {
+            return None;
+        }
+        Some(match named_port(evidence, port, &["http"]) {
+            Some(other) => {
+                let edit = self.edit("container.healthcheck.port", reason);
+                edit.suggest(other.to_string())
+            }
+            None => self.edit("container.healthcheck.type", reason).suggest("tcp"),
+        })
+    }
+
     fn probe_path(&self, evidence: &Evidence, failed_run: &FailedRun) -> Option<SpecEdit> {
-        let ProbeHandler::Http { path, port, .. } = &self.service.probe.as_ref()?.kind else {
+        let ProbeHandler::Http { path, port, options } = &self.service.probe.as_ref()?.kind else {
             return None;
         };
         let last = failed_run.probe_output.last()?;
         let mut statuses = ["404", "405", "410"].iter();
-        statuses.find(|status| probe::is_status(last, status))?;
+        let status = statuses.find(|status| probe::is_status(last, status))?;
         let path = path.split('?').next().unwrap_or(path);
-        if let Some(other) = management_port(evidence, *port) {
+        let method = options.method.as_str();
+        if *status == "405" && method != "GET" {
+            let reason = format!("`{path}` does not permit the method {method}");
+            let edit = self.edit("container.healthcheck.method", reason);
+            return Some(edit.now(method).suggest("GET"));
+        }
+        if let Some(other) = named_port(evidence, *port, &["management", "actuator"]) {
             let reason = format!(
                 "`{path}` does not exist on port {port}, and the program reports its management port"
             );
@@ -157,12 +208,16 @@ impl EditContext<'_> {
             return Some(edit.suggest(other.to_string()));
         }
         let key = "container.healthcheck.path";
+        let mut healthy = evidence.healthy_paths.iter().map(String::as_str);
         Some(
-            match evidence.healthy_paths.iter().find(|healthy| *healthy != path) {
+            match healthy
+                .find(|healthy| *healthy != path)
+                .or_else(|| probe::known_path(self, path))
+            {
                 // A path that exists may fail for a good reason.
                 Some(best) => {
                     let reason = format!("`{path}` does not succeed, `{best}` does");
-                    self.edit(key, reason).suggest(best.clone())
+                    self.edit(key, reason).suggest(best)
                 }
                 None => self.edit(key, format!("`{path}` does not exist in the container")),
             },
@@ -170,20 +225,20 @@ impl EditContext<'_> {
     }
 }
 
-/// Another port on which the container listens, and that its output names as the one for management.
-fn management_port(evidence: &Evidence, port: u16) -> Option<u16> {
+/// Another port on which the container listens, and that a line of its output with one of these parts names.
+fn named_port(evidence: &Evidence, port: u16, parts: &[&str]) -> Option<u16> {
     let listening = evidence.listening.as_ref()?;
     let is_open = |other: &u16| {
         let mut addresses = listening.iter().filter(|address| !is_loopback(address));
         *other != port && addresses.any(|address| address.port() == *other)
     };
     let lines = evidence.stdout.iter().chain(&evidence.stderr);
-    let mut named = lines.filter(|line| contains(line, &["management", "actuator"]));
+    let mut named = lines.filter(|line| contains(line, parts));
     named.find_map(|line| ports_in(line).find(is_open))
 }
 
 /// Programs that listen only inside their container by default, with the option for another address.
-const LOCAL_PROGRAMS: [(&str, &str); 8] = [
+const LOCAL_PROGRAMS: [(&str, &str); 9] = [
     ("flask", "--host 0.0.0.0"),
     ("uvicorn", "--host 0.0.0.0"),
     ("vite", "--host 0.0.0.0"),
@@ -192,25 +247,16 @@ const LOCAL_PROGRAMS: [(&str, &str); 8] = [
     ("rails", "-b 0.0.0.0"),
     ("puma", "-b tcp://0.0.0.0:PORT"),
     ("runserver", "0.0.0.0:PORT"),
+    ("quarkus:dev", "-Dquarkus.http.host=0.0.0.0"),
 ];
 
-/// Names of variables that are the address of the program itself, in upper case.
-const OWN_NAMES: [&str; 8] = [
-    "HOST",
-    "HOSTNAME",
-    "ADDR",
-    "ADDRESS",
-    "IP",
-    "SERVER_HOST",
-    "SERVER_ADDRESS",
-    "HTTP_HOST",
-];
-
-/// Parts of names of servers that a program uses, in upper case.
-const SERVERS: [&str; 16] = [
-    "REDIS", "DB", "DATABASE", "PG", "POSTGRES", "MYSQL", "MARIADB", "MONGO", "MONGODB", "RABBITMQ", "AMQP",
-    "KAFKA", "CACHE", "SMTP", "MAIL", "UPSTREAM",
-];
+parts! {
+    /// Names of variables that are the address of the program itself, in upper case.
+    OWN_NAMES: "HOST" "HOSTNAME" "ADDR" "ADDRESS" "IP" "SERVER_HOST" "SERVER_ADDRESS" "HTTP_HOST";
+    /// Parts of names of servers that a program uses, in upper case.
+    SERVERS: "REDIS" "DB" "DATABASE" "PG" "POSTGRES" "MYSQL" "MARIADB" "MONGO" "MONGODB" "RABBITMQ" "AMQP"
+        "KAFKA" "CACHE" "SMTP" "MAIL" "UPSTREAM";
+}
 
 /// Parts of the option before an address, in lower case.
 const OPTIONS: [&str; 4] = ["host", "bind", "listen", "addr"];

@@ -25,41 +25,48 @@ fn missing_program_is_replaced_by_a_request() {
             "[curl, -f, \"http://localhost:8080/health?token=x\"]",
             "exec curl: exit code 127: OCI runtime exec failed: exec failed: unable to start container process: exec: \"curl\": executable \
 file not found in $PATH: unknown",
-            "`type: http`, `port: 8080` and `path: /health` instead",
+            "{ path: /health, port: 8080 }",
         ),
         (
             "[sh, -c, \"curl -f http://127.0.0.1/ || exit 1\"]",
             "exec sh: exit code 1: sh: curl: not found\n",
-            "`type: http`, `port: 80` and `path: /` instead",
+            "{ path: /, port: 80 }",
         ),
         (
             "[sh, -c, \"wget -qO- 'http://web:3000/up'\"]",
             "exec sh: exit code 127: /bin/sh: 1: wget: not found",
-            "`type: http`, `port: 3000` and `path: /up` instead",
+            "{ path: /up, port: 3000 }",
         ),
         (
             "[curl, -kf, \"https://localhost:8443/\"]",
             "exec curl: exit code 127: sh: curl: not found",
-            "`type: http`, `scheme: https`, `port: 8443` and `path: /` instead",
+            "{ scheme: https, path: /, port: 8443 }",
         ),
         (
             "[nc, -z, localhost, \"5432\"]",
             "exec nc: exit code 127: sh: nc: not found",
-            "`port: 5432` instead",
+            "{ type: tcp, port: 5432 }",
         ),
         (
             "[pg_isready, -U, app]",
             "exec pg_isready: exit code 127: sh: pg_isready: not found",
-            "`port: 5432` instead",
+            "{ type: tcp, port: 5432 }",
         ),
         (
             "[check]",
             "exec check: exit code 127: sh: check: not found",
-            "`type: tcp` and `port: 9000` instead",
+            "{ type: tcp, port: 9000 }",
         ),
     ] {
-        exec(command, output, &["0.0.0.0:9000"]).assert_edit("web.container.healthcheck.command", instead);
+        exec(command, output, &["0.0.0.0:9000"]).assert_edit("web.container.healthcheck", instead);
     }
+    let timed = "{ type: exec, command: [curl, \"http://localhost:8080/up\"], interval: 2s, retries: 5 }";
+    web(timed, "", "")
+        .unhealthy("exec curl: exit code 127: sh: curl: not found", &[])
+        .assert_edit(
+            "web.container.healthcheck",
+            "{ path: /up, port: 8080, interval: 2s, retries: 5 }",
+        );
 }
 
 #[test]
@@ -163,7 +170,7 @@ fn listener_on_ipv6_only_has_another_address() {
         .unhealthy(REFUSED, &["[::]:8080"])
         .assert_edit("web.command", "from `[::]` to `0.0.0.0`");
     // A listener for both families answers.
-    let broken = "GET /status on :8080: 503 Service Unavailable";
+    let broken = "GET /status on :8080: 502 Bad Gateway";
     assert_eq!(
         web(HTTP, command, "").unhealthy(broken, &["[::]:8080"]).text(),
         "none"
@@ -217,7 +224,7 @@ fn log_without_enough_matches_names_pattern_or_times() {
 #[test]
 fn status_of_the_probe_is_not_read_from_its_path() {
     let probe = "{ path: \"/a:%20404\", port: 8080 }";
-    let output = "GET /a:%20404 on :8080: 503 Service Unavailable";
+    let output = "GET /a:%20404 on :8080: 502 Bad Gateway";
     assert_eq!(
         web(probe, "", "").unhealthy(output, &["0.0.0.0:8080"]).text(),
         "none"

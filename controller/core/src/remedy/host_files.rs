@@ -4,30 +4,21 @@ use std::path::Path;
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains, is_below, mount_of, paths, shell_quoted};
+use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths, shell_quoted};
 use super::command::script_path;
 use crate::desired::Mount;
 use crate::failed_run::host_view::{absolute, differs_by_one_error, is_file_name, is_plain};
 use crate::failed_run::{FailureKind, kind};
 use crate::outcome::HostFile;
 
-/// Parts of a message about a missing file, in lower case.
-const MISSING: [&str; 14] = [
-    "no such file",
-    "enoent",
-    "cannot find module '/",
-    "cannot find module './",
-    "can't open file",
-    "cannot open file",
-    "unable to access jarfile",
-    "could not open input file",
-    "filenotfound",
-    "does not exist",
-    "cannot open",
-    "can't open",
-    "could not open",
-    "unable to open",
-];
+parts! {
+    /// Parts of a message about a file that the process may not use, in lower case.
+    DENIED: "permission denied" "eacces" "accessdenied" "access denied: /" "access is denied";
+    /// Parts of a message about a missing file, in lower case.
+    MISSING: "no such file" "enoent" "cannot find module '/" "cannot find module './" "can't open file"
+        "cannot open file" "unable to access jarfile" "could not open input file" "filenotfound"
+        "does not exist" "cannot open" "can't open" "could not open" "unable to open";
+}
 
 /// Mounted script without the permission to run.
 pub(super) fn script_mode(case: &Case<'_>) -> Option<SpecEdit> {
@@ -102,6 +93,12 @@ pub(super) fn stale_file(case: &Case<'_>) -> Option<SpecEdit> {
         .host_facts(path)
         .is_some_and(|facts| facts.file_mode().is_some());
     let file = case.host_file(path).filter(|_| exists)?;
+    let (folder, _) = path.rsplit_once('/')?;
+    // Nothing of this folder belongs to the project, so that it can be a new one in each run.
+    if folder.ends_with("/pids") || folder.ends_with("/run") {
+        let reason = format!("`{file}` is from an earlier run");
+        return Some(add_tmpfs(&case.context, folder, reason));
+    }
     let hint = format!("run `rm {}`, then `argus_retry`", shell_quoted(&file));
     Some(Case::host_edit(file, "it is from an earlier run", hint))
 }
@@ -163,13 +160,7 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Line about a file that the process may not use.
 fn denied<'a>(case: &Case<'a>) -> Option<&'a str> {
-    let line = case.line_with(&[
-        "permission denied",
-        "eacces",
-        "accessdenied",
-        "access denied: /",
-        "access is denied",
-    ])?;
+    let line = case.line_with(DENIED)?;
     (!contains(line, &["bind", "listen", "socket", "exec"])).then_some(line)
 }
 
@@ -214,16 +205,24 @@ pub(super) fn missing_file(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Missing file outside of all mounts, that the project or a mount of a sibling has.
 pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&MISSING)?;
+    let line = case.line_with(MISSING)?;
     let named = paths(line).filter(|path| is_file_name(path)).last();
     if let Some(edit) = near_mount(case, line, named) {
         return Some(edit);
     }
-    let path = named?;
-    if mount_of(&case.context, path).is_some() {
-        return None;
-    }
+    let path = named.filter(|path| mount_of(&case.context, path).is_none())?;
     let name = path.rsplit('/').next()?;
+    // The program has its own place for a file that is mounted at another one.
+    let mut mounts = case.context.service.mounts.iter().map(Mount::target).enumerate();
+    let moved = mounts.find(|(_, target)| name.contains('.') && target.rsplit('/').next() == Some(name));
+    if let Some((index, target)) = moved {
+        let reason = format!("the container has no `{path}`, a mount is at `{target}`");
+        let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
+        // The source can contain the same path.
+        let (from, to) = (format!(":{target}"), format!(":{path}"));
+        let meant = edit.now.as_ref()?.replacen(&from, &to, 1);
+        return Some(edit.suggest(meant));
+    }
     let exists = case
         .host_facts(path)
         .is_some_and(|facts| facts.file_mode().is_some());
@@ -246,9 +245,11 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
         })
     };
     let entry = of_project.or_else(of_sibling)?;
-    let reason = format!("the container has no `{path}`");
-    let edit = case.context.edit("container.volumes", reason);
-    Some(edit.hint(format!("add `{entry}`")))
+    Some(add_volume(
+        &case.context,
+        &entry,
+        format!("the container has no `{path}`"),
+    ))
 }
 
 /// Missing path in the command or in a variable that is similar to the target of a mount.
@@ -295,7 +296,7 @@ fn missing<'a>(case: &Case<'a>) -> Option<(String, &'a HostFile)> {
         return None;
     }
     let service = case.context.service;
-    let line = case.line_with(&MISSING)?;
+    let line = case.line_with(MISSING)?;
     let relative = case
         .words()
         .filter(|word| is_file_name(word) && line.contains(word.as_str()))

@@ -5,14 +5,22 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, ports_in};
 
-/// Parts of a message about a full heap, in lower case.
-const FULL_HEAP: [&str; 5] = [
-    "outofmemoryerror: java heap",
-    "javascript heap out of memory",
-    "system.outofmemoryexception",
-    "runtime: out of memory",
-    "failed to allocate memory (nomemoryerror)",
-];
+parts! {
+    /// Parts of a message about a full heap, in lower case.
+    FULL_HEAP: "outofmemoryerror: java heap" "javascript heap out of memory" "system.outofmemoryexception"
+        "runtime: out of memory" "failed to allocate memory (nomemoryerror)";
+    /// Parts of a message about a process or thread that cannot be created, in lower case.
+    NO_PROCESS: "can't fork" "cannot fork" "fork: retry" "unable to fork" "pthread_create"
+        "unable to create native thread" "can't start new thread" "can't create thread"
+        "failed to create new os thread" "resource temporarily unavailable";
+    /// Parts of a message about a killed worker, in lower case.
+    KILLED: "sent sigkill" "by signal 9" "on signal 9" "signal 9 (sigkill)" "signal: killed";
+    /// Parts of a message of a program that must be the first process, in lower case.
+    FIRST: "only run as pid 1" "must be run as pid 1" "must run as pid 1" "not running as pid 1";
+    /// Parts of a message of a program that needs the privileges of its file, in lower case.
+    PRIVILEGED: "effective uid is not 0" "must be suid" "setuid bit set" "no new privileges"
+        "must be setuid root";
+}
 
 /// Options with the size of a heap.
 const HEAP_OPTIONS: [&str; 3] = ["-Xmx", "--max-old-space-size=", "--max_old_space_size="];
@@ -22,7 +30,7 @@ const UNUSED_PERCENT: u64 = 75;
 
 /// Maximum size of the heap in the file or by default, if the container did not reach its limit.
 pub(super) fn heap_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&FULL_HEAP)?;
+    let line = case.line_with(FULL_HEAP)?;
     if has_heap_option(case) {
         return explicit_heap(case);
     }
@@ -121,7 +129,7 @@ fn rounded(bytes: u64) -> ByteSize {
 
 /// Memory of a runtime that ran out of its heap.
 pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&FULL_HEAP)?;
+    case.line_with(FULL_HEAP)?;
     if heap_option(case).is_some() {
         return None;
     }
@@ -133,13 +141,7 @@ pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Memory of a server whose worker the kernel killed, while its main process lives.
 pub(super) fn killed_worker(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&[
-        "sent sigkill",
-        "by signal 9",
-        "on signal 9",
-        "signal 9 (sigkill)",
-        "signal: killed",
-    ])?;
+    case.line_with(KILLED)?;
     // The server kills a worker that does not answer.
     let is_late = case.line_with(&["worker timeout", "timed out"]).is_some();
     let limit = case.run.memory_limit.or(case.context.service.memory)?;
@@ -156,20 +158,31 @@ pub(super) fn killed_worker(case: &Case<'_>) -> Option<SpecEdit> {
     Some(case.context.edit("memory", reason).suggest(larger))
 }
 
+/// Memory below the one that the program requires.
+pub(super) fn required_memory(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case
+        .line_with(&["at least "])
+        .filter(|line| contains(line, &["memory"]))?;
+    let limit = case.context.service.memory?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let needed = words.windows(2).find_map(|pair| {
+        let unit = match pair[1].to_lowercase().trim_end_matches([',', '.', 's']) {
+            "mb" | "mib" | "megabyte" => 1 << 20,
+            "gb" | "gib" | "gigabyte" => 1 << 30,
+            _ => return None,
+        };
+        pair[0].parse::<u64>().ok()?.checked_mul(unit)
+    });
+    // The runtime of the container needs a part of it.
+    let needed = needed.filter(|needed| *needed >= limit)?;
+    let reason = format!("its program requires {} of memory", ByteSize::from_bytes(needed));
+    let larger = rounded(needed.saturating_mul(9) / 8).to_string();
+    Some(case.context.edit("memory", reason).suggest(larger))
+}
+
 /// Limit of processes and threads.
 pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&[
-        "can't fork",
-        "cannot fork",
-        "fork: retry",
-        "unable to fork",
-        "pthread_create",
-        "unable to create native thread",
-        "can't start new thread",
-        "can't create thread",
-        "failed to create new os thread",
-        "resource temporarily unavailable",
-    ])?;
+    let line = case.line_with(NO_PROCESS)?;
     // A profile for system calls denied it, not the limit.
     if contains(line, &["operation not permitted", "eperm"]) {
         return None;
@@ -198,13 +211,7 @@ pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
 /// Program that must be the first process of its container.
 pub(super) fn first_process(case: &Case<'_>) -> Option<SpecEdit> {
     let init = case.context.accepted.desired.container_limits.init;
-    case.line_with(&[
-        "only run as pid 1",
-        "must be run as pid 1",
-        "must run as pid 1",
-        "not running as pid 1",
-    ])
-    .filter(|_| init)?;
+    case.line_with(FIRST).filter(|_| init)?;
     let reason = "its program must be the first process, and `init` takes this place".to_owned();
     Some(policy(case, "init", reason).suggest("false"))
 }
@@ -212,14 +219,7 @@ pub(super) fn first_process(case: &Case<'_>) -> Option<SpecEdit> {
 /// Program that needs the privileges of its file.
 pub(super) fn privileges(case: &Case<'_>) -> Option<SpecEdit> {
     let is_set = case.context.accepted.desired.container_limits.no_new_privileges;
-    case.line_with(&[
-        "effective uid is not 0",
-        "must be suid",
-        "setuid bit set",
-        "no new privileges",
-        "must be setuid root",
-    ])
-    .filter(|_| is_set)?;
+    case.line_with(PRIVILEGED).filter(|_| is_set)?;
     let reason = "its program needs the privileges of its file".to_owned();
     Some(policy(case, "noNewPrivileges", reason).suggest("false"))
 }

@@ -37,20 +37,24 @@ pub(super) fn address_in_use(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Listener with TLS for which the program has no certificate.
 pub(super) fn own_tls(case: &Case<'_>) -> Option<SpecEdit> {
-    const ANY: [&str; 5] = [
-        "https://+",
-        "https://*",
-        "https://0.0.0.0",
-        "https://localhost",
-        "https://[::]",
-    ];
+    parts! {
+        ANY: "https://+" "https://*" "https://0.0.0.0" "https://localhost" "https://[::]";
+    }
     case.line_with(&[
         "unable to configure https endpoint",
         "no server certificate was specified",
     ])?;
     let is_own = |text: &str| ANY.iter().any(|start| text.starts_with(start));
-    let variables = case.context.service.env_vars.iter();
-    let (name, value) = variables
+    let reason = "the program has no certificate for its listener with TLS".to_owned();
+    let edit = |name: &str| {
+        case.context
+            .edit(&format!("container.environment.{name}"), reason.clone())
+    };
+    let variables = || case.context.service.env_vars.iter();
+    if let Some((name, ports)) = variables().find(|(name, _)| name.ends_with("HTTPS_PORTS")) {
+        return Some(edit(name).now(ports.as_str()).suggest("\"\""));
+    }
+    let (name, value) = variables()
         .filter(|(name, _)| !is_secret(name))
         .find(|(_, value)| value.split(';').any(is_own))?;
     let others: Vec<&str> = value.split(';').filter(|text| !is_own(text)).collect();
@@ -59,9 +63,5 @@ pub(super) fn own_tls(case: &Case<'_>) -> Option<SpecEdit> {
     } else {
         others.join(";")
     };
-    let reason = "the program has no certificate for its listener with TLS".to_owned();
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    Some(edit.now(value.as_str()).suggest(plain))
+    Some(edit(name).now(value.as_str()).suggest(plain))
 }

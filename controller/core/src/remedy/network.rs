@@ -2,7 +2,6 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::EditContext;
 use super::case::{Case, contains, is_plain, paths, ports_in, quoted, unambiguous};
 use super::files::number_in;
 use crate::desired::Service;
@@ -11,22 +10,19 @@ use crate::desired::suggest::closest;
 use crate::secrets::is_secret;
 use crate::time::Timestamp;
 
-/// Parts of a message about a name that DNS does not know, in lower case.
-const UNRESOLVED: [&str; 9] = [
-    " enotfound",
-    "eai_again",
-    "no such host",
-    "could not translate host name",
-    "name or service not known",
-    "temporary failure in name resolution",
-    "host not found",
-    "unknownhostexception",
-    "nodename nor servname",
-];
+parts! {
+    /// Parts of a message about a database without TLS, in lower case.
+    NO_TLS: "server does not support ssl" "ssl is not enabled on the server" "server does not support tls"
+        "does not support ssl connections";
+    /// Parts of a message about a name that DNS does not know, in lower case.
+    pub(super) UNRESOLVED: " enotfound" "eai_again" "no such host" "could not translate host name"
+        "name or service not known" "temporary failure in name resolution" "could not resolve address" "host not found"
+        "unknownhostexception" "nodename nor servname";
+}
 
 /// Name in a variable, in the command or in a mounted file that means a sibling.
 pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&UNRESOLVED)?;
+    let line = case.line_with(UNRESOLVED)?;
     let service = case.context.service;
     let names = dns_names(case.context.accepted.desired.services.values());
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
@@ -66,10 +62,10 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
 /// Mounted file with a name that is not one of the environment.
 fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     let (path, file) = paths(line).find_map(|path| Some((path, case.host_file(path)?)))?;
-    let found = hosts(quoted(line).next()?);
     // A name with a dot is one outside of the environment.
-    let is_name = |host: &str| is_plain(host) && !host.contains('.');
-    let (host, port) = found.first().copied().filter(|(host, _)| is_name(host))?;
+    let is_name = |host: &str| is_plain(host) && !host.contains(['.', '/']);
+    let mut found = quoted(line).filter_map(|text| hosts(text).first().copied());
+    let (host, port) = found.find(|(host, _)| is_name(host))?;
     let names = dns_names(siblings(case));
     // A sibling without a running container has a name that cannot be resolved.
     if names.contains(host) || names.is_empty() {
@@ -120,20 +116,15 @@ pub(super) fn siblings<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Service>
     services.filter(move |sibling| sibling.name != own.name)
 }
 
-/// Parts of a message about a connection that nothing accepts, in lower case.
-pub(super) const REFUSED: [&str; 7] = [
-    "econnrefused",
-    "connection refused",
-    "actively refused",
-    "can't reach database server",
-    "couldn't connect to server",
-    "unable to connect to",
-    "failed to connect to",
-];
+parts! {
+    /// Parts of a message about a connection that nothing accepts, in lower case.
+    pub(super) REFUSED: "econnrefused" "connection refused" "actively refused" "can't reach database server"
+        "couldn't connect to server" "unable to connect to" "failed to connect to";
+}
 
 /// Variable with a port on which the sibling does not listen, or with `localhost` for a sibling.
 pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&REFUSED)?;
+    let line = case.line_with(REFUSED)?;
     let own = case.context.service;
     named_addresses(case, line).find_map(|(name, host, port)| {
         let key = format!("container.environment.{name}");
@@ -169,13 +160,10 @@ pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
 /// Listen address of a sibling that accepts connections only from its own container.
 pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
     const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-    let line = case.line_with(&REFUSED)?;
+    let line = case.line_with(REFUSED)?;
     named_addresses(case, line).find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
-        let context = EditContext {
-            service: sibling,
-            ..case.context
-        };
+        let context = case.context.with_service(sibling);
         let (key, local) = context.listen_address(port, &LOCAL)?;
         let reason = format!(
             "`{}` listens on port {port} only inside its container",
@@ -187,8 +175,8 @@ pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Dependency that the file does not declare: the sibling became healthy after the program had ended, or had no address yet.
 pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
-    let refused = case.line_with(&REFUSED);
-    let line = refused.or_else(|| case.line_with(&UNRESOLVED))?;
+    let refused = case.line_with(REFUSED);
+    let line = refused.or_else(|| case.line_with(UNRESOLVED))?;
     let own = case.context.service;
     let is_declared = |sibling: &Service| {
         let mut needs = own.depends_on.iter();
@@ -234,21 +222,14 @@ pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.suggest(format!("[{}]", sibling.name)))
 }
 
-/// Parts of a message about TLS with a server that does not use it, in lower case.
-const PLAIN_SERVER: [&str; 6] = [
-    "server gave http response to https client",
-    "wrong version number",
-    "first record does not look like a tls handshake",
-    "record_too_long",
-    "unrecognized ssl message",
-    "packet length too long",
-];
-
-/// Parts of a message about a request without TLS to a server that requires it, in lower case.
-const TLS_SERVER: [&str; 2] = [
-    "client sent an http request to an https server",
-    "plain http request was sent to https port",
-];
+parts! {
+    /// Parts of a message about TLS with a server that does not use it, in lower case.
+    PLAIN_SERVER: "server gave http response to https client" "wrong version number"
+        "first record does not look like a tls handshake" "record_too_long" "unrecognized ssl message"
+        "packet length too long";
+    /// Parts of a message about a request without TLS to a server that requires it, in lower case.
+    TLS_SERVER: "client sent an http request to an https server" "plain http request was sent to https port";
+}
 
 /// Address of a sibling whose scheme does not fit the server.
 pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
@@ -264,9 +245,9 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
         let mut lines = case.lines();
         lines.find(|line| contains(line, parts) && !of_server(line))
     };
-    let plain = line_with(&PLAIN_SERVER);
+    let plain = line_with(PLAIN_SERVER);
     let is_plain = plain.is_some();
-    let line = plain.or_else(|| line_with(&TLS_SERVER))?;
+    let line = plain.or_else(|| line_with(TLS_SERVER))?;
     let own = case.context.service;
     let of_sibling = |value: &str| {
         let found = hosts(value);
@@ -311,12 +292,7 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
 /// TLS that a database does not have.
 pub(super) fn database_tls(case: &Case<'_>) -> Option<SpecEdit> {
     const MODES: [&str; 4] = ["verify-full", "verify-ca", "require", "prefer"];
-    case.line_with(&[
-        "server does not support ssl",
-        "ssl is not enabled on the server",
-        "server does not support tls",
-        "does not support ssl connections",
-    ])?;
+    case.line_with(NO_TLS)?;
     let variables = case.context.service.env_vars.iter();
     variables
         .filter(|(name, _)| !is_secret(name))

@@ -5,6 +5,8 @@ use argus_crds::{HumanDuration, ProbeScheme};
 
 use super::EditContext;
 use super::case::{contains, is_plain, quoted};
+use super::probe_client::{address, client_of, is_own, named_port, words};
+use super::probe_command::KEY;
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::failed_run::probe_program::missing_programs;
@@ -14,20 +16,29 @@ use crate::secrets::is_secret;
 /// Result of a probe with TLS on a plain port, in lower case.
 const NO_TLS: &str = "the port does not speak tls";
 
-/// Ports of well-known programs by a part of the name of their client.
-const CLIENTS: [(&str, u16); 11] = [
-    ("pg_isready", 5432),
-    ("psql", 5432),
-    ("mysql", 3306),
-    ("mariadb", 3306),
-    ("redis-cli", 6379),
-    ("valkey-cli", 6379),
-    ("mongo", 27017),
-    ("rabbitmq", 5672),
-    ("cqlsh", 9042),
-    ("kafka", 9092),
-    ("nats", 4222),
+/// Clients with another name in later versions of their image.
+const RENAMED: [(&str, &str, &str); 3] = [
+    ("mongo", "mongo", "mongosh"),
+    ("mariadb", "mysqladmin", "mariadb-admin"),
+    ("mariadb", "mysql", "mariadb"),
 ];
+
+parts! {
+    /// Well-known images, each with a path that answers with success without credentials.
+    PATHS: "minio /minio/health/live" "wiremock /__admin/health" "localstack /_localstack/health"
+        "keycloak /health/ready" "grafana /api/health" "prometheus /-/ready" "loki /ready" "traefik /ping"
+        "consul /v1/status/leader" "clickhouse-server /ping" "couchdb /_up" "influxdb /health"
+        "meilisearch /health";
+}
+
+/// Path of a well-known image for health checks, if it is another one.
+pub(super) fn known_path(context: &EditContext<'_>, path: &str) -> Option<&'static str> {
+    let image = context.service.image.reference().rsplit('/').next()?;
+    let name = image.split([':', '@']).next()?;
+    let mut known = PATHS.iter().filter_map(|entry| entry.split_once(' '));
+    let (_, meant) = known.find(|(known, _)| *known == name)?;
+    (meant != path).then_some(meant)
+}
 
 /// Health check with a program that the image does not have.
 pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
@@ -40,71 +51,57 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
         (_, false) => None,
     };
     let program = run.probe_output.iter().rev().find_map(is_missing)?;
-    let instead = match (http_address(context, command), port_of(context, run, command)) {
-        (Some((scheme, port, path)), _) => {
-            let scheme = match scheme {
-                ProbeScheme::Http => "",
-                ProbeScheme::Https => "`scheme: https`, ",
-            };
-            format!("write `type: http`, {scheme}`port: {port}` and `path: {path}` instead")
-        }
-        (None, Some(port)) => format!("write `type: tcp` and `port: {port}` instead"),
-        (None, None) => "write `type: tcp` with `port`, or use a program of the image".to_owned(),
-    };
     let reason = format!("the image has no program `{program}`");
-    let edit = context.edit("container.healthcheck.command", reason);
-    Some(edit.now(program).hint(instead))
+    let image = context.service.image.reference();
+    let is_of_image = |(part, old, _): &&(&str, &str, &str)| image.contains(part) && *old == program;
+    if let Some((_, _, new)) = RENAMED.iter().find(is_of_image) {
+        return Some(context.edit(KEY, reason).now(program).suggest(*new));
+    }
+    let is_plain_text =
+        |text: &str| context.accepted.desired.secrets.redacted(text) == text && is_plain(text);
+    let own = address(command).filter(|address| is_own(context.service, address.host));
+    let request = own.filter(|address| is_plain_text(address.path)).map(|address| {
+        let scheme = match address.scheme {
+            ProbeScheme::Http => "",
+            ProbeScheme::Https => "scheme: https, ",
+        };
+        let path = address.path.trim_start_matches('/');
+        format!("{scheme}path: /{path}, port: {}", address.port)
+    });
+    let connection = || {
+        let port = server_port(context, run, command)?;
+        Some(format!("type: tcp, port: {port}"))
+    };
+    let Some(check) = request.or_else(connection) else {
+        let hint = "write `type: tcp` with `port`, or use a program of the image";
+        return Some(context.edit(KEY, reason).now(program).hint(hint));
+    };
+    Some(instead(context, &check, reason))
 }
 
-/// Scheme, port and path of the HTTP request of a command, if its address is the container itself.
-fn http_address(context: &EditContext<'_>, command: &[String]) -> Option<(ProbeScheme, u16, String)> {
-    let after = |start: &str| words(command).find_map(|word| Some(word.split_once(start)?.1));
-    let (scheme, default_port, rest) = match after("http://") {
-        Some(rest) => (ProbeScheme::Http, 80, rest),
-        None => (ProbeScheme::Https, 443, after("https://")?),
+/// Another health check with the same times.
+fn instead(context: &EditContext<'_>, check: &str, reason: String) -> SpecEdit {
+    parts! {
+        TIMES: "interval" "timeout" "retries" "successThreshold" "startPeriod";
+    }
+    let lines = &context.accepted.lines;
+    if lines.is_compose() {
+        return context.edit(KEY, reason).hint("use a program of the image");
+    }
+    let edit = context.edit("container.healthcheck", reason);
+    let time = |name: &&str| {
+        let value = lines.values().get(&format!("{}.{name}", edit.key))?;
+        Some(format!(", {name}: {value}"))
     };
-    let rest = rest.split(['"', '\'', ';', ')', '|', '&']).next()?;
-    // A query may contain a secret.
-    let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let path = format!("/{}", path.split(['?', '#']).next()?);
-    let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) if !address.ends_with(']') => (host, port.parse().ok()?),
-        _ => (address, default_port),
-    };
-    let service = context.service;
-    let is_own = ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"].contains(&host)
-        || [service.name.as_str(), service.container_name.as_str()].contains(&host);
-    let is_public = context.accepted.desired.secrets.redacted(&path) == path;
-    (is_own && is_public).then_some((scheme, port, path))
+    let times: String = TIMES.iter().filter_map(time).collect();
+    edit.suggest(format!("{{ {check}{times} }}"))
 }
 
-/// Port that a command connects to: the one in its words, of its program, or the first on which the container listens or that it publishes.
-fn port_of(context: &EditContext<'_>, run: &FailedRun, command: &[String]) -> Option<u16> {
-    let all: Vec<&str> = words(command).collect();
-    let number = |text: &str| {
-        let digits = text.trim_matches(|c: char| !c.is_ascii_digit());
-        digits.parse::<u16>().ok().filter(|port| *port >= 20)
-    };
-    let after_address = |word: &&str| {
-        let (_, rest) = word.split_once("://").unwrap_or(("", word));
-        let (host, port) = rest.split('/').next()?.rsplit_once(':')?;
-        number(port).filter(|_| !host.is_empty())
-    };
-    let in_pair = |pair: &[&str]| {
-        let is_port = ["-p", "--port", "-P", "localhost", "127.0.0.1"].contains(&pair[0]);
-        pair[1]
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then(|| number(pair[1]).filter(|_| is_port))?
-    };
-    let of_client = || {
-        let is_client = |(name, _): &&(&str, u16)| all.iter().any(|word| word.contains(name));
-        CLIENTS.iter().find(is_client).map(|(_, port)| *port)
-    };
-    let listening = run
-        .evidence
-        .as_ref()
-        .and_then(|evidence| evidence.listening.as_ref());
+/// Port of the server that a command checks: the one in its words, of its client, or the first on which the container listens or that it
+/// publishes.
+fn server_port(context: &EditContext<'_>, run: &FailedRun, command: &[String]) -> Option<u16> {
+    let evidence = run.evidence.as_ref();
+    let listening = evidence.and_then(|evidence| evidence.listening.as_ref());
     let of_listener = || {
         let mut addresses = listening.into_iter().flatten();
         addresses
@@ -117,18 +114,12 @@ fn port_of(context: &EditContext<'_>, run: &FailedRun, command: &[String]) -> Op
             .find(|port| port.protocol == Protocol::Tcp)
             .map(|port| port.container)
     };
-    let is_tls = all.iter().any(|word| word.contains("https://"));
-    all.iter()
-        .find_map(after_address)
-        .or_else(|| all.windows(2).find_map(in_pair))
+    let is_tls = words(command).any(|word| word.contains("https://"));
+    named_port(command)
         .or_else(|| is_tls.then_some(443))
-        .or_else(of_client)
+        .or_else(|| client_of(command).map(|(_, port, _)| port))
         .or_else(of_listener)
         .or_else(published)
-}
-
-fn words(command: &[String]) -> impl Iterator<Item = &str> {
-    command.iter().flat_map(|word| word.split_whitespace())
 }
 
 /// Health check over plain HTTP of a port with TLS, or the reverse.
@@ -159,7 +150,8 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
         let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
         let is_logged =
             |line: &String| contains(line, &["ssl routines"]) && contains(line, &["http request"]);
-        evidence.speaks_tls || lines.any(is_logged)
+        let is_plain = |line: &String| contains(line, &["plaintext http traffic on an https channel"]);
+        evidence.speaks_tls || lines.any(|line| is_logged(line) || is_plain(line))
     });
     let reason = "its port accepts only TLS".to_owned();
     (is_reported || is_measured).then(|| context.edit(KEY, reason).suggest("https"))
@@ -181,13 +173,14 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
         let reason = format!("`{path}` refuses the credentials of these headers with status {status}");
         return Some(context.edit("container.healthcheck.headers", reason));
     }
-    if let Some(open) = evidence.healthy_paths.iter().find(|open| *open != path) {
+    let mut healthy = evidence.healthy_paths.iter().map(String::as_str);
+    if let Some(open) = healthy
+        .find(|open| *open != path)
+        .or_else(|| known_path(context, path))
+    {
         let reason = format!("`{path}` answers with status {status}, `{open}` with success");
-        return Some(
-            context
-                .edit("container.healthcheck.path", reason)
-                .suggest(open.as_str()),
-        );
+        let edit = context.edit("container.healthcheck.path", reason);
+        return Some(edit.suggest(open));
     }
     let reason =
         format!("`{path}` answers with status {status}, because the health check sends no credentials");
@@ -292,11 +285,15 @@ pub(super) fn is_status(output: &str, status: &str) -> bool {
     result.is_some_and(|result| result.starts_with(status))
 }
 
-/// Returns whether the program itself reports an error: the result of an HTTP probe has a status of 500 or more.
+/// Returns whether the program itself reports an error: the result of an HTTP probe, or of a client, has a status of 500 or more.
 pub(super) fn is_server_error(output: &str) -> bool {
-    ["500 ", "501 ", "502 ", "503 ", "504 "]
+    let of_client = |status: &str| {
+        let mut before = ["returned error: ", "returned error: HTTP/1.1 "].iter();
+        before.any(|before| output.contains(&format!("{before}{status}")))
+    };
+    ["500", "501", "502", "503", "504"]
         .iter()
-        .any(|status| is_status(output, status))
+        .any(|status| is_status(output, &format!("{status} ")) || of_client(status))
 }
 
 /// Timeout below the time of an answer that came late: the measured one, or one that only the access log of the program contains.

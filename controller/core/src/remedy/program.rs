@@ -1,14 +1,14 @@
 //! Programs that a shell or the engine did not find.
 
+use serde_json::{Value, json};
+
 use super::EditContext;
 use super::case::{contains, host_file, is_plain, paths};
 
-/// Ends of a message about a missing program, after its name.
-const NOT_FOUND: [&str; 3] = [
-    ": not found",
-    ": command not found",
-    ": executable file not found in $PATH",
-];
+parts! {
+    /// Ends of a message about a missing program, after its name.
+    NOT_FOUND: ": not found" ": command not found" ": executable file not found in $PATH";
+}
 
 /// Program in a message of a shell or of the engine, such as `sh: htpd: not found`.
 pub(crate) fn program_in(line: &str) -> Option<&str> {
@@ -25,16 +25,22 @@ pub(crate) fn program_in(line: &str) -> Option<&str> {
     (!name.is_empty() && is_plain(name)).then_some(name)
 }
 
+/// Details of an error whose message names a missing program.
+pub(crate) fn missing_program(message: &str) -> Option<Value> {
+    let name = message.lines().find_map(program_in)?;
+    let expected = if name.contains('/') { name } else { "$PATH" };
+    Some(json!({
+        "missingCommand": name,
+        "expectedPath": expected,
+        "installHint": format!("install `{name}` in the image, or use an image that has it"),
+    }))
+}
+
 /// Mounted file that a message blames: its last subject. A script with the number of a line ran, and something that it names is missing.
 pub(super) fn blamed<'a>(context: &EditContext<'_>, line: &'a str) -> Option<&'a str> {
-    const MESSAGES: [&str; 6] = [
-        "permission denied",
-        "no such file",
-        "not found",
-        "cannot run",
-        "cannot execute",
-        "failed",
-    ];
+    parts! {
+        MESSAGES: "permission denied" "no such file" "not found" "cannot run" "cannot execute" "failed";
+    }
     let marks = |c: char| " :\"'`’\\".contains(c);
     paths(line).find(|path| {
         let Some((before, rest)) = line.split_once(*path) else {

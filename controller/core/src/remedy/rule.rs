@@ -1,22 +1,13 @@
 //! The table of all rules, and the order in which they are tried: first by place of the evidence, then by confidence.
 
-use argus_crds::error::SpecEdit;
+use argus_crds::error::{Confidence, SpecEdit};
 
 use super::case::Case;
 use super::{
     EditContext, command, database, environment, files, host_files, limits, listeners, network, privileges,
-    probe, settings, shell, siblings, signals,
+    probe, probe_command, settings, shell, siblings, signals,
 };
 use crate::failed_run::FailedRun;
-
-/// Strength of the evidence behind a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Confidence {
-    /// The evidence excludes other causes.
-    Certain,
-    /// Another cause is possible, so a cause with its own observation is first.
-    Likely,
-}
 
 /// Place of the evidence, from the narrowest to the widest. A rule is tried in each place up to its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +81,7 @@ const CHECK: &[Phase] = &[Phase::Check];
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) family: &'static str,
+    /// Strength of its evidence: a cause with its own observation comes before a likely one.
     pub(super) confidence: Confidence,
     pub(super) scope: Scope,
     pub(super) phases: &'static [Phase],
@@ -174,6 +166,8 @@ rules! {
         "the program refuses to run as root" => "a `user` without privileges";
     "shared-memory" "files" Certain All CRASH files::shared_memory,
         "a write to shared memory fails, often with a bus error" => "a `tmpfs` for `/dev/shm`, or a larger one";
+    "required-memory" "limits" Certain Cause ENDED limits::required_memory,
+        "the program requires more memory than its limit" => "a larger `memory`";
     "heap-option" "limits" Certain All HEAP limits::heap_option,
         "a runtime ran out of its heap before the container reached its `memory`" => "a larger heap in the option of the runtime";
     "heap" "limits" Certain All HEAP limits::heap,
@@ -236,6 +230,8 @@ rules! {
         "the kernel killed a worker of a server with a memory limit" => "a larger `memory`";
     "named-setting" "files" Likely Cause ENDED settings::named_setting,
         "the message names a setting for the configuration file" => "the mounted file, then a retry";
+    "configuration" "files" Likely Cause ENDED settings::configuration,
+        "the program cannot read its configuration, and names no file" => "the mounted file, then a retry";
     "permission" "files" Likely Last ENDED files::permission,
         "permission denied for the `user` of the file" => "the owner of the host file, a `tmpfs` with `uid=`, or the user";
     "mount-owner" "files" Likely Last ENDED host_files::mount_owner,
@@ -252,14 +248,30 @@ rules! {
         "the program cannot read the data in a volume from before the edit" => "a new volume";
     "missing-program" "command" Likely Last ANY_END |case| case.context.missing_program(case),
         "a shell or the engine does not find a program of the command" => "the name in the command";
+    "probe-shell" "probe" Certain Facts PROBE probe_command::shell,
+        "the command of the health check has an operator of a shell, or is one element with spaces, and its program is no shell" => "`[\"sh\", \"-c\", …]`";
+    "probe-script" "probe" Certain Facts PROBE probe_command::script,
+        "the command of the health check names a script that is mounted at another place, or that the container cannot run" => "the path in the command, or the host file";
     "probe-program" "probe" Certain Facts PROBE |case| probe::missing_program(&case.context, case.run),
         "the image does not have the program of the health check" => "`type: http` or `tcp`";
+    "probe-host" "probe" Certain Facts PROBE probe_command::host,
+        "the command of the health check names a host that DNS does not know" => "`localhost`, or the similar name";
+    "probe-scheme" "probe" Certain Facts PROBE probe_command::scheme,
+        "the command of the health check sends plain requests to a port with TLS, or the reverse, or does not trust its certificate" => "the scheme in the command, or the option `-k`";
+    "probe-login" "probe" Certain Facts PROBE probe_command::login,
+        "the server in the container does not have the role or the database of the command, or refuses its login" => "the role or database that its variables create";
     "probe-tls" "probe" Certain Facts PROBE |case| probe::tls(&case.context, case.run),
         "a port with TLS receives plain requests, or the reverse" => "`scheme` of the health check";
     "allowed-hosts" "probe" Certain Facts PROBE |case| probe::allowed_hosts(&case.context, case.run),
         "the program refuses the host of the health check" => "the variable with the hosts that it accepts";
     "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
         "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `status` with this one";
+    "probe-port" "probe" Likely Facts CHECK probe_command::port,
+        "the command of the health check reaches no listener: the container listens on another port, only on IPv4, or not yet" => "the port or address in the command, or a longer `startPeriod`";
+    "probe-path" "probe" Likely Facts PROBE probe_command::path,
+        "the command of the health check gets status 404, 401 or 403" => "a path that succeeds";
+    "slow-start" "probe" Certain Facts CHECK |case| case.context.slow_start(case.run),
+        "a later probe of the same run succeeded" => "a longer `startPeriod`";
     "health-check" "probe" Likely Facts CHECK |case| case.context.healthcheck(case.run),
         "port, path, address or delay of the health check do not fit the program" => "the key of the health check";
 }
@@ -285,9 +297,13 @@ impl Rule {
             Scope::Facts => self.scope == Scope::Facts,
             scope => self.scope >= scope,
         };
-        (is_read && self.phases.contains(&phase))
+        let edit = (is_read && self.phases.contains(&phase))
             .then(|| (self.of)(case))
-            .flatten()
+            .flatten()?;
+        Some(match self.confidence {
+            Confidence::Certain => edit,
+            Confidence::Likely => edit.likely(),
+        })
     }
 }
 

@@ -31,7 +31,7 @@ fn rules_are_documented() {
         "\n| rule | family | confidence | lines | evidence | change |\n|---|---|---|---|---|---|\n"
             .to_owned();
     for rule in RULES {
-        let confidence = format!("{:?}", rule.confidence).to_lowercase();
+        let confidence = rule.confidence.name();
         let lines = match rule.scope {
             Scope::Facts => "none",
             Scope::Cause => "cause",

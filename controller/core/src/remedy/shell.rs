@@ -6,6 +6,12 @@ use super::EditContext;
 use super::case::Case;
 use crate::failed_run::{FailureKind, kind};
 
+parts! {
+    /// Parts of a message of a shell about its text, in lower case.
+    SYNTAX: "unterminated quoted string" "unexpected eof while looking for" "syntax error near unexpected"
+        "syntax error: unexpected";
+}
+
 /// Bytes of a command that an edit repeats.
 const LONGEST: usize = 200;
 
@@ -13,7 +19,7 @@ const LONGEST: usize = 200;
 pub(super) const SHELLS: [&str; 7] = ["sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"];
 
 /// Elements of a command that only a shell understands.
-const OPERATORS: [&str; 9] = ["&&", "||", "|", ";", ">", ">>", "2>&1", "<", "&"];
+pub(super) const OPERATORS: [&str; 9] = ["&&", "||", "|", ";", ">", ">>", "2>&1", "<", "&"];
 
 /// A command that is one text with arguments or shell syntax.
 pub(super) fn one_element(case: &Case<'_>) -> Option<SpecEdit> {
@@ -50,12 +56,7 @@ pub(super) fn shell_words(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Text of a shell with an error in its syntax.
 pub(super) fn shell_syntax(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&[
-        "unterminated quoted string",
-        "unexpected eof while looking for",
-        "syntax error near unexpected",
-        "syntax error: unexpected",
-    ])?;
+    let line = case.line_with(SYNTAX)?;
     // Before an error in a script is the name of the script.
     let program = line.split(':').next()?.rsplit('/').next()?;
     let is_text = |word: &String| word.starts_with('-') && word.ends_with('c') && word.len() <= 4;
@@ -124,6 +125,11 @@ pub(super) fn shell_text(context: &EditContext<'_>) -> Option<SpecEdit> {
 
 /// List of a shell that runs a text.
 fn shell_list(text: &str) -> Option<String> {
-    let written = serde_json::to_string(&["sh", "-c", text]).ok()?;
+    list(&["sh", "-c", text])
+}
+
+/// Words as a list in the file.
+pub(super) fn list(words: &[&str]) -> Option<String> {
+    let written = serde_json::to_string(words).ok()?;
     Some(written.replace("\",\"", "\", \""))
 }

@@ -2,22 +2,20 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::EditContext;
 use super::case::{Case, contains};
 use super::network::{REFUSED, is_name_of, named_addresses, ports, siblings};
 use crate::desired::Condition;
 use crate::desired::hosts::hosts;
 
-/// Parts of a message of a server that does not accept connections yet, in lower case.
-const STARTING: [&str; 4] = [
-    "is starting up",
-    "not yet accepting connections",
-    "loading the dataset in memory",
-    "not ready to accept",
-];
-
-/// Parts of a message of a server that does accept connections, in lower case.
-const ANSWERED: [&str; 6] = ["auth", "password", "fatal", "tls", "ssl", "certificate"];
+parts! {
+    /// Parts of a message about a connection without an answer, in lower case.
+    LATE: "timed out" "timeout" "not available" "could not be established";
+    /// Parts of a message of a server that does not accept connections yet, in lower case.
+    STARTING: "is starting up" "not yet accepting connections" "loading the dataset in memory"
+        "not ready to accept";
+    /// Parts of a message of a server that does accept connections, in lower case.
+    ANSWERED: "auth" "password" "fatal" "tls" "ssl" "certificate";
+}
 
 /// Health checks of well-known images.
 const CHECKS: [(&str, &str); 2] = [
@@ -27,8 +25,8 @@ const CHECKS: [(&str, &str); 2] = [
 
 /// Dependency without a health check, so that the service starts before it accepts connections.
 pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
-    let starting = case.line_with(&STARTING);
-    let refused = || case.line_with(&REFUSED).filter(|line| !contains(line, &ANSWERED));
+    let starting = case.line_with(STARTING);
+    let refused = || case.line_with(REFUSED).filter(|line| !contains(line, ANSWERED));
     let line = starting.or_else(refused)?;
     let needs = &case.context.service.depends_on;
     let (sibling, port) = named_addresses(case, line).find_map(|(_, host, port)| {
@@ -44,11 +42,10 @@ pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
         "without a health check, nothing waits until `{}` accepts connections",
         sibling.name
     );
-    let context = EditContext {
-        service: sibling,
-        ..case.context
-    };
-    let edit = context.edit("container.healthcheck", reason);
+    let edit = case
+        .context
+        .with_service(sibling)
+        .edit("container.healthcheck", reason);
     if case.context.accepted.lines.is_compose() {
         return Some(edit.hint("write a test of its connections"));
     }
@@ -65,14 +62,7 @@ pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Address that a sibling sends to its clients, such as a broker of Kafka, and that means the client itself.
 pub(super) fn advertised_address(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&REFUSED).or_else(|| {
-        case.line_with(&[
-            "timed out",
-            "timeout",
-            "not available",
-            "could not be established",
-        ])
-    })?;
+    case.line_with(REFUSED).or_else(|| case.line_with(LATE))?;
     named_addresses(case, "").find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
         let variables = sibling.env_vars.iter();
@@ -87,11 +77,8 @@ pub(super) fn advertised_address(case: &Case<'_>) -> Option<SpecEdit> {
             "`{}` sends `{local}` to its clients, which is the client itself",
             sibling.name
         );
-        let context = EditContext {
-            service: sibling,
-            ..case.context
-        };
-        let edit = context.edit(&format!("container.environment.{name}"), reason);
+        let key = format!("container.environment.{name}");
+        let edit = case.context.with_service(sibling).edit(&key, reason);
         Some(
             edit.now(format!("{local}:{port}"))
                 .suggest(format!("{host}:{port}")),

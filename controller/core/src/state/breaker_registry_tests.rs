@@ -53,6 +53,7 @@ fn failures_of_one_resource_open_no_breaker() {
         Err(ActionError::BuildFailed {
             message: "RUN false".to_owned(),
             log: String::new(),
+            instruction: None,
         }),
         Err(ActionError::CircuitOpen),
     ];

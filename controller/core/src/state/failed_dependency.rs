@@ -12,6 +12,7 @@ use crate::observed::{Container, ContainerState};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::time::Timestamp;
 
+use super::completion;
 use super::observe::RunObserver;
 
 /// Maximum time between a restart of a dependency and a failure that it explains.
@@ -24,7 +25,7 @@ pub(super) fn find(observer: &RunObserver<'_>, container: &Container, at: Timest
     let services = started.filter_map(|dependency| observer.desired.services.get(&dependency.service));
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
     let mut failed = services
-        .filter(|other| !other.one_shot)
+        .filter(|other| !other.one_shot && !completion::is_recorded(observer, other))
         .filter(|other| !is_ready(observer, other, started_at, at));
     failed.next().map(|other| other.name.clone())
 }

@@ -10,8 +10,8 @@ use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    EnvHistory, PlannerState, ServiceHistory, dependencies, disruption, failed_dependency, healthy_run,
-    image_retagged, port_labels, restart, run_count, stopped_run,
+    EnvHistory, PlannerState, ServiceHistory, completion, dependencies, disruption, failed_dependency,
+    healthy_run, image_retagged, port_labels, restart, run_count, stopped_run,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -297,7 +297,7 @@ impl RunObserver<'_> {
         healthy_run::record(service_history, container, status, self.context.now);
     }
 
-    /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
+    /// Records an unexpected end of a run as a failure, and the exit code 0 of a service that can complete as its completion.
     fn record_exit(&self, service_history: &mut ServiceHistory, container: &Container) {
         let newest_run = service_history.newest_run.as_ref();
         if container.state != ContainerState::Exited
@@ -308,11 +308,10 @@ impl RunObserver<'_> {
             return;
         }
         let Some(info) = &container.inspect else { return };
-        if self.service.one_shot && info.exit_code == 0 {
-            service_history.completed = container.owner().and_then(|owner| owner.spec_hash);
+        let at = info.finished_at.unwrap_or(self.context.now);
+        if completion::record(self, service_history, container, at) {
             return;
         }
-        let at = info.finished_at.unwrap_or(self.context.now);
         let recorded = service_history.failures.iter_mut().find(|failed_run| {
             let same_run = failed_run.container == container.id && failed_run.started_at == info.started_at;
             (failed_run.container == container.id && failed_run.at == at)

@@ -9,7 +9,7 @@ use crate::observed::{Container, ContainerState, Observed};
 use crate::state::{PlannerState, Run, ServiceHistory};
 
 impl PlannerState {
-    /// Requests the restart of a service, or of all services of an environment except its completed one-shots. It also
+    /// Requests the restart of a service, or of all services of an environment except its completed ones. It also
     /// clears the failures of the services.
     pub fn request_restart(&mut self, desired: &Desired, service: Option<&ServiceName>, observed: &Observed) {
         let Some(history) = self.environments.get_mut(&desired.env).map(Arc::make_mut) else {
@@ -22,7 +22,7 @@ impl PlannerState {
             let history = Arc::make_mut(history);
             let is_requested = match service {
                 Some(service) => service == name,
-                None => !spec.one_shot || history.completed.is_none(),
+                None => !spec.is_completable() || history.completed.is_none(),
             };
             if !is_requested {
                 continue;

@@ -7,7 +7,7 @@ use crate::desired::{RestartMode, RestartPolicy};
 use crate::failed_run;
 use crate::failed_run::{FailedRun, failed_dependency};
 use crate::observed::Outage;
-use crate::state::ServiceHistory;
+use crate::state::{RESTART_RATE_WINDOW, ServiceHistory};
 use crate::time::Timestamp;
 
 /// Window in which health transitions are counted.
@@ -161,6 +161,17 @@ pub fn has_given_up(policy: &RestartPolicy, history: &ServiceHistory, outages: &
         | RestartDecision::WhenDependenciesReady
         | RestartDecision::Disabled => false,
     }
+}
+
+/// True if the last failed run began with a restart, less than a minute before its failure. The time after the failure does not
+/// count, so a restart that waits for the rate limit stays a repeated one.
+pub(crate) fn is_repeated(failures: &[FailedRun], outages: &[Outage]) -> bool {
+    let [.., before, last] = failures else {
+        return false;
+    };
+    // Neither a recovery nor the engine's return needs a restart.
+    let was_restarted = before.recovered_at.is_none() && !is_caused_by_engine(before, outages);
+    was_restarted && last.run_duration() < RESTART_RATE_WINDOW
 }
 
 /// Duration for which the run was healthy, or ran at all if it has no health check.

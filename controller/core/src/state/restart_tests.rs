@@ -57,6 +57,37 @@ fn restart_delay_doubles_until_the_budget_is_spent() {
 }
 
 #[test]
+fn restart_repeats_if_the_restarted_run_failed_within_a_minute() {
+    let run = |seconds: i64| FailedRun {
+        started_at: Some(Timestamp(100_000 - seconds * 1_000)),
+        ..failures(&[100_000]).remove(0)
+    };
+    let recovered = FailedRun {
+        recovered_at: Some(Timestamp(90_000)),
+        ..run(50)
+    };
+    let by_dependency = FailedRun {
+        failed_dependency: Some(ServiceName::new("db").unwrap()),
+        ..run(50)
+    };
+    let check = |all: &[&FailedRun]| {
+        let all: Vec<FailedRun> = all.iter().map(|run| (*run).clone()).collect();
+        is_repeated(&all, &[])
+    };
+    assert!(!check(&[]) && !check(&[&run(1)]), "nothing was restarted");
+    assert!(check(&[&run(1), &run(1)]));
+    assert!(check(&[&run(600), &run(59)]));
+    assert!(check(&[&by_dependency, &by_dependency]));
+    assert!(!check(&[&run(1), &run(60)]), "it ran for a minute");
+    assert!(!check(&[&recovered, &run(1)]), "it recovered without a restart");
+    let outage = Outage::starting_at(Timestamp(99_000));
+    assert!(
+        !is_repeated(&[run(1), run(1)], &[outage]),
+        "the engine restarted it"
+    );
+}
+
+#[test]
 fn failures_by_a_dependency_use_no_budget() {
     let mut all = failures(&[10_000, 20_000, 30_000, 40_000, 50_000]);
     for failed_run in &mut all {

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use crate::action::Subject;
 use crate::desired::Service;
+use crate::lease::LeaseHolder;
 use crate::outcome::PortOwner;
 use crate::socket_access::code_of_reason;
 use crate::state::ServiceHistory;
-use crate::wait::{LeaseHolder, WaitReason};
+use crate::wait::WaitReason;
 
 use super::StatusInput;
 use super::redact;
@@ -25,6 +26,7 @@ mod failed_action;
 mod failed_run;
 mod flaky;
 mod hold;
+mod image_command;
 mod late_recovery;
 mod missing_source;
 mod name_conflict;
@@ -202,6 +204,7 @@ fn error_behind(
         WaitReason::WritableSource(on) if !on.writer.is_going => {
             (writable_source::error(input, on), input.now)
         }
+        WaitReason::InUse { object, containers } => (removal::in_use(object, containers), input.now),
         WaitReason::Obstacle { retry, .. } => {
             return error_behind(input, error_scope, persistent_retry(retry.as_deref())?);
         }
@@ -280,6 +283,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::RestartRateLimited { .. }
         | WaitReason::TestLease { .. } => Some(Code::ContainerCrash),
         WaitReason::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
+        WaitReason::InUse { .. } => Some(Code::CleanupFailed),
         WaitReason::WritableSource(on) => (!on.writer.is_going).then_some(Code::PolicyViolation),
         WaitReason::Obstacle { retry, .. } => code_of_wait(persistent_retry(retry.as_deref())?),
         WaitReason::Specs

@@ -121,6 +121,10 @@ fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
             let why = one_line(&failure.error.to_string());
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
+        OrphanDecision::InUse { containers } => {
+            let why = format!("it is in use by {containers}, which Argus does not remove");
+            ("failed", Some(why))
+        }
         OrphanDecision::Unconfirmed { .. } | OrphanDecision::TooNew { .. } => {
             ("waiting", some_text("it is younger than its grace period"))
         }

@@ -37,7 +37,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         _ => None,
     });
     let Some((check, code, why, until)) = first else {
-        return low_disk(input).into_iter().collect();
+        return low_disk(input, waits.is_empty()).into_iter().collect();
     };
     let check_status =
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
@@ -63,12 +63,14 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     vec![ErrorScope::environment(input).finish(error, input.now)]
 }
 
-/// Warning of a disk with less than twice the required space or inodes. Creation continues.
-fn low_disk(input: &StatusInput<'_>) -> Option<StructuredError> {
+/// Warning of a disk with less than twice the required space or inodes. Creation continues. A settled environment creates nothing,
+/// so it has the warning of a full disk too.
+fn low_disk(input: &StatusInput<'_>, is_settled: bool) -> Option<StructuredError> {
     let settings = &input.accepted?.desired.preflight;
     let preflight = input.preflight.filter(|_| input.engine.reachable)?;
     let outcome = preflight.disk(settings, input.disk_full, input.now)?;
-    let (CheckResult::Warn, Fact::Known(disk)) = (outcome.result, &preflight.host.disk) else {
+    let is_low = outcome.result == CheckResult::Warn || (is_settled && outcome.result == CheckResult::Fail);
+    let (true, Fact::Known(disk)) = (is_low, &preflight.host.disk) else {
         return None;
     };
     // The amount is in the details only: with it, the message would change with every check.

@@ -29,7 +29,7 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
     if is_lost && (!running_state || (row.current && is_permanent)) {
         return ServiceState::Failed;
     }
-    if row.completed && desired.one_shot && !running_state {
+    if row.completed && desired.is_completable() && !running_state {
         return ServiceState::Completed;
     }
     match row.container {

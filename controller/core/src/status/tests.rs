@@ -36,6 +36,7 @@ use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use crate::published::Addresses;
+use crate::repair::RepairMemory;
 use crate::secrets::Secrets;
 use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
@@ -97,6 +98,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         extra_hosts: Vec::new(),
         user: None,
         working_dir: None,
+        process: Box::default(),
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
@@ -110,6 +112,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         }),
         depends_on: Vec::new(),
         one_shot: false,
+        can_complete: false,
         criticality,
     }
 }
@@ -127,6 +130,7 @@ struct Shop {
     plan: Option<Plan>,
     health: HealthStates,
     history: EnvHistory,
+    repairs: RepairMemory,
     refused: BTreeMap<ProtocolPort, RefusedPort>,
     progress: BTreeMap<Subject, ActionProgress>,
     previous: Option<EnvironmentStatus>,
@@ -143,6 +147,7 @@ struct Shop {
 }
 
 impl Shop {
+    #[allow(clippy::too_many_lines, reason = "it has a line per field")]
     fn new() -> Self {
         let mut web = service("web", 8080, Criticality::Important);
         web.depends_on = vec![Dependency {
@@ -227,6 +232,7 @@ impl Shop {
             plan: Some(plan),
             health: HealthStates::new(),
             history: EnvHistory::default(),
+            repairs: RepairMemory::default(),
             refused: BTreeMap::new(),
             progress: BTreeMap::new(),
             previous: None,
@@ -400,6 +406,7 @@ impl Shop {
             plan: self.plan.as_ref(),
             health: &self.health,
             history: &self.history,
+            repairs: &self.repairs,
             refused: &self.refused,
             progress: &self.progress,
             preflight: self.preflight.as_ref(),
@@ -628,6 +635,26 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
     assert_eq!(ended.errors, []);
 }
 
+#[test]
+fn object_in_use_names_the_containers_that_stay() {
+    let mut shop = Shop::ready();
+    let id = crate::ident::NetworkId::new("n1").unwrap();
+    let wait = Wait {
+        subject: Subject::ExtraNetwork { id },
+        on: WaitReason::InUse {
+            object: "network `old`".to_owned(),
+            containers: "`a`, `b`".to_owned(),
+        },
+    };
+    shop.plan.get_or_insert_default().waits.push(wait);
+    let error = &shop.status().errors[0];
+    assert_eq!(
+        error.message,
+        "cannot remove network `old`: it is in use by `a`, `b`, which Argus does not remove"
+    );
+    assert_eq!((error.code, error.class), (Code::CleanupFailed, Class::Human));
+}
+
 // Requirements: FR-R13
 #[test]
 fn moved_port_is_reported_everywhere() {
@@ -840,6 +867,7 @@ fn every_failed_call_has_its_code() {
     let built = ActionError::BuildFailed {
         message: text(),
         log: "Step 2/5".to_owned(),
+        instruction: None,
     };
     let interrupted = ActionError::BuildInterrupted {
         message: text(),
@@ -1030,17 +1058,20 @@ fn failed_replacement_keeps_the_old_container_running() {
 }
 
 #[test]
-fn optional_service_does_not_block_ready() {
-    let mut shop = Shop::ready();
-    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
-    services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
-    services.get_mut(&name("db")).unwrap().one_shot = true;
-    shop.add_wait("web", WaitReason::Unhealthy { until: None });
-    shop.is("db", "d1", ContainerState::Exited);
-    shop.history.service_mut(&name("db")).completed = Some(hash("d1"));
-    let status = shop.status();
-    assert_eq!(status.services[0].state, ServiceState::Completed);
-    assert_eq!(status.phase, Phase::Ready);
+fn optional_or_completed_service_does_not_block_ready() {
+    for one_shot in [true, false] {
+        let mut shop = Shop::ready();
+        let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+        services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
+        let db = services.get_mut(&name("db")).unwrap();
+        (db.one_shot, db.can_complete) = (one_shot, !one_shot);
+        shop.add_wait("web", WaitReason::Unhealthy { until: None });
+        shop.is("db", "d1", ContainerState::Exited);
+        shop.history.service_mut(&name("db")).completed = Some(hash("d1"));
+        let status = shop.status();
+        assert_eq!(status.services[0].state, ServiceState::Completed);
+        assert_eq!(status.phase, Phase::Ready);
+    }
 }
 
 #[test]
@@ -1299,6 +1330,19 @@ fn low_disk_is_a_warning_between_one_and_two_thresholds() {
             assert_eq!(shop.status().errors[0].error_id, error.error_id);
         }
     }
+}
+
+#[test]
+fn full_disk_is_a_warning_while_nothing_is_created() {
+    let mut shop = Shop::ready();
+    shop.preflight = Some(snapshot_with_free_space(7));
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Ready);
+    let found = status.errors.iter().map(|error| (error.code, error.severity));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [(Code::DiskSpaceLow, Severity::Warning)]
+    );
 }
 
 #[test]

@@ -6,8 +6,9 @@ use argus_crds::status::WaitingOn;
 
 use crate::action::{ActionFailure, ActionKind};
 use crate::desired::Condition;
+use crate::lease::LeaseHolder;
 use crate::outcome::one_line;
-use crate::wait::{LeaseHolder, WaitReason, WritableSource};
+use crate::wait::{WaitReason, WritableSource};
 
 use super::error::code_of_wait;
 
@@ -94,6 +95,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::Obstacle { .. } => "ObstacleNotGone",
         WaitReason::WritableSource(_) => "SourceWritable",
         WaitReason::Containers => "ContainersNotGone",
+        WaitReason::InUse { .. } => "InUse",
         WaitReason::Dependent { .. } => "DependentNotStopped",
         WaitReason::Removal => "RemovalInProgress",
     }
@@ -120,9 +122,7 @@ fn message(on: &WaitReason) -> String {
             one_line(why)
         ),
         WaitReason::ControllerLease => "this controller's lease on the engine".to_owned(),
-        WaitReason::LeaseHeldByOther {
-            controller: holder, ..
-        } => format!("{}, which owns it", controller(holder)),
+        WaitReason::LeaseHeldByOther { controller: by, .. } => format!("{}, which owns it", controller(by)),
         WaitReason::InFlight { verb } => action_message(*verb).to_owned(),
         WaitReason::Inspection => "the inspection of its container".to_owned(),
         WaitReason::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
@@ -195,6 +195,9 @@ fn message(on: &WaitReason) -> String {
         }
         WaitReason::WritableSource(on) => writable_source(on),
         WaitReason::Containers => "its containers to be removed first".to_owned(),
+        WaitReason::InUse { containers, .. } => {
+            format!("the end of {containers}, which Argus does not remove")
+        }
         WaitReason::Dependent { service } => format!("the stop of `{service}`, which depends on it"),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }

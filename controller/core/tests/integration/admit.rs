@@ -343,6 +343,12 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
             Some("aa"),
         )
     };
+    let inline = |text: &str| with_options(&format!("dockerfileInline: {text}"));
+    assert_ne!(
+        inline("FROM a"),
+        inline("FROM b"),
+        "the text of the Dockerfile counts"
+    );
     let options = ["platform: linux/arm64", "network: none", "labels: {team: till}"].map(with_options);
     assert!(!options.contains(&base), "{options:?}");
     assert_eq!(

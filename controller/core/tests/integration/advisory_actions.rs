@@ -1,4 +1,4 @@
-//! Actions that only report: they leave a service ready that runs as desired.
+//! Actions and checks that only report: they leave a service ready that runs as desired.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,10 +17,13 @@ use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Object, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::Plan;
-use argus_core::reconcile::Planner;
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::probe::HealthStates;
 use argus_core::reconcile::forecast::apply_action;
+use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
 
 use crate::reconcile::{identity, listed_store, reconcile};
@@ -150,4 +153,37 @@ fn reading_evidence_of_an_earlier_run_is_no_progress() {
     let (plan, _) = fixture.reconcile();
     assert!(plan.is_settled(), "{plan:#?}");
     assert!(plan.reading_evidence.is_empty());
+}
+
+#[test]
+fn settled_environment_has_its_disk_checked_again() {
+    let mut fixture = Fixture::settled();
+    let (checked_at, due) = (fixture.now, fixture.now + Duration::from_secs(300));
+    let preflight = PreflightSnapshot {
+        at: Some(checked_at),
+        ..PreflightSnapshot::default()
+    };
+    let mut pass = |now: Timestamp| {
+        let result = fixture.planner.reconcile(&Inputs {
+            specs: &fixture.specs,
+            scanned: true,
+            store: &fixture.store,
+            health: &HealthStates::new(),
+            leases: &ControllerLeases::default(),
+            requests: &UserRequests::default(),
+            preflight: Some(&preflight),
+            now,
+        });
+        assert!(result.steps.is_empty(), "{:#?}", result.steps);
+        (result.needs_preflight, result.wake_at)
+    };
+    let (is_requested, wake_at) = pass(checked_at);
+    assert!(
+        !is_requested && wake_at.is_some_and(|at| at <= due),
+        "{wake_at:?}"
+    );
+    assert!(!pass(due - Duration::from_millis(1)).0, "it is not due yet");
+    let (is_requested, wake_at) = pass(due);
+    // The result wakes the planner. Until then, it does not wake itself.
+    assert!(is_requested && wake_at.is_none_or(|at| at > due), "{wake_at:?}");
 }

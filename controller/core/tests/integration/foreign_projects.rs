@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::Accepted;
+use argus_core::action::{Action, ActionFailure, ActionKind, Subject};
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::ident::{ContainerId, EnvName, NetworkId, PortMap, ServiceName};
+use argus_core::desired::{Accepted, Mount};
+use argus_core::ident::{ContainerId, EnvName, NetworkId, PortMap, ResourceName, ServiceName};
 use argus_core::labels;
 use argus_core::lease::{ControllerLeases, ProcessIdentity};
-use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Store, Volume, WatchEvent};
+use argus_core::observed::{
+    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, ObjectId, Store, Volume,
+    WatchEvent,
+};
+use argus_core::outcome::ActionError;
 use argus_core::plan::Plan;
 use argus_core::plan::orphan::OrphanDecision;
 use argus_core::plan::render::{render_all, stamped};
@@ -204,9 +209,8 @@ fn container_with_a_volume_of_another_project_is_not_adopted() {
     }
 }
 
-#[test]
-fn removed_file_deletes_no_volume_of_another_project() {
-    let specs = specs("shop", "other", false);
+/// State after the removal of the file of `shop`, which requested the removal of its volumes.
+fn removed(specs: &Specs) -> PlannerState {
     let mut state = PlannerState::default();
     let history = EnvHistory {
         delete_volumes: Some(true),
@@ -216,6 +220,105 @@ fn removed_file_deletes_no_volume_of_another_project() {
     state
         .environments
         .insert(EnvName::new("shop").unwrap(), Arc::new(history));
+    state
+}
+
+#[test]
+fn container_that_stays_keeps_only_the_objects_that_it_uses() {
+    let specs = specs("shop", "other", false);
+    let network = "argusai-shop-network".to_owned();
+    let with = |mounts: Vec<Mount>, on: Option<&str>| {
+        let attachment = |id| Attachment {
+            network: Some(NetworkId::new(id).unwrap()),
+            aliases: Vec::new(),
+            address: None,
+        };
+        let config = Config {
+            mounts,
+            ..Config::default()
+        };
+        Container {
+            networks: on
+                .map(|id| (network.clone(), attachment(id)))
+                .into_iter()
+                .collect(),
+            inspect: Some(InspectInfo {
+                started_at: None,
+                finished_at: None,
+                exit_code: 0,
+                oom_killed: false,
+                error: String::new(),
+                image_id: None,
+                health: None,
+                config,
+            }),
+            ..container("/a")
+        }
+    };
+    let id = container("/a").id;
+    let removal = Subject::ExtraContainer { id: id.clone() };
+    let foreign = PlannerState {
+        not_owned: [id].into(),
+        ..removed(&specs)
+    };
+    let failure = ActionFailure {
+        verb: ActionKind::RemoveContainer,
+        error: ActionError::Busy("the storage driver is busy".to_owned()),
+        at: NOW,
+        attempts: 100,
+        earlier: Vec::new(),
+        call: Box::default(),
+    };
+    let failed = PlannerState {
+        action_failures: [(removal, failure)].into(),
+        ..removed(&specs)
+    };
+    let data = || Mount::Volume {
+        name: ResourceName::new(VOLUME).unwrap(),
+        target: "/data".to_owned(),
+        read_only: false,
+    };
+    let check = |container: &Container, state: &PlannerState| {
+        let mut store = store("/a");
+        let object = Object::Container(Arc::new(container.clone()));
+        store.apply(WatchEvent::Apply(object));
+        let plan = pass_with(&specs, &store, &UserRequests::default(), state.clone());
+        let removed = plan.steps.iter().filter_map(|step| match &step.action {
+            Action::RemoveNetwork { id, .. } => Some(id.to_string()),
+            Action::RemoveVolume { name } => Some(name.to_string()),
+            _ => None,
+        });
+        let kept = plan.waits.iter().filter_map(|wait| match &wait.on {
+            WaitReason::InUse { object, containers } => Some(format!("{object} by {containers}")),
+            _ => None,
+        });
+        (removed.collect::<Vec<_>>(), kept.collect::<Vec<_>>())
+    };
+    let (kept_network, kept_volume) = (
+        format!("network `{network}` by `shop-web`"),
+        format!("volume `{VOLUME}` by `shop-web`"),
+    );
+    for state in [&foreign, &failed] {
+        let found = check(&with(Vec::new(), None), state);
+        assert_eq!(found, (vec!["n1".into(), "n2".into(), VOLUME.into()], vec![]));
+        let found = check(&with(Vec::new(), Some("n2")), state);
+        let expected = (vec!["n1".into(), VOLUME.into()], vec![kept_network.clone()]);
+        assert_eq!(found, expected);
+        let found = check(&with(vec![data()], None), state);
+        let expected = (vec!["n1".into(), "n2".into()], vec![kept_volume.clone()]);
+        assert_eq!(found, expected);
+        let unknown = check(&container("/a"), state);
+        assert_eq!(unknown.1, vec![kept_volume.clone()], "its mounts are unknown");
+    }
+    // A container that leaves is awaited.
+    let leaves = check(&with(vec![data()], Some("n2")), &removed(&specs));
+    assert_eq!(leaves, (vec!["n1".into()], vec![]));
+}
+
+#[test]
+fn removed_file_deletes_no_volume_of_another_project() {
+    let specs = specs("shop", "other", false);
+    let state = removed(&specs);
     let is_removed = |folder| {
         let plan = pass_with(&specs, &store(folder), &UserRequests::default(), state.clone());
         let mut steps = plan.steps.iter().map(|step| format!("{:?}", step.action));

@@ -51,15 +51,27 @@ const OUTSIDE: [&str; 22] = [
 pub(super) fn classify(message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-    let (message, log) = (message.trim().to_owned(), String::new());
+    let message = message.trim().to_owned();
     if has(&OWN_STEP) || (has(&NOT_FOUND) && !has(&OUTSIDE)) {
-        ActionError::BuildFailed { message, log }
+        failed(message)
     } else if has(&OUTSIDE) {
-        ActionError::BuildInterrupted { message, log }
+        ActionError::BuildInterrupted {
+            message,
+            log: String::new(),
+        }
     } else if has(&LOGIN) {
         ActionError::AuthRequired(message)
     } else {
-        ActionError::BuildFailed { message, log }
+        failed(message)
+    }
+}
+
+/// Failure whose instruction the caller adds.
+fn failed(message: String) -> ActionError {
+    ActionError::BuildFailed {
+        message,
+        log: String::new(),
+        instruction: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod buildkit;
 pub(crate) mod label;
+mod place;
 mod request;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +25,7 @@ use futures::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::context::Context;
+use super::context::{self, Context};
 use super::credentials;
 use crate::Shared;
 use crate::error::{self, Op};
@@ -65,8 +66,9 @@ pub(crate) async fn build(
         .await?
         .then(buildkit::Steps::default);
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
-    let excluded = build.excluded.clone();
-    let opening = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, &excluded));
+    let (inline, excluded) = (build.options.inline.clone(), build.excluded.clone());
+    let opening =
+        tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, inline.as_deref(), &excluded));
     let (opened, found) = tokio::join!(opening, credentials::all());
     let context = match opened {
         Ok(Ok(context)) => context,
@@ -102,7 +104,8 @@ pub(crate) async fn build(
                 if let Some(why) = packing.failure().await {
                     return Err(context_error(&build.context, &why));
                 }
-                return Err(found.explain(classify(&failure, build, &log)));
+                let error = found.explain(classify(&failure, build, &log));
+                return Err(place::find(error, build, &log).await);
             }
             Ok(None) => break,
             // Sending a large context counts as progress.
@@ -174,6 +177,7 @@ fn context_error(context: &str, why: &io::Error) -> ActionError {
     ActionError::BuildFailed {
         message: format!("build context `{context}`: {why}"),
         log: String::new(),
+        instruction: None,
     }
 }
 
@@ -186,9 +190,10 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
         other => error::classify_transport(other),
     };
     log.complete(match classified {
-        ActionError::BuildFailed { message, log } => ActionError::BuildFailed {
-            message: name_target(build, message),
+        ActionError::BuildFailed { message, log, .. } => ActionError::BuildFailed {
+            message: place::name_target(build, message),
             log,
+            instruction: None,
         },
         // The connection to the engine ended during the build.
         ActionError::ConnectionLost(message) => ActionError::BuildInterrupted {
@@ -204,20 +209,6 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
         }),
         other => other,
     })
-}
-
-/// Adds the key of the spec file to the message about a stage that the Dockerfile does not define.
-fn name_target(build: &Build, message: String) -> String {
-    let is_missing = ["failed to reach build target", "target stage"]
-        .iter()
-        .any(|part| message.contains(part));
-    match &build.target {
-        Some(target) if is_missing => format!(
-            "`build.target` is `{target}`, which is not a stage of the Dockerfile `{}`: {message}",
-            build.dockerfile
-        ),
-        Some(_) | None => message,
-    }
 }
 
 /// The last lines of a build.
@@ -295,6 +286,7 @@ impl Log {
             ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
                 message: at_step(message),
                 log,
+                instruction: None,
             },
             ActionError::BuildInterrupted { message, .. } => ActionError::BuildInterrupted {
                 message: at_step(message),

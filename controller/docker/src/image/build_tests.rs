@@ -76,10 +76,10 @@ fn unknown_stage_names_its_key_in_the_file() {
             ActionError::BuildFailed { message, .. } => assert_eq!(message, expected),
             other => panic!("{other:?}"),
         }
-        assert_eq!(name_target(&build(None), message.to_owned()), message);
+        assert_eq!(place::name_target(&build(None), message.to_owned()), message);
     }
     assert_eq!(
-        name_target(&build(Some("prod")), "COPY failed".to_owned()),
+        place::name_target(&build(Some("prod")), "COPY failed".to_owned()),
         "COPY failed"
     );
 }
@@ -115,7 +115,7 @@ fn failed_build_has_its_step_and_log() {
     log.append("Step 1/2 : FROM x\nStep 2/2 : RUN make\nmake: no rule\n", &());
     let text = "Step 1/2 : FROM x\nStep 2/2 : RUN make\nmake: no rule";
     let complete = |log: &Log, error: ActionError| match log.complete(error) {
-        ActionError::BuildFailed { message, log } => ("failed", message, log),
+        ActionError::BuildFailed { message, log, .. } => ("failed", message, log),
         ActionError::BuildInterrupted { message, log } => ("interrupted", message, log),
         ActionError::DiskFull(message) => ("disk", message, String::new()),
         other => panic!("{other:?}"),
@@ -123,6 +123,7 @@ fn failed_build_has_its_step_and_log() {
     let failed = || ActionError::BuildFailed {
         message: "non-zero code: 2".to_owned(),
         log: String::new(),
+        instruction: None,
     };
     let message = "Step 2/2 : RUN make: non-zero code: 2".to_owned();
     assert_eq!(complete(&log, failed()), ("failed", message, text.to_owned()));

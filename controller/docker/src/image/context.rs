@@ -10,7 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use argus_backend::host_path::folder::Folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_backend::host_path::{self, FileId};
+use argus_core::desired::SENT_DOCKERFILE;
 use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::dockerfile::MAX_BYTES;
+use argus_core::hex::hex;
 use argus_core::ident::Hash;
 use rustix::fs::{FileType, Stat};
 use sha2::{Digest, Sha256};
@@ -19,9 +22,6 @@ use super::dockerignore::DockerIgnore;
 
 /// Maximum number of entries. It stops a context such as `/` early.
 const MAX_ENTRIES: usize = 200_000;
-
-/// Name in the tar of a Dockerfile that lies outside the context.
-const OUTSIDE_DOCKERFILE: &str = ".argus.dockerfile";
 
 /// Name of the file with the exclusion rules.
 const DOCKERIGNORE: &str = ".dockerignore";
@@ -49,6 +49,8 @@ enum Source {
     Inside(PathBuf),
     /// An absolute path without links.
     Outside(PathBuf),
+    /// The content itself.
+    Text(String),
 }
 
 /// The entries of a build context. No file is opened through a link, even when a file is replaced during the build.
@@ -61,11 +63,20 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside.
-    pub(super) fn open(path: &Path, dockerfile: &str, excluded: &Excluded) -> io::Result<Self> {
+    /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside. `inline` is its text, which
+    /// replaces the file.
+    pub(super) fn open(
+        path: &Path,
+        dockerfile: &str,
+        inline: Option<&str>,
+        excluded: &Excluded,
+    ) -> io::Result<Self> {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
         let root = Folder::open(&resolved.path)?;
-        let (inside, source) = locate_dockerfile(&resolved.path, dockerfile)?;
+        let (inside, source) = match inline {
+            Some(text) => (SENT_DOCKERFILE.to_owned(), Source::Text(text.to_owned())),
+            None => locate_dockerfile(&resolved.path, dockerfile)?,
+        };
         let exclusions = Exclusions {
             ignored: DockerIgnore::read(&read_rules(&root, &inside)?),
             excluded,
@@ -107,8 +118,17 @@ impl Context {
                     header.set_mode(0o777);
                     tar.append_link(&mut header, path, target)?;
                 }
+                Entry::File {
+                    source: Source::Text(text),
+                    ..
+                } => {
+                    header.set_entry_type(tar::EntryType::Regular);
+                    header.set_mode(0o644);
+                    header.set_size(text.len() as u64);
+                    tar.append_data(&mut header, path, text.as_bytes())?;
+                }
                 Entry::File { source, executable } => {
-                    let file = self.open_source(source)?;
+                    let file = open_source(&self.root, source)?;
                     let size = file.metadata()?.len();
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
@@ -121,16 +141,28 @@ impl Context {
         }
         tar.into_inner()?.flush()
     }
+}
 
-    fn open_source(&self, source: &Source) -> io::Result<File> {
-        match source {
-            Source::Inside(path) => self.root.open_below(path).map_err(|error| at(path, &error)),
-            Source::Outside(path) => {
-                let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
-                resolved.open()
-            }
+fn open_source(root: &Folder, source: &Source) -> io::Result<File> {
+    match source {
+        Source::Inside(path) => root.open_below(path).map_err(|error| at(path, &error)),
+        Source::Outside(path) => {
+            let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
+            resolved.open()
         }
+        Source::Text(_) => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Reads the text of a Dockerfile. Its path is relative to that of the context, or absolute when it lies outside.
+pub(super) fn read_dockerfile(path: &Path, dockerfile: &str) -> io::Result<String> {
+    let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
+    let root = Folder::open(&resolved.path)?;
+    let (_, source) = locate_dockerfile(&resolved.path, dockerfile)?;
+    let mut bytes = Vec::new();
+    let file = open_source(&root, &source)?;
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The rules that exclude entries from a context.
@@ -176,7 +208,7 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
             Ok(())
         }
     }
-    let context = Context::open(context, dockerfile, &Excluded::default())?;
+    let context = Context::open(context, dockerfile, None, &Excluded::default())?;
     let mut hasher = Hasher(Sha256::new());
     for text in [&context.dockerfile]
         .into_iter()
@@ -186,12 +218,7 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
         hasher.write_all(text.as_bytes())?;
     }
     context.write(&mut hasher)?;
-    let mut hex = String::new();
-    for byte in hasher.0.finalize() {
-        use std::fmt::Write as _;
-        write!(hex, "{byte:02x}").map_err(io::Error::other)?;
-    }
-    Hash::new(hex).map_err(io::Error::other)
+    Hash::new(hex(&hasher.0.finalize())).map_err(io::Error::other)
 }
 
 fn walk(
@@ -298,7 +325,7 @@ fn locate_dockerfile(root: &Path, dockerfile: &str) -> io::Result<(String, Sourc
     if written.is_relative() || found.path != written {
         return Err(refused("leads out of the build context"));
     }
-    Ok((OUTSIDE_DOCKERFILE.to_owned(), Source::Outside(found.path)))
+    Ok((SENT_DOCKERFILE.to_owned(), Source::Outside(found.path)))
 }
 
 fn normalize(path: &Path) -> PathBuf {

@@ -16,7 +16,7 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn sent(root: &Path, dockerfile: &str) -> Vec<String> {
-    let context = Context::open(root, dockerfile, &Excluded::default()).unwrap();
+    let context = Context::open(root, dockerfile, None, &Excluded::default()).unwrap();
     let mut bytes = Vec::new();
     context.write(&mut bytes).unwrap();
     let mut archive = tar::Archive::new(bytes.as_slice());
@@ -52,6 +52,25 @@ fn a_context_omits_ignored_files_and_keeps_links() {
             "src/main"
         ]
     );
+}
+
+#[test]
+fn text_of_a_dockerfile_is_sent_instead_of_a_file() {
+    let dir = tree(&[("Dockerfile", "FROM file"), (".argus.dockerfile", "FROM other")]);
+    let context = Context::open(dir.path(), "none", Some("FROM text"), &Excluded::default()).unwrap();
+    let mut bytes = Vec::new();
+    context.write(&mut bytes).unwrap();
+    let mut archive = tar::Archive::new(bytes.as_slice());
+    let mut texts = std::collections::BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        texts.insert(name, text);
+    }
+    assert_eq!(texts[&context.dockerfile], "FROM text");
+    assert_eq!(texts["Dockerfile"], "FROM file");
 }
 
 #[test]
@@ -92,9 +111,9 @@ fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     let dir = tree(&[("sub/Dockerfile", "")]);
     let other = outside.path().join("Other");
     symlink(&other, dir.path().join("Link")).unwrap();
-    assert!(sent(dir.path(), other.to_str().unwrap()).contains(&OUTSIDE_DOCKERFILE.to_owned()));
+    assert!(sent(dir.path(), other.to_str().unwrap()).contains(&SENT_DOCKERFILE.to_owned()));
     let refused = |dockerfile: &str| {
-        let opened = Context::open(dir.path(), dockerfile, &Excluded::default());
+        let opened = Context::open(dir.path(), dockerfile, None, &Excluded::default());
         opened.unwrap_err().to_string()
     };
     assert!(refused("Link").contains("leads out of the build context"));
@@ -106,14 +125,14 @@ fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     assert!(refused("nope").contains("nope"));
     assert!(refused("sub").contains("is not a file"));
     assert_eq!(
-        Context::open(dir.path(), "sub/Dockerfile", &Excluded::default())
+        Context::open(dir.path(), "sub/Dockerfile", None, &Excluded::default())
             .unwrap()
             .dockerfile,
         "sub/Dockerfile"
     );
     let absolute = dir.path().join("sub/Dockerfile");
     assert_eq!(
-        Context::open(dir.path(), absolute.to_str().unwrap(), &Excluded::default())
+        Context::open(dir.path(), absolute.to_str().unwrap(), None, &Excluded::default())
             .unwrap()
             .dockerfile,
         "sub/Dockerfile"
@@ -155,7 +174,7 @@ fn controller_state_is_never_sent() {
     let root = dir.path().to_str().unwrap();
     let paths = ["var/state", "data", "one-file"].map(|path| format!("{root}/{path}"));
     let excluded = Excluded::of(root, &paths[0], [paths[1].as_str(), paths[2].as_str()]);
-    let context = Context::open(dir.path(), "Dockerfile", &excluded).unwrap();
+    let context = Context::open(dir.path(), "Dockerfile", None, &excluded).unwrap();
     let sent: Vec<_> = context
         .entries
         .keys()
@@ -184,7 +203,7 @@ fn link_swapped_in_while_a_context_is_read_is_not_followed() {
     ]);
     let outside = tree(&[("file", "outside")]);
     for swapped in ["sub", "top"] {
-        let context = Context::open(dir.path(), "Dockerfile", &Excluded::default()).unwrap();
+        let context = Context::open(dir.path(), "Dockerfile", None, &Excluded::default()).unwrap();
         fs::rename(dir.path().join(swapped), dir.path().join("moved")).unwrap();
         let target = if swapped == "sub" {
             outside.path().to_owned()
@@ -197,10 +216,10 @@ fn link_swapped_in_while_a_context_is_read_is_not_followed() {
         fs::rename(dir.path().join("moved"), dir.path().join(swapped)).unwrap();
     }
     symlink(outside.path().join("file"), dir.path().join(".dockerignore")).unwrap();
-    assert!(Context::open(dir.path(), "Dockerfile", &Excluded::default()).is_err());
+    assert!(Context::open(dir.path(), "Dockerfile", None, &Excluded::default()).is_err());
     let linked = outside.path().join("context");
     symlink(dir.path(), &linked).unwrap();
-    assert!(Context::open(&linked, "Dockerfile", &Excluded::default()).is_err());
+    assert!(Context::open(&linked, "Dockerfile", None, &Excluded::default()).is_err());
 }
 
 #[test]

@@ -67,10 +67,15 @@ impl Found {
         match error {
             ActionError::AuthRequired(text) => ActionError::AuthRequired(add(text, source())),
             ActionError::ImageNotFound(text) => ActionError::ImageNotFound(add(text, None)),
-            ActionError::BuildFailed { message, log } if message.contains("access denied") => {
-                let message = add(message, None);
-                ActionError::BuildFailed { message, log }
-            }
+            ActionError::BuildFailed {
+                message,
+                log,
+                instruction,
+            } if message.contains("access denied") => ActionError::BuildFailed {
+                message: add(message, None),
+                log,
+                instruction,
+            },
             other => other,
         }
     }
@@ -295,6 +300,7 @@ mod tests {
         let denied = |log: &str| ActionError::BuildFailed {
             message: "pull access denied".to_owned(),
             log: log.to_owned(),
+            instruction: None,
         };
         for hidden in [denied("the log"), ActionError::ImageNotFound("x".to_owned())] {
             let explained = found.explain(hidden).to_string();

@@ -6,13 +6,12 @@ use argus_core::budget::{Budget, Exceeded};
 use argus_crds::{Diagnostic, number};
 use serde_json::Value;
 
-use super::json_pointer::{Cursor, unescape};
+use super::json_pointer::{Cursor, escape, unescape};
 use super::recursion_check::{MAX_CHAIN, Search};
 use super::schemas::Schemas;
 use super::steps::{self, NULL, Visits};
-use super::{examples, methods, references, schema_conversion, unsupported};
-use crate::path::Pattern;
-use argus_crds::mock::config::RESERVED_PATH;
+use super::{examples, methods, references, subschemas, unsupported};
+use crate::path::{Pattern, is_reserved, reserved};
 
 /// JSON pointer to a part of the document, and the diagnostic about it.
 pub(super) type Problems = (String, Diagnostic);
@@ -71,7 +70,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
             Diagnostic::error("", "`paths` must be a map").hint("add `paths:` with its paths"),
         )),
     }
-    references::check(root, "", root, &mut found);
+    references::check(root, &mut found);
     found.extend(unsupported::parts(root));
     // After a broken reference, further checks would only report its consequences.
     if found.iter().all(|(_, diagnostic)| !diagnostic.is_error())
@@ -94,13 +93,8 @@ fn path(root: &Value, path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems
                 .replace(path, format!("/{path}")),
         ));
     }
-    if crate::path::segments(path)
-        .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
-    {
-        let message =
-            format!("the path `{path}` is below `{RESERVED_PATH}`, which is reserved for the mock server");
-        problems.push((item.pointer.clone(), Diagnostic::error("", message)));
+    if is_reserved(path) {
+        problems.push((item.pointer.clone(), Diagnostic::error("", reserved(path))));
     }
     if !item.value.is_object() {
         problems.push((
@@ -188,7 +182,7 @@ pub(super) fn schemas(
     let (mut search, mut visits) = (Search::new(&responses.root), Visits::new(&responses.root));
     let mut expressions = BTreeMap::new();
     let meta = jsonschema::draft202012::meta::validator();
-    for pointer in schema_conversion::outermost(root) {
+    for pointer in subschemas::outermost(root) {
         let Some(schema) = responses.root.pointer(&pointer) else {
             continue;
         };
@@ -218,7 +212,7 @@ pub(super) fn schemas(
             ));
         }
         if !broken {
-            patterns(schema, &pointer, &mut expressions);
+            patterns(&responses.root, &pointer, &mut expressions);
         }
     }
     for (written, places) in expressions {
@@ -246,45 +240,16 @@ pub(super) fn over_budget(part: &str, exceeded: Exceeded) -> Diagnostic {
         .hint("make it smaller, for example with fewer references to schemas that refer to others")
 }
 
-/// Collects the regular expressions of a schema with their places. The meta schema accepts any string as one.
-fn patterns<'a>(schema: &'a Value, pointer: &str, to: &mut BTreeMap<&'a str, Vec<String>>) {
-    let Value::Object(map) = schema else { return };
-    if let Some(Value::String(written)) = map.get("pattern") {
-        to.entry(written).or_default().push(format!("{pointer}/pattern"));
-    }
-    if let Some(Value::Object(named)) = map.get("patternProperties") {
-        let at = |written: &str| {
-            format!(
-                "{pointer}/patternProperties/{}",
-                super::json_pointer::escape(written)
-            )
-        };
-        for written in named.keys() {
-            to.entry(written).or_default().push(at(written));
+/// Collects the regular expressions of all schemas in a schema with their places. The meta schema accepts any string as one.
+fn patterns<'a>(root: &'a Value, pointer: &str, to: &mut BTreeMap<&'a str, Vec<String>>) {
+    for (pointer, schema) in subschemas::all(root, pointer) {
+        if let Some(Value::String(written)) = schema.get("pattern") {
+            to.entry(written).or_default().push(format!("{pointer}/pattern"));
         }
-    }
-    for (key, inner) in map {
-        let here = format!("{pointer}/{}", super::json_pointer::escape(key));
-        match inner {
-            _ if ["example", "examples", "default", "enum", "const"].contains(&key.as_str()) => {}
-            Value::Object(named)
-                if ["properties", "patternProperties", "$defs", "dependentSchemas"]
-                    .contains(&key.as_str()) =>
-            {
-                for (name, inner) in named {
-                    patterns(
-                        inner,
-                        &format!("{here}/{}", super::json_pointer::escape(name)),
-                        to,
-                    );
-                }
-            }
-            Value::Array(items) => {
-                for (index, inner) in items.iter().enumerate() {
-                    patterns(inner, &format!("{here}/{index}"), to);
-                }
-            }
-            _ => patterns(inner, &here, to),
+        let named = schema.get("patternProperties").and_then(Value::as_object);
+        for (written, _) in named.into_iter().flatten() {
+            let at = format!("{pointer}/patternProperties/{}", escape(written));
+            to.entry(written).or_default().push(at);
         }
     }
 }

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use super::json_pointer::target;
 use super::schemas::BoundedValidator;
 use super::steps::{self, VALUE_BYTES};
+use compose::{Flat, Role};
+use object::nests;
 use seeded::SeededRng;
 
 mod array;
@@ -31,43 +33,57 @@ const OPTIONAL_VALUES: usize = 5_000;
 const VALUE_STEPS: u64 = 100;
 /// Additional nesting depth for required parts.
 const REQUIRED_DEPTH: usize = 24;
+/// Maximum number of combinations of branches per value and attempt.
+const MAX_COMBINATIONS: usize = 64;
+/// Types with the keywords that imply them.
+const IMPLIED: [(&str, &[&str]); 4] = [
+    (
+        "object",
+        &[
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "minProperties",
+        ],
+    ),
+    ("array", &["items", "prefixItems", "minItems", "contains"]),
+    ("string", &["pattern", "format", "minLength", "maxLength"]),
+    (
+        "number",
+        &[
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+        ],
+    ),
+];
 
-/// Input of the generator.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ValueRequest<'a> {
-    /// Document with its schemas in JSON Schema.
-    pub(super) root: &'a Value,
-    /// JSON pointer to the schema.
-    pub(super) pointer: &'a str,
-    /// Maximum nesting depth of optional parts.
-    pub(super) max_depth: usize,
-    /// Seed; equal seeds generate equal values.
-    pub(super) seed: u64,
-}
-
-/// Generates a valid value, or returns the reason why none was found.
+/// Generates a valid value of the validator's schema, or returns the reason why none was found.
+///
+/// `max_depth` is the maximum nesting depth of optional parts. Equal seeds generate equal values.
 pub(super) fn value(
-    request: &ValueRequest<'_>,
     validator: &BoundedValidator<'_>,
+    max_depth: usize,
+    seed: u64,
     budget: &mut Budget,
 ) -> Result<Value, String> {
     let mut maker = Maker {
-        root: request.root,
-        max_depth: request.max_depth,
-        rng: SeededRng(request.seed),
+        root: validator.root,
+        max_depth,
+        rng: SeededRng(seed),
         attempt: 0,
         made: 0,
         avoided: BTreeSet::new(),
         retries: BTreeMap::new(),
         item_retries: 0,
         at: String::new(),
-        refs: Vec::new(),
-        composed_depth: 0,
-        copied: 0,
         budget,
         endless: None,
     };
-    let start = json!({ "$ref": format!("#{}", request.pointer) });
+    let start = json!({ "$ref": format!("#{}", validator.pointer) });
     let mut cause = "no generated value matches the schema".to_owned();
     let (_, held) = maker.budget.used();
     for attempt in 0..ATTEMPTS {
@@ -116,12 +132,6 @@ struct Maker<'a> {
     item_retries: usize,
     /// JSON pointer to the current value.
     at: String,
-    /// References followed so far for the current value.
-    refs: Vec<String>,
-    /// Number of nested composed schemas in progress.
-    composed_depth: usize,
-    /// Bytes of the copies for the composed schema in progress.
-    copied: u64,
     budget: &'a mut Budget,
     /// JSON pointer to the first value that nests deeper than all bounds permit.
     endless: Option<String>,
@@ -166,19 +176,44 @@ impl<'a> Maker<'a> {
             self.endless.get_or_insert_with(|| self.at.clone());
             return None;
         }
-        let example = example(map).filter(|_| self.can_use_example());
-        if let Some(given) = example.or_else(|| map.get("const")) {
+        if let Some(given) = self.given(map) {
             return self.copy_of(given);
         }
-        // An even number of failures here: null is not known to be invalid.
-        if depth >= self.max_depth && self.retries().is_multiple_of(2) && self.ends_with_null(schema) {
-            return Some(Value::Null);
+        if !compose::is_composed(map) {
+            return self.simple(map, false, depth);
         }
-        if compose::is_composed(map) {
-            return self.composed(map, depth);
+        let (mut tried, mut combinations) = (0, 1);
+        while tried < combinations.min(MAX_COMBINATIONS) {
+            self.budget.steps(VALUE_STEPS).ok()?;
+            let mut flat = Flat::new(self.retries() + tried);
+            let merged = self.flatten(schema, Role::Whole, &mut flat);
+            let made = merged.and_then(|()| self.flattened(&flat, depth));
+            self.budget.release(flat.bytes);
+            if made.is_some() {
+                return made;
+            }
+            tried += 1;
+            combinations = combinations.max(flat.combinations);
         }
-        self.budget.bytes(VALUE_BYTES).ok()?;
-        self.simple(map, depth)
+        None
+    }
+
+    /// Generates a value of a composed schema.
+    fn flattened(&mut self, flat: &Flat, depth: usize) -> Option<Value> {
+        let mut made = match self.given(&flat.map) {
+            Some(given) => self.copy_of(given),
+            None => self.simple(&flat.map, flat.is_nullable, depth),
+        }?;
+        if let (Value::Object(made), Some((property, name))) = (&mut made, &flat.discriminator) {
+            made.insert(property.clone(), Value::from(name.as_str()));
+        }
+        Some(made)
+    }
+
+    /// Returns the value that a schema contains: an example that can be used, or its constant.
+    fn given<'m>(&self, map: &'m Map<String, Value>) -> Option<&'m Value> {
+        let example = example(map).filter(|_| self.can_use_example());
+        example.or_else(|| map.get("const"))
     }
 
     /// Returns a value of the document as a part of the response.
@@ -188,7 +223,13 @@ impl<'a> Maker<'a> {
     }
 
     /// Generates a value of a schema without composition.
-    fn simple(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+    fn simple(&mut self, map: &Map<String, Value>, is_nullable: bool, depth: usize) -> Option<Value> {
+        let is_nullable = is_nullable || has_type(map, "null");
+        // An even number of failures here: null is not known to be invalid.
+        if depth >= self.max_depth && is_nullable && nests(map) && self.retries().is_multiple_of(2) {
+            return Some(Value::Null);
+        }
+        self.budget.bytes(VALUE_BYTES).ok()?;
         if let Some(Value::Array(values)) = map.get("enum") {
             let mut values: Vec<&Value> = values.iter().collect();
             values.sort_by_key(|value| value.is_null());
@@ -208,54 +249,16 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Returns the type of the value: the declared one, otherwise the one that the other keywords imply.
-    fn kind(&self, map: &Map<String, Value>) -> &'static str {
-        const KINDS: [&str; 7] = [
-            "object", "array", "string", "integer", "number", "boolean", "null",
-        ];
-        let known = |name: &str| KINDS.into_iter().find(|kind| *kind == name);
-        match map.get("type") {
-            Some(Value::String(name)) => known(name).unwrap_or("object"),
-            Some(Value::Array(names)) => {
-                let mut names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-                names.sort_by_key(|name| *name == "null");
-                let name = names
-                    .get(self.retries() % names.len().max(1))
-                    .copied()
-                    .unwrap_or("object");
-                known(name).unwrap_or("object")
-            }
-            _ => {
-                let implied: [(&[&str], &'static str); 4] = [
-                    (
-                        &[
-                            "properties",
-                            "required",
-                            "additionalProperties",
-                            "patternProperties",
-                            "minProperties",
-                        ],
-                        "object",
-                    ),
-                    (&["items", "prefixItems", "minItems", "contains"], "array"),
-                    (&["pattern", "format", "minLength", "maxLength"], "string"),
-                    (
-                        &[
-                            "minimum",
-                            "maximum",
-                            "exclusiveMinimum",
-                            "exclusiveMaximum",
-                            "multipleOf",
-                        ],
-                        "number",
-                    ),
-                ];
-                let found = implied
-                    .into_iter()
-                    .find(|(keys, _)| keys.iter().any(|key| map.contains_key(*key)));
-                found.map_or("object", |(_, kind)| kind)
-            }
+    /// Returns the type of the value: a declared one, otherwise the one that its other keywords imply.
+    fn kind<'m>(&self, map: &'m Map<String, Value>) -> &'m str {
+        let mut declared = map.get("type").map(types).unwrap_or_default();
+        declared.sort_by_key(|kind| *kind == "null");
+        if let Some(kind) = declared.get(self.retries() % declared.len().max(1)).copied() {
+            return kind;
         }
+        let mut implied = IMPLIED.iter();
+        let implied = implied.find(|(_, keys)| keys.iter().any(|key| map.contains_key(*key)));
+        implied.map_or("object", |(kind, _)| *kind)
     }
 
     /// Generates the value under a key of the current value.
@@ -264,9 +267,7 @@ impl<'a> Maker<'a> {
         let length = self.at.len();
         self.at.push('/');
         self.at.push_str(&super::json_pointer::escape(key));
-        let refs = std::mem::take(&mut self.refs);
         let made = self.any(schema, depth);
-        self.refs = refs;
         self.at.truncate(length);
         made
     }
@@ -299,6 +300,25 @@ fn example(map: &Map<String, Value>) -> Option<&Value> {
     let many = map.get("examples").and_then(Value::as_array);
     let given = map.get("example").or_else(|| many.and_then(|many| many.first()));
     given.or_else(|| map.get("default").filter(|value| !value.is_null()))
+}
+
+/// Returns the bounds under two keys, such as `minItems` and `maxItems`.
+fn bounds(map: &Map<String, Value>, least: &str, most: &str) -> (usize, usize) {
+    let bound = |key: &str| usize::try_from(map.get(key)?.as_u64()?).ok();
+    (bound(least).unwrap_or(0), bound(most).unwrap_or(usize::MAX))
+}
+
+/// Returns the names in a value of `type`.
+fn types(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        kind => Vec::from_iter(kind.as_str()),
+    }
+}
+
+/// Returns true if a type is among the declared ones.
+fn has_type(map: &Map<String, Value>, kind: &str) -> bool {
+    map.get("type").is_some_and(|value| types(value).contains(&kind))
 }
 
 #[cfg(test)]

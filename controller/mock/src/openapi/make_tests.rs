@@ -70,12 +70,6 @@ fn made_within(schema: &Value, seed: u64, max_depth: usize, budget: &Budget) -> 
     let Ok(validator) = options else {
         return Err("invalid schema".to_owned());
     };
-    let request = ValueRequest {
-        root: schema,
-        pointer: "",
-        max_depth,
-        seed,
-    };
     let bounded = BoundedValidator {
         root: schema,
         pointer: "",
@@ -83,7 +77,7 @@ fn made_within(schema: &Value, seed: u64, max_depth: usize, budget: &Budget) -> 
     };
     let run = || {
         let mut used = budget.clone();
-        (value(&request, &bounded, &mut used), used)
+        (value(&bounded, max_depth, seed, &mut used), used)
     };
     let (made, used) = run();
     if let Ok(made) = &made {
@@ -132,6 +126,10 @@ fn combined_choices_are_satisfied() {
         { "oneOf": [{ "required": ["c"] }], "properties": { "c": { "const": 3 } } },
     ], "type": "object" });
     assert_eq!(made(&three, 1, 3), Ok(json!({ "a": 1, "b": 2, "c": 3 })));
+    // The first branches of both choices exclude each other.
+    let exactly = |number: i32| json!({ "type": "integer", "minimum": number, "maximum": number });
+    let (one, other) = (json!([exactly(1), exactly(2)]), json!([exactly(2), exactly(1)]));
+    assert_eq!(made(&choices(one, other), 1, 3), Ok(json!(2)));
     // A schema without a valid value returns an error.
     assert!(made(&choices(json!([{ "type": "null" }]), json!([number])), 1, 3).is_err());
     let mut deep = number;

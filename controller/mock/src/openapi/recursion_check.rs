@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::json_pointer::{escape, target};
-
-/// Keys with schemas for the same value: single schemas (`ONE`), and lists or maps of schemas (`MANY`).
-const ONE: [&str; 4] = ["not", "if", "then", "else"];
-const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "dependentSchemas"];
+use super::json_pointer::target;
+use super::subschemas::inner;
 
 /// Maximum number of schemas for one value that refer to each other in a row. Each one needs stack space in a validation.
 pub(super) const MAX_CHAIN: usize = 200;
@@ -77,32 +74,18 @@ impl<'a> Search<'a> {
 
     /// Returns the schemas for the same value, and adds the other ones to `pending`.
     fn same_value(&self, pointer: &str, pending: &mut Vec<String>) -> Vec<String> {
-        let Some(Value::Object(map)) = self.root.pointer(pointer) else {
+        let Some(schema) = self.root.pointer(pointer) else {
             return Vec::new();
         };
-        let reference = map.get("$ref").and_then(Value::as_str).and_then(target);
+        let reference = schema.get("$ref").and_then(Value::as_str).and_then(target);
         let mut same: Vec<String> = reference.into_iter().collect();
-        for (key, value) in map {
-            let here = format!("{pointer}/{}", escape(key));
-            let to = if ONE.contains(&key.as_str()) || MANY.contains(&key.as_str()) {
+        for inner in inner(schema) {
+            let to = if inner.is_same_value {
                 &mut same
             } else {
                 &mut *pending
             };
-            match value {
-                Value::Object(_) if ONE.contains(&key.as_str()) => to.push(here),
-                Value::Object(map)
-                    if ["properties", "patternProperties", "dependentSchemas", "$defs"]
-                        .contains(&key.as_str()) =>
-                {
-                    to.extend(map.keys().map(|name| format!("{here}/{}", escape(name))));
-                }
-                Value::Object(_) if !["example", "default", "const"].contains(&key.as_str()) => to.push(here),
-                Value::Array(items) if !["examples", "enum"].contains(&key.as_str()) => {
-                    to.extend((0..items.len()).map(|index| format!("{here}/{index}")));
-                }
-                _ => {}
-            }
+            to.push(format!("{pointer}{}", inner.pointer));
         }
         same
     }

@@ -99,13 +99,7 @@ impl Document {
         let value = match (example, &validator) {
             (Some(example), _) => example.clone(),
             (None, Some(validator)) if is_json(kind) || !kind.contains("xml") => {
-                let value_request = make::ValueRequest {
-                    root: &self.responses.root,
-                    pointer: &pointer,
-                    max_depth: self.max_depth,
-                    seed,
-                };
-                make::value(&value_request, validator, budget)?
+                make::value(validator, self.max_depth, seed, budget)?
             }
             (None, None) if is_json(kind) => json!({}),
             (None, _) => {
@@ -154,13 +148,7 @@ impl Document {
                     .validator(&pointer)
                     .ok()
                     .filter(|_| wanted && header.value.get("schema").is_some())?;
-                let value_request = make::ValueRequest {
-                    root: &self.responses.root,
-                    pointer: &pointer,
-                    max_depth: 1,
-                    seed,
-                };
-                make::value(&value_request, &validator, budget).ok()
+                make::value(&validator, 1, seed, budget).ok()
             };
             match example.or_else(of_schema) {
                 Some(Value::String(text)) if number::spelled(&Value::from(text.as_str())).is_none() => {

@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json_pointer::Cursor;
+use super::json_pointer::{Cursor, target};
+use super::subschemas::{self, outermost};
 
 /// Direction of a value. Requests need no `readOnly` properties, and responses omit `writeOnly` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,115 +14,30 @@ pub(super) enum Direction {
     Response,
 }
 
-/// Keys whose value is a map of schemas.
-const MAPS: [&str; 5] = [
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas",
-];
-/// Keys whose value is a list of schemas.
-const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keys whose value is a schema.
-const SINGLES: [&str; 11] = [
-    "items",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "contentSchema",
-];
-/// Keys of the document that never contain a schema at any depth.
-const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
-
 /// Keys that make a schema a document of its own, or a target without a pointer.
 const EMBEDDED: [&str; 4] = ["$id", "$schema", "$anchor", "$dynamicAnchor"];
 
 /// Returns the whole document with its schemas as JSON Schema. All JSON pointers stay valid.
 pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
     let mut plain = root.clone();
-    document(&mut plain, &mut |schema| {
-        // Within a document of its own, references of a schema would lead elsewhere.
-        for key in EMBEDDED {
-            schema.shift_remove(key);
+    for outer in outermost(root) {
+        // Inner schemas come first, because the conversion of a schema can move them.
+        for (pointer, _) in subschemas::all(root, &outer).into_iter().rev() {
+            let Some(Value::Object(schema)) = plain.pointer_mut(&pointer) else {
+                continue;
+            };
+            // Within a document of its own, references of a schema would lead elsewhere.
+            for key in EMBEDDED {
+                schema.shift_remove(key);
+            }
+            if is_30 {
+                modern(schema);
+            }
+            bounded(schema);
+            directed(schema, root, direction);
         }
-        if is_30 {
-            modern(schema);
-        }
-        bounded(schema);
-        directed(schema, root, direction);
-    });
+    }
     plain
-}
-
-/// Returns the pointers of all outermost schemas of a document.
-pub(super) fn outermost(root: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    gather(root, "", &mut found);
-    found
-}
-
-fn gather(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => {
-            for (key, inner) in map {
-                let here = format!("{pointer}/{}", super::json_pointer::escape(key));
-                if key == "schema" {
-                    found.push(here);
-                } else if key == "schemas" && pointer == "/components" {
-                    let names = inner.as_object().into_iter().flatten();
-                    found.extend(
-                        names.map(|(name, _)| format!("{here}/{}", super::json_pointer::escape(name))),
-                    );
-                } else if !DATA.contains(&key.as_str()) && !key.starts_with("x-") {
-                    gather(inner, &here, found);
-                }
-            }
-        }
-        Value::Array(items) => {
-            for (index, inner) in items.iter().enumerate() {
-                gather(inner, &format!("{pointer}/{index}"), found);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn document(root: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
-    for pointer in outermost(root) {
-        if let Some(schema) = root.pointer_mut(&pointer) {
-            walk(schema, with);
-        }
-    }
-}
-
-/// Changes a schema and all nested schemas.
-fn walk(schema: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
-    let Value::Object(map) = schema else { return };
-    for key in MAPS {
-        if let Some(Value::Object(inner)) = map.get_mut(key) {
-            inner.values_mut().for_each(|schema| walk(schema, with));
-        }
-    }
-    for key in LISTS {
-        if let Some(Value::Array(inner)) = map.get_mut(key) {
-            for schema in inner.iter_mut() {
-                walk(schema, with);
-            }
-        }
-    }
-    for key in SINGLES {
-        if let Some(inner) = map.get_mut(key) {
-            walk(inner, with);
-        }
-    }
-    with(map);
 }
 
 /// Replaces keywords of `OpenAPI` 3.0 with those of JSON Schema.
@@ -198,10 +114,7 @@ fn directed(schema: &mut Map<String, Value>, root: &Value, direction: Direction)
         let Some(property) = properties.get(name) else {
             return false;
         };
-        let reference = property
-            .get("$ref")
-            .and_then(Value::as_str)
-            .and_then(super::json_pointer::target);
+        let reference = property.get("$ref").and_then(Value::as_str).and_then(target);
         let target = reference.and_then(|pointer| Cursor::at(root, &pointer));
         property.get(other) == Some(&Value::Bool(true)) || target.is_some_and(|target| target.is(other))
     };

@@ -11,8 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use jsonschema::{Draft, PatternOptions, Registry, Validator};
 use serde_json::{Value, json};
 
-use super::schema_conversion::{Direction, outermost, plain};
+use super::schema_conversion::{Direction, plain};
 use super::steps::{MAX_BACKTRACKS, MAX_DESCRIBED, Visits};
+use super::subschemas::outermost;
 
 /// Maximum number of cached validators.
 ///

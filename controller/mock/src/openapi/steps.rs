@@ -48,11 +48,7 @@ pub(super) fn copy(value: &Value, prefix: usize, budget: &mut Budget) -> Result<
 }
 
 /// Uses the steps and bytes of a copy of a map, as [`copy`].
-pub(super) fn copy_map(
-    map: &Map<String, Value>,
-    prefix: usize,
-    budget: &mut Budget,
-) -> Result<u64, Exceeded> {
+fn copy_map(map: &Map<String, Value>, prefix: usize, budget: &mut Budget) -> Result<u64, Exceeded> {
     map.iter()
         .try_fold(0, |sum: u64, (key, value)| -> Result<u64, Exceeded> {
             let inner = copy(value, prefix + key.len() + 1, budget)?;

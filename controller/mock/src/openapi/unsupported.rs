@@ -4,32 +4,16 @@ use argus_crds::Diagnostic;
 use serde_json::{Map, Value};
 
 use super::check::{Problems, version};
-use super::json_pointer::escape;
-use super::references::is_data;
+use super::references::maps;
 
 /// Returns the warnings about all parts of a document.
 pub(super) fn parts(root: &Value) -> Vec<Problems> {
     let mut found = Vec::new();
     let is_30 = version(root).is_some_and(|version| version.starts_with("3.0"));
-    walk(root, "", is_30, &mut found);
+    maps(root, "", &mut |pointer, map| {
+        found.extend(of_map(map, pointer, is_30));
+    });
     found
-}
-
-fn walk(value: &Value, pointer: &str, is_30: bool, problems: &mut Vec<Problems>) {
-    match value {
-        Value::Object(map) => {
-            problems.extend(of_map(map, pointer, is_30));
-            for (key, inner) in map.iter().filter(|(key, inner)| !is_data(pointer, key, inner)) {
-                walk(inner, &format!("{pointer}/{}", escape(key)), is_30, problems);
-            }
-        }
-        Value::Array(items) => {
-            for (index, inner) in items.iter().enumerate() {
-                walk(inner, &format!("{pointer}/{index}"), is_30, problems);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }
 
 fn of_map(map: &Map<String, Value>, pointer: &str, is_30: bool) -> Option<Problems> {

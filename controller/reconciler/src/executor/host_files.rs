@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use argus_backend::host_path::folder::Folder;
 use argus_core::action::{Action, Step};
-use argus_core::failed_run::similar_name;
+use argus_core::dockerfile::{Instruction, MAX_BYTES};
+use argus_core::failed_run::host_view::BuildView;
+use argus_core::failed_run::{self, FailureKind, similar_name};
 use argus_core::outcome::{Evidence, HostFile};
 use tokio::sync::Semaphore;
 
@@ -28,11 +30,13 @@ static READERS: Semaphore = Semaphore::const_new(MAX_READS);
 
 /// Adds the facts of the host files to the evidence of a failed run.
 pub(super) async fn add(step: &Step, mut evidence: Box<Evidence>) -> Box<Evidence> {
-    let Action::CollectEvidence { host, .. } = &step.action else {
+    let Action::CollectEvidence { host, run, .. } = &step.action else {
         return evidence;
     };
     let paths = host.paths(&evidence);
-    if paths.is_empty() {
+    let is_command_missing = failed_run::kind(run) == FailureKind::NotRunnable;
+    let build = host.build.clone().filter(|_| is_command_missing);
+    if paths.is_empty() && build.is_none() {
         return evidence;
     }
     let Ok(reader) = READERS.try_acquire() else {
@@ -46,14 +50,28 @@ pub(super) async fn add(step: &Step, mut evidence: Box<Evidence>) -> Box<Evidenc
         let found = paths
             .into_iter()
             .filter_map(|(path, file)| Some((path, read(Path::new(&file)).ok()?)));
-        found.collect()
+        let commands = build.and_then(|build| read_commands(&build).ok());
+        (found.collect(), commands.unwrap_or_default())
     });
     match tokio::time::timeout(TIMEOUT, reading).await {
-        Ok(Ok(found)) => evidence.host_files = found,
+        Ok(Ok(found)) => (evidence.host_files, evidence.image_commands) = found,
         Ok(Err(_)) => {}
         Err(_) => evidence.missing.push("files of the host: no answer".to_owned()),
     }
     evidence
+}
+
+/// Commands of a Dockerfile that a container runs.
+fn read_commands(build: &BuildView) -> io::Result<Vec<Instruction>> {
+    let path = Path::new(&build.dockerfile);
+    if read(path)?.file_mode().is_none() {
+        return Err(io::Error::from(ErrorKind::InvalidInput));
+    }
+    let (folder, name) = Folder::of(path)?;
+    let mut text = Vec::new();
+    let file = folder.open_file(name.as_os_str())?;
+    file.take(MAX_BYTES).read_to_end(&mut text)?;
+    Ok(build.commands(&String::from_utf8_lossy(&text)))
 }
 
 /// Facts of one path. A missing file below a folder that exists has facts too.
@@ -128,6 +146,24 @@ mod tests {
         let missing = read(&root.join("runn.sh")).unwrap();
         assert_eq!((missing.mode, missing.similar.as_deref()), (None, Some("run.sh")));
         assert!(read(&root.join("gone/run.sh")).is_err());
+    }
+
+    #[test]
+    fn commands_of_a_dockerfile_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = argus_backend::host_path::real(dir.path()).join("Dockerfile");
+        fs::write(&path, "FROM a\nENTRYPOINT [\"run\"]\nCMD [\"srv\"]\n").unwrap();
+        let lines = |replaces_command| {
+            let build = BuildView {
+                dockerfile: path.display().to_string(),
+                target: None,
+                replaces_command,
+            };
+            let found = read_commands(&build).unwrap().into_iter();
+            found.map(|command| command.line).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(false), [2, 3]);
+        assert_eq!(lines(true), [2]);
     }
 
     #[test]

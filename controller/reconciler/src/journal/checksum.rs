@@ -1,5 +1,6 @@
 //! Checksum of a JSON line: its last field is a hash of all bytes before it.
 
+use argus_core::hex::hex;
 use sha2::{Digest, Sha256};
 
 /// Field of the checksum.
@@ -28,13 +29,7 @@ pub fn has_valid_checksum(line: &[u8]) -> bool {
 }
 
 fn digest_of(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(CHECKSUM_DIGITS);
-    for byte in &Sha256::digest(bytes)[..CHECKSUM_DIGITS / 2] {
-        // A write to a `String` cannot fail.
-        let _always = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&Sha256::digest(bytes)[..CHECKSUM_DIGITS / 2])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::{Accepted, Image, Service};
+use argus_core::desired::{Accepted, Desired, Image, Service};
 use argus_core::ident::EnvName;
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
@@ -27,10 +27,8 @@ impl Overrides {
         let mut next: Option<Timestamp> = None;
         for (env, accepted) in desired {
             let revision = &accepted.desired.revision;
-            let is_ready = |history: &&EnvHistory| {
-                history.last_ready.as_ref() == Some(revision) && is_running(env, history, inputs.store)
-            };
-            let history = inputs.state.history(env).filter(is_ready);
+            let history = inputs.state.history(env);
+            let good_at = history.and_then(|history| good_at(accepted, history, inputs.store));
             let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
             let last = good_revisions
                 .last()
@@ -38,10 +36,9 @@ impl Overrides {
             let is_recorded = |last: &Arc<Accepted>| {
                 last.lines.values() == accepted.lines.values() && runs_as_pinned(last, inputs.store)
             };
-            if history.is_none() || last.is_some_and(is_recorded) {
+            let Some(good_at) = good_at.filter(|_| !last.is_some_and(is_recorded)) else {
                 continue;
-            }
-            let good_at = good_at(env, inputs.store);
+            };
             if good_at > inputs.now {
                 next = Some(next.map_or(good_at, |next| next.min(good_at)));
                 continue;
@@ -75,15 +72,19 @@ fn is_running(env: &EnvName, history: &EnvHistory, store: &Store) -> bool {
     !history.services.values().any(is_unhealthy) && containers.all(is_good)
 }
 
-/// Time at which all running containers have run long enough. A revision that is Ready for a moment may fail in the
-/// next.
-fn good_at(env: &EnvName, store: &Store) -> Timestamp {
+/// Time from which a revision counts as good, because all containers have run long enough: one that is Ready for a moment may fail in
+/// the next. `None` if it is not Ready.
+pub(super) fn good_at(accepted: &Accepted, history: &EnvHistory, store: &Store) -> Option<Timestamp> {
+    let Desired { env, revision, .. } = &accepted.desired;
+    if history.last_ready.as_ref() != Some(revision) || !is_running(env, history, store) {
+        return None;
+    }
     let containers = store
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
     let started = containers.filter_map(|container| container.inspect.as_ref()?.started_at);
-    started.max().map_or(Timestamp(0), |at| at + MIN_UPTIME)
+    Some(started.max().map_or(Timestamp(0), |at| at + MIN_UPTIME))
 }
 
 /// Returns a copy with the running image ids, so that later tags and builds do not change it.

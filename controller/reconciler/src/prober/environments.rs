@@ -25,6 +25,9 @@ impl<B: Backend> Prober<B> {
     /// Updates the targets of the environments that changed, and returns the number of them.
     pub(super) fn update_environments(&mut self, desired: &DesiredState, store: &Store) -> usize {
         let mut updated = 0;
+        // A run from before the start can belong to a container that is not listed yet.
+        self.ready_runs
+            .retain(|id, (_, search)| search.is_none() || store.container(id).is_some());
         let gone = |env: &EnvName| !desired.contains_key(env) || store.of(env).is_none();
         let gone: Vec<EnvName> = self
             .environments
@@ -34,7 +37,7 @@ impl<B: Backend> Prober<B> {
             .collect();
         for env in gone {
             if let Some(known) = self.environments.remove(&env) {
-                self.drop_containers(known.containers.iter());
+                self.drop_containers(known.containers.iter(), store);
             }
         }
         for (env, accepted) in desired {
@@ -51,7 +54,7 @@ impl<B: Backend> Prober<B> {
                 };
                 let containers = environment.containers.clone();
                 if let Some(known) = self.environments.insert(env.clone(), environment) {
-                    self.drop_containers(known.containers.difference(&containers));
+                    self.drop_containers(known.containers.difference(&containers), store);
                 }
                 self.update_targets(wanted);
                 updated += 1;
@@ -60,11 +63,31 @@ impl<B: Backend> Prober<B> {
         updated
     }
 
-    fn drop_containers<'a>(&mut self, ids: impl Iterator<Item = &'a ContainerId>) {
+    /// Drops containers. A run that was ready by its log is probed again after a pause, or after the repair of its network: it is ready
+    /// then, because it continued.
+    fn drop_containers<'a>(&mut self, ids: impl Iterator<Item = &'a ContainerId>, store: &Store) {
         for id in ids {
-            self.containers.remove(id);
             self.changed = true;
+            if let Some(dropped) = self.containers.remove(id)
+                && matches!(dropped.log, LogState::Ready)
+                && store.container(id).is_some()
+            {
+                let run = (dropped.target.started_at, Some(dropped.target.probe.kind));
+                self.ready_runs.insert(id.clone(), run);
+            }
         }
+    }
+
+    /// True if the run was ready by the log search of its probe, so that the lines need not be there any more.
+    fn was_ready(&mut self, id: &ContainerId, target: &Target) -> bool {
+        let known = self.containers.get(id);
+        let known = known.filter(|known| matches!(known.log, LogState::Ready));
+        let known = known.map(|known| (known.target.started_at, Some(known.target.probe.kind.clone())));
+        let Some((started_at, search)) = known.or_else(|| self.ready_runs.remove(id)) else {
+            return false;
+        };
+        let is_log = matches!(target.probe.kind, ProbeHandler::Log { .. });
+        is_log && started_at == target.started_at && search.is_none_or(|search| search == target.probe.kind)
     }
 
     /// Adds new containers.
@@ -88,9 +111,8 @@ impl<B: Backend> Prober<B> {
                     self.generations += 1;
                     let generation = self.generations;
                     let mut history = ProbeHistory::new(&target.probe, target.started_at, now);
-                    let was_healthy = self.healthy_runs.remove(&(id.clone(), target.started_at));
                     let mut log = LogState::default();
-                    if was_healthy && matches!(target.probe.kind, ProbeHandler::Log { .. }) {
+                    if self.was_ready(&id, &target) {
                         // The engine may have dropped its lines since.
                         history.add(&target.probe, ProbeResult::success("matched before"), now);
                         log = LogState::Ready;

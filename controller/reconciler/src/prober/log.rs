@@ -22,6 +22,9 @@ use crate::supervise::task_set::TaskFailure;
 /// A container with the number of its follower.
 pub(super) type Follower = (ContainerId, u64);
 
+/// Start of a run that was ready by its log, and the search of that probe. `None` for a run from before the start of the controller.
+pub(super) type ReadyRun = (Option<Timestamp>, Option<ProbeHandler>);
+
 /// Search of a log probe.
 #[derive(Debug, Default)]
 pub(super) enum LogState {

@@ -1,21 +1,22 @@
-//! Searches of log probes: matches, failures, runs from before the start, and broken logs.
+//! Searches of log probes: matches, failures, runs that were ready before, and broken logs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use argus_backend::LogLine;
-use argus_core::observed::ContainerState;
+use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::state::Run;
 use futures::stream::BoxStream;
 use tokio::sync::{mpsc, watch};
 
-use super::super::tests::{registry_of, store};
+use super::super::tests::{container, registry_of, store, store_of};
 use super::super::{Addresses, ProberIo};
 use super::*;
 use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
+use crate::overrides::DesiredState;
 
 /// Start of the run, and of the controller.
 const START: i64 = 1_000_000;
@@ -40,8 +41,10 @@ fn line(at: i64, text: &str) -> LogLine {
     }
 }
 
-/// Published health of the container, and the time.
+/// Inputs of the prober, the published health of the container, and the time.
 struct Observer {
+    specs: watch::Sender<Arc<DesiredState>>,
+    stores: watch::Sender<Arc<Store>>,
     healths: watch::Receiver<Arc<HealthStates>>,
     clock: Clock,
 }
@@ -57,17 +60,22 @@ impl Observer {
     }
 }
 
+/// Spec of a service that is ready after two lines with this pattern.
+fn specs(pattern: &str, interval: &str) -> Arc<DesiredState> {
+    let registry = registry_of(&format!(
+        "version: '1'\nproject: {{ name: shop }}\nservices:\n  api:\n    image: 'nginx:1'\n    container:\n      name: shop-api\n      \
+         healthcheck: {{ type: log, pattern: '{pattern}', times: 2, interval: {interval}, retries: 2, startPeriod: 10s }}\n",
+    ));
+    Arc::new(registry.environments)
+}
+
 /// Probes a service that is ready after two lines with `ready: 1`, with one log per request, until the script ends.
 async fn probe_logs(logs: Vec<Log>, healthy_runs: BTreeSet<Run>, script: impl AsyncFnOnce(Observer)) {
     let clock = Clock::virtual_from(Timestamp(START));
     let fake = FakeBackend::empty();
     *fake.logs.lock().unwrap() = logs.into();
-    let registry = registry_of(
-        "version: '1'\nproject: { name: shop }\nservices:\n  api:\n    image: 'nginx:1'\n    container:\n      name: shop-api\n      \
-         healthcheck: { type: log, pattern: 'ready: [0-9]', times: 2, interval: 10s, retries: 2, startPeriod: 10s }\n",
-    );
-    let (_specs, specs_seen) = watch::channel(Arc::new(registry.environments));
-    let (_stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, START)));
+    let (specs, specs_seen) = watch::channel(specs("ready: [0-9]", "10s"));
+    let (stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, START)));
     let (healths, seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
     let io = ProberIo {
@@ -89,7 +97,13 @@ async fn probe_logs(logs: Vec<Log>, healthy_runs: BTreeSet<Run>, script: impl As
         stop.clone(),
     );
     let script = async {
-        script(Observer { healths: seen, clock }).await;
+        script(Observer {
+            specs,
+            stores,
+            healths: seen,
+            clock,
+        })
+        .await;
         stop.cancel();
     };
     let both = async { tokio::join!(prober, script) };
@@ -157,6 +171,62 @@ async fn broken_log_is_read_again_from_the_start_of_the_run() {
         assert_eq!(output, "log `ready: [0-9]`: 0 of 2 lines match");
         writer.send(line(START + 15_000, "ready: 2")).unwrap();
         assert_eq!(observer.reached(ProbeStatus::Healthy).await.0, 15);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_run_stays_ready_after_a_pause_and_a_network_repair() {
+    let (writer, lines) = log();
+    // The engine has dropped the lines when the container continues.
+    probe_logs(vec![lines], BTreeSet::new(), async |mut observer| {
+        for text in ["ready: 1", "ready: 2"] {
+            writer.send(line(START + 1, text)).unwrap();
+        }
+        observer.reached(ProbeStatus::Healthy).await;
+        let running = container("c", "api", ContainerState::Running, START);
+        let detached = Container {
+            networks: BTreeMap::new(),
+            ..running.clone()
+        };
+        for interrupted in [store(ContainerState::Paused, START), store_of(&[detached])] {
+            observer.stores.send_replace(Arc::new(interrupted));
+            let is_dropped = |healths: &Arc<HealthStates>| healths.is_empty();
+            drop(observer.healths.wait_for(is_dropped).await.unwrap());
+            let continued = store_of(std::slice::from_ref(&running));
+            observer.stores.send_replace(Arc::new(continued));
+            let (_, output) = observer.reached(ProbeStatus::Healthy).await;
+            assert_eq!(output, "matched before");
+        }
+        // Another run needs its own lines.
+        let next = store(ContainerState::Running, START + 1_000);
+        observer.stores.send_replace(Arc::new(next));
+        observer.reached(ProbeStatus::Starting).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn edited_search_reads_the_run_again_from_its_start() {
+    let ((first_writer, first), (writer, again)) = (log(), log());
+    probe_logs(vec![first, again], BTreeSet::new(), async |mut observer| {
+        for text in ["ready: 1", "ready: 2"] {
+            first_writer.send(line(START + 1, text)).unwrap();
+        }
+        observer.reached(ProbeStatus::Healthy).await;
+        // Other times are the same search.
+        observer.specs.send_replace(specs("ready: [0-9]", "20s"));
+        let id = ContainerId::new("c").unwrap();
+        let is_known = |healths: &Arc<HealthStates>| healths[&id].output == "matched before";
+        drop(observer.healths.wait_for(is_known).await.unwrap());
+
+        observer.specs.send_replace(specs("done", "20s"));
+        observer.reached(ProbeStatus::Starting).await;
+        for (at, text) in [(START - 60_000, "done"), (START + 1, "done"), (START + 2, "done")] {
+            writer.send(line(at, text)).unwrap();
+        }
+        let (_, output) = observer.reached(ProbeStatus::Healthy).await;
+        assert_eq!(output, "log `done`: matched");
     })
     .await;
 }

@@ -223,11 +223,11 @@ pub(super) fn store(state: ContainerState, started_at: i64) -> Store {
     store_of(&[container("c", "api", state, started_at)])
 }
 
-fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
+pub(super) fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
     fake_backend::container("shop", id, service, state, started_at)
 }
 
-fn store_of(containers: &[Container]) -> Store {
+pub(super) fn store_of(containers: &[Container]) -> Store {
     let mut store = Store::default();
     store.apply(WatchEvent::Connected(Timestamp(1)));
     store.apply(WatchEvent::Init);

@@ -52,7 +52,7 @@ impl<B: Backend> Reconciler<B> {
     ///    may log a secret.
     /// 4. **Recover** the last run, once specs and engine are known. Until then its restrictions apply.
     /// 5. **Plan**: the pure pass of the planner.
-    /// 6. **Record** the revisions that became known good.
+    /// 6. **Record** the revisions that became known good, and the edits that ended failures.
     /// 7. **Dispatch**: publish the breakers first, so that each action is checked against the state it was planned under.
     /// 8. **Publish** the snapshot, which the writers of the status files and of the persisted state read.
     ///
@@ -72,23 +72,27 @@ impl<B: Backend> Reconciler<B> {
         let desired = self.publish_desired(&inputs);
         let requests = self.requests_with_restrictions(&inputs, &desired);
         let mut result = self.plan(why, &inputs, &desired, &requests);
-        let next_good_check = {
+        let next_good_checks = {
             let inputs = inputs.for_overrides(self.planner.state());
-            self.overrides.record_known_good(&desired, inputs)
+            [
+                self.overrides.record_repairs(&mut self.failing, &desired, inputs),
+                self.overrides.record_known_good(&desired, inputs),
+            ]
         };
         self.dispatch(&mut result);
         // Equal plans keep their map, so that readers detect them by their pointer.
         if !Arc::ptr_eq(&self.plans, &result.plans) && self.plans != result.plans {
             self.plans = result.plans;
         }
-        let wakes = [
-            result.wake_at,
-            self.overrides.requests.next_end(inputs.now),
-            next_good_check,
-        ];
+        let wakes = [result.wake_at, self.overrides.requests.next_end(inputs.now)];
         self.planned_inputs = inputs;
         self.publish();
-        wakes.into_iter().chain(due).flatten().min()
+        wakes
+            .into_iter()
+            .chain(next_good_checks)
+            .chain(due)
+            .flatten()
+            .min()
     }
 
     /// Updates the overrides. Returns the times at which they change without an event.

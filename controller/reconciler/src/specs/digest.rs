@@ -10,7 +10,9 @@ use argus_backend::host_path::FileId;
 use argus_backend::host_path::folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_core::budget::Budget;
+use argus_core::desired::SENT_DOCKERFILE;
 use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::hex::hex;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -144,10 +146,17 @@ impl Digests {
         let filter = ContextFilter::new(context, ignored.clone(), excluded, &self.own);
         let walked = self.walked.insert(ContextFolders::new(filter));
         walked.add(context.to_owned(), &std::fs::metadata(context)?);
-        let dockerfile = context.join(dockerfile);
-        let meta = std::fs::symlink_metadata(&dockerfile)?;
-        check_size(&dockerfile, &meta)?;
-        all.update(self.file(&dockerfile, &meta)?);
+        let path = context.join(dockerfile);
+        match std::fs::symlink_metadata(&path) {
+            Ok(meta) => {
+                check_size(&path, &meta)?;
+                all.update(self.file(&path, &meta)?);
+            }
+            // Its text is in the spec file.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && dockerfile == Path::new(SENT_DOCKERFILE) => {}
+            Err(error) => return Err(error),
+        }
         let mut entries = 0_usize;
         let mut folders = vec![PathBuf::new()];
         let mut found = BTreeMap::new();
@@ -279,15 +288,6 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
         kind if path.as_os_str().is_empty() => io::Error::new(kind, error.to_string()),
         kind => io::Error::new(kind, format!("`{}`: {error}", path.display())),
     }
-}
-
-/// Lower case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }
 
 #[cfg(test)]

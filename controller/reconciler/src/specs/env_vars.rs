@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use argus_core::dotenv::{self, Problem};
+use argus_core::hex;
 use argus_crds::diagnostic::{Diagnostic, OtherFile};
 use sha2::{Digest, Sha256};
 
-use super::digest::hex;
 use super::location::SpecLocation;
 use super::scan::MAX_FILE_BYTES;
 
@@ -78,19 +78,10 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
         all.update((part.len() as u64).to_be_bytes());
         all.update(part);
     }
-    let mut hex: Vec<char> = hex(&all.finalize()[..16]).chars().collect();
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&all.finalize()[..16]);
     // Version 8: custom derivation.
-    hex[12] = '8';
-    hex[16] = 'a';
-    let text: String = hex.into_iter().collect();
-    format!(
-        "{}-{}-{}-{}-{}",
-        &text[..8],
-        &text[8..12],
-        &text[12..16],
-        &text[16..20],
-        &text[20..]
-    )
+    hex::uuid(u128::from_be_bytes(bits) & !(0xf << 76) & !(0xf << 60) | 0x8 << 76 | 0xa << 60)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::hex::hex;
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::DiagnosticSeverity;
@@ -16,7 +17,7 @@ use crate::clock::thread_cpu_time;
 use super::admission::AdmissionInput;
 use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
-use super::digest::{Digests, hex};
+use super::digest::Digests;
 use super::env_vars;
 use super::inputs::SpecInputs;
 use super::loader::SpecLoaderSettings;

@@ -1,4 +1,4 @@
-//! Grace periods of the specs folder: the time between the disappearance of a file and the removal of its environment.
+//! Reasons to keep environments without a file: grace periods after its disappearance, and an incomplete registry.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use argus_core::desired::Accepted;
 use argus_core::status::SpecsProblem;
 use argus_core::time::Timestamp;
 
-use super::registry::{FileState, SpecRegistry};
+use super::registry::{FileEntry, FileState, SpecRegistry};
 
 /// Time before the environment of a removed file is removed.
 const REMOVAL_GRACE: Duration = Duration::from_secs(5);
@@ -138,5 +138,21 @@ impl SpecRegistry {
             .filter(|since| !is_suspended(since))
             .map(|since| since + REMOVAL_GRACE);
         files.chain(draining).min()
+    }
+
+    /// Reports whether environments outside the registry may still be desired: after a loss of `specs.json`, a rejected or unread file may
+    /// have contained them.
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete
+    }
+
+    /// Marks the registry as complete once every existing file has an accepted revision.
+    pub(crate) fn complete_registry(&mut self) {
+        let is_unknown = |entry: &FileEntry| {
+            entry.state != FileState::Accepted && entry.accepted.is_none() && entry.gone_since.is_none()
+        };
+        if self.scanned && self.unavailable.is_none() && !self.files.values().any(is_unknown) {
+            self.incomplete = false;
+        }
     }
 }

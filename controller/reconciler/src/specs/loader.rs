@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_backend::host_path::FileId;
+use argus_core::hex::hex;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::SpecAdmitter;
 use super::debounce::{Confirmation, Debounce, MIN_GAP};
-use super::digest::hex;
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::FileWrites;
 use super::inputs::SpecInputs;

@@ -25,10 +25,11 @@ impl StateDir {
         self.status_group.map_or(0o600, |_| 0o640)
     }
 
-    /// Writes a status file atomically.
+    /// Writes a status file atomically, with its seal.
     pub(crate) fn write_status(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let (folder, name) = Folder::of(path)?;
-        folder.write_for(self.status_group, &name, bytes, self.status_mode())
+        let bytes = self.sealed(path, bytes)?;
+        folder.write_for(self.status_group, &name, &bytes, self.status_mode())
     }
 
     /// Gives the folder of the status files to their group, which fails before the first write if the user may not do so.

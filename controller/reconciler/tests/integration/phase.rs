@@ -61,6 +61,7 @@ impl StatusView for Recorder {
             plan: snapshot.plans.get(env).map(AsRef::as_ref),
             health: &snapshot.health,
             history: snapshot.state.history(env).unwrap_or(&no_history),
+            repairs: &snapshot.overrides.repairs,
             refused: &snapshot.state.refused,
             progress: &snapshot.progress,
             preflight: Some(&snapshot.preflight),

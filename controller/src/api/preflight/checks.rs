@@ -25,12 +25,12 @@ pub(crate) async fn run_checks(
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)
     };
-    let (facts, policy) = Box::pin(collector.gather_facts()).await;
+    let (facts, policy) = Box::pin(collector.gather_facts(skip)).await;
     let mut found = run_checks(&facts, &policy);
     if fix && !skip.contains(&CheckName::Orphans) {
         let fixed = fix::remove_orphans(settings, &facts).await?;
         if !fixed.is_empty() {
-            let (facts, policy) = Box::pin(collector.gather_facts()).await;
+            let (facts, policy) = Box::pin(collector.gather_facts(skip)).await;
             let before = found;
             found = PreflightReport {
                 before: Some(PreflightBefore {

@@ -12,7 +12,7 @@ use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
 use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts};
 use argus_core::secrets::Secrets;
-use argus_crds::status::Orphan;
+use argus_crds::status::{CheckName, Orphan};
 use argus_docker::Docker;
 use argus_reconciler::identity;
 use argus_reconciler::overrides::DesiredState;
@@ -73,12 +73,19 @@ impl FactCollector {
         &self.docker
     }
 
-    /// All facts, and the strictest policy of all environments.
-    pub(super) async fn gather_facts(&self) -> (PreflightFacts, PreflightSettings) {
+    /// All facts except those of the checks in `skip`, and the strictest policy of all environments.
+    pub(super) async fn gather_facts(&self, skip: &[CheckName]) -> (PreflightFacts, PreflightSettings) {
+        let host = async {
+            if skip.contains(&CheckName::Disk) {
+                self.docker.host_facts_without_disk().await
+            } else {
+                self.docker.host_facts().await
+            }
+        };
         let (ground, wanted, journal) = tokio::join!(
-            self.docker.host_facts(),
+            host,
             self.read_desired(),
-            self.check_journal()
+            unless_skipped(skip, CheckName::Journal, self.check_journal())
         );
         let policy = wanted.as_ref().map(strictest_policy).unwrap_or_default();
         let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
@@ -90,9 +97,9 @@ impl FactCollector {
             )
         } else {
             tokio::join!(
-                run_within(self.find_orphans()),
-                run_within(self.list_ports(&wanted)),
-                run_within(self.list_images(&wanted)),
+                unless_skipped(skip, CheckName::Orphans, run_within(self.find_orphans())),
+                unless_skipped(skip, CheckName::Ports, run_within(self.list_ports(&wanted))),
+                unless_skipped(skip, CheckName::Images, run_within(self.list_images(&wanted))),
             )
         };
         let facts = PreflightFacts {
@@ -276,6 +283,18 @@ fn strictest_policy(wanted: &DesiredState) -> PreflightSettings {
         .unwrap_or_default()
 }
 
+/// Runs the check, which a person can skip because it is slow or forbidden.
+async fn unless_skipped<T>(
+    skip: &[CheckName],
+    name: CheckName,
+    check: impl Future<Output = Fact<T>>,
+) -> Fact<T> {
+    if skip.contains(&name) {
+        return Fact::NotApplicable("skipped on request".to_owned());
+    }
+    check.await
+}
+
 async fn run_within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
     let late = |_| Fact::Unknown(format!("timed out after {} s", HOST_FACTS_TIMEOUT.as_secs()));
     tokio::time::timeout(HOST_FACTS_TIMEOUT, check)
@@ -287,6 +306,19 @@ async fn run_within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
 mod tests {
     use super::*;
     use crate::settings::{Options, SpecOptions};
+
+    #[tokio::test]
+    async fn skipped_check_is_not_performed() {
+        let check = || async { Fact::Known(()) };
+        let skip = [CheckName::Images];
+        assert_eq!(
+            unless_skipped(&skip, CheckName::Ports, check()).await,
+            Fact::Known(())
+        );
+        let never = async { unreachable!("the check is skipped") };
+        let skipped: Fact<()> = unless_skipped(&skip, CheckName::Images, never).await;
+        assert!(matches!(skipped, Fact::NotApplicable(_)));
+    }
 
     #[tokio::test]
     async fn second_run_checks_ports_and_images_as_the_first() {

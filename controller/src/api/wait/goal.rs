@@ -10,6 +10,7 @@ use argus_reconciler::clock;
 use clap::ValueEnum;
 
 use super::ended::EndedWait;
+use super::rejected;
 use super::target_status::{TargetStatus, is_current};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
@@ -32,6 +33,8 @@ pub(crate) struct WaitLimits {
     pub(crate) timeout: Duration,
     /// Maximum time without an answer of the engine.
     pub(crate) engine_patience: Duration,
+    /// True if a rejected edit ends the wait. Otherwise the content that Argus accepted before counts.
+    pub(crate) ends_at_rejection: bool,
 }
 
 impl WaitLimits {
@@ -40,6 +43,7 @@ impl WaitLimits {
         Self {
             timeout,
             engine_patience: timeout,
+            ends_at_rejection: false,
         }
     }
 }
@@ -83,6 +87,10 @@ pub(crate) async fn wait_until(
         let statuses = TargetStatus::read(client, targets).await?;
         show(&statuses);
         if goal == WaitGoal::Ready && liveness.is_running() {
+            if limits.ends_at_rejection {
+                let mut found = statuses.iter().filter_map(|seen| seen.status.as_ref());
+                found.try_for_each(rejected::check)?;
+            }
             statuses.iter().try_for_each(TargetStatus::check_blocked)?;
             check_known(client, &statuses, started).await?;
         }

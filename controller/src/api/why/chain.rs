@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use argus_core::failed_run::{self, REPORTED_LINES};
+use argus_crds::diff::SeenBefore;
 use argus_crds::error::{Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 
 use crate::evidence_store;
 use crate::output;
@@ -80,6 +81,9 @@ pub(crate) struct Chain {
     pub(crate) service: Option<String>,
     /// Links, from the state to the root cause.
     pub(crate) links: Vec<ChainLink>,
+    /// Edits that ended earlier failures like this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seen_before: Option<SeenBefore>,
     /// Remedies of the root cause.
     pub(crate) remedies: Vec<Remedy>,
 }
@@ -89,6 +93,7 @@ pub(super) fn create_chain(state: &StateDir, status: &EnvironmentStatus, service
     let mut chain = Chain {
         service: Some(service.name.clone()),
         links: Vec::new(),
+        seen_before: None,
         remedies: Vec::new(),
     };
     let mut row = service;
@@ -146,6 +151,7 @@ pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Cha
     fill_causes(Chain {
         service: None,
         links,
+        seen_before: None,
         remedies,
     })
 }
@@ -221,6 +227,8 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
     chain.links.push(error_link(Some(row), error));
     if !is_good(row) {
         chain.remedies.clone_from(&error.remedies);
+        let seen = error.details.get("seenBefore");
+        chain.seen_before = seen.and_then(|seen| SeenBefore::deserialize(seen).ok());
     }
     let mut endings = run_summary::summaries_in_error(error);
     let Some(last) = endings.pop() else {

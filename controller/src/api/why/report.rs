@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chain::{Chain, ChainLink, Kind};
+use crate::api::repairs::format_seen;
 use crate::evidence_store;
 use crate::exit::Failure;
 use crate::output;
@@ -260,7 +261,9 @@ pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
         .take_while(|remedy| remedy.edit.is_some())
         .count();
     let (edits, others) = chain.remedies.split_at(edits);
-    let edits = output::format_remedies(edits).into_iter();
+    let seen = chain.seen_before.as_ref();
+    let seen = seen.map(|seen| format!("this failure was seen before: {}", format_seen(seen)));
+    let edits = seen.into_iter().chain(output::format_remedies(edits));
     edits.chain(read).chain(output::format_remedies(others)).collect()
 }
 

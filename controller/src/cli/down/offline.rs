@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_backend::host_path::folder;
 use argus_core::desired::Accepted;
+use argus_core::hex::hex;
 use argus_core::ident::{EnvName, Hash};
 use argus_core::lease::{ControllerLease, Ownership};
 use argus_core::observed::Store;
@@ -20,7 +21,6 @@ use argus_reconciler::clock::{self};
 use argus_reconciler::overrides::Down;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
-use argus_reconciler::specs::digest::hex;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
@@ -135,7 +135,8 @@ fn remove_all(
         return Ok(Next::Done(()));
     }
     let mut waits = pass.plans.values().flat_map(|plan| &plan.waits);
-    let Some(failed) = waits.find(|wait| matches!(wait.on, WaitReason::Failed { .. })) else {
+    let is_final = |on: &WaitReason| matches!(on, WaitReason::Failed { .. } | WaitReason::InUse { .. });
+    let Some(failed) = waits.find(|wait| is_final(&wait.on)) else {
         return Ok(Next::Execute(Vec::new()));
     };
     let reason = argus_core::status::describe_wait(&failed.on).message;

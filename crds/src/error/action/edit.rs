@@ -47,10 +47,35 @@ pub struct SpecEdit {
     pub hint: Option<String>,
     /// Observation that makes the change necessary.
     pub reason: String,
+    /// Strength of the evidence; `argus fix` writes a likely change with `--likely`.
+    #[serde(default)]
+    #[schemars(!default)]
+    pub confidence: Confidence,
+}
+
+/// Strength of the evidence behind a change: it excludes other causes (`certain`), or another cause is possible (`likely`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
+pub enum Confidence {
+    Certain,
+    // A document of an earlier version does not contain the strength.
+    #[default]
+    Likely,
+}
+
+impl Confidence {
+    /// Name of the strength in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Certain => "certain",
+            Self::Likely => "likely",
+        }
+    }
 }
 
 impl SpecEdit {
-    /// Creates a change without a line and without values.
+    /// Creates a certain change without a line and without values.
     pub fn new(file: impl Into<String>, key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -60,6 +85,16 @@ impl SpecEdit {
             suggest: None,
             hint: None,
             reason: reason.into(),
+            confidence: Confidence::Certain,
+        }
+    }
+
+    /// Reports that another cause is possible.
+    #[must_use]
+    pub fn likely(self) -> Self {
+        Self {
+            confidence: Confidence::Likely,
+            ..self
         }
     }
 

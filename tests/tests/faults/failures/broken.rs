@@ -144,8 +144,12 @@ impl Broken {
         check(error["suggestedActions"][0] == self.action, format!("{error:#}"))?;
         assert_never_first(error);
         let expected = if self.action == "fix_spec" {
-            let (own, file) = (self.spec_file(), self.file);
-            let file = if file.is_empty() { own.as_str() } else { file };
+            let file = match self.file {
+                "" => self.spec_file(),
+                // A build has an absolute path.
+                file if file.ends_with("Dockerfile") => argus.specs.join(file).display().to_string(),
+                file => file.to_owned(),
+            };
             let is_placed = remedy["file"] == file && remedy["line"].is_u64();
             check(is_placed, format!("{remedy:#}"))?;
             format!("{file}:{}", remedy["line"])

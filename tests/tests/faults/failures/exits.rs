@@ -61,12 +61,13 @@ fn crash_is_reported_with_last_lines_and_restarted() {
 }
 
 #[test]
-fn exit_zero_is_restarted_unless_one_shot() {
+fn exit_zero_is_restarted_unless_it_completes() {
     let case = Case::start(
         "ends",
         "restartDelay: 1s",
         &format!(
-            "{}\n  job:\n    image: busybox:local\n    command: [\"true\"]\n    oneShot: true\n    container: {{ name: ends-job }}",
+            "{}\n  job:\n    image: busybox:local\n    command: [\"true\"]\n    oneShot: true\n    container: {{ name: ends-job }}\n  \
+             task:\n    image: busybox:local\n    command: [\"true\"]\n    canComplete: true\n    container: {{ name: ends-task }}",
             shell("ends", &once("exit 0"), "")
         ),
     );
@@ -74,12 +75,14 @@ fn exit_zero_is_restarted_unless_one_shot() {
     assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(output["lastError"]["exitCode"], 0);
     let status = case.argus.wait_ready("ends", argus_tests::fixture::LIMIT);
-    let job = Controller::service(&status, "job");
-    assert_eq!(
-        (&job["state"], &job["restarts"]),
-        (&"Completed".into(), &0.into()),
-        "{job:#}"
-    );
+    for name in ["job", "task"] {
+        let service = Controller::service(&status, name);
+        assert_eq!(
+            (&service["state"], &service["restarts"]),
+            (&"Completed".into(), &0.into()),
+            "{service:#}"
+        );
+    }
 }
 
 #[test]

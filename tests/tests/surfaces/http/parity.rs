@@ -177,6 +177,7 @@ fn shown() -> Vec<Thing> {
             .get("/api/v1/incidents")
             .mcp("argus_incidents", json!({}))
             .brief(in_a_line),
+        thing("incidents --repairs").get("/api/v1/repairs"),
         thing("evidence same --list")
             .get("/api/v1/environments/same/evidence")
             .mcp("argus_evidence", env.clone()),

@@ -1,6 +1,6 @@
 //! Runs of test suites by agents: progress, failed cases with their place, refused commands, and an agent that leaves.
 
-use argus_tests::fixture::{IMAGE, LIMIT, text};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, text};
 use argus_tests::{RunOptions, http, wait};
 use serde_json::{Value, json};
 
@@ -309,6 +309,25 @@ fn commands_of_suites_need_a_flag_of_the_controller() {
         shown.starts_with("the time limit of 1 s ended the command"),
         "{shown}"
     );
+    let shared = allowing.argus.specs.join("shared");
+    for over in [Over::Stdio, Over::Http] {
+        let mark = format!("{over:?}");
+        let command = ["sh", "-c", &format!("touch /shared/{mark}; exec sleep 601")];
+        let call = json!({ "environment": "allowing", "service": "web", "command": command });
+        let step = json!({ "call": "argus_exec", "arguments": call, "cancel": shared.join(&mark) });
+        let mut script = allowing.script(over, &[step]);
+        if let Some(words) = script.get_mut("stdio").and_then(Value::as_array_mut) {
+            words.push(json!("--allow-test-commands"));
+        }
+        let output = allowing.run(&script);
+        assert_eq!(output["answers"][0]["cancelled"], true, "{output:#}");
+        allowing
+            .argus
+            .wait_until(LIMIT, "the cancelled command ends", || {
+                let processes = engine().docker_ok(&["top", "allowing-web", "-eo", "pid,args"]);
+                (!processes.contains("sleep 601")).then_some(())
+            });
+    }
 }
 
 #[test]

@@ -7,6 +7,9 @@ use crate::desired::BuildOptions;
 use crate::desired::container_labels::resolve_image_labels;
 use crate::desired::template::TemplateResolver;
 
+/// Maximum size of a Dockerfile in a spec file, in bytes.
+const MAX_INLINE: usize = 64 * 1024;
+
 const PLATFORM: ValueKind = ValueKind {
     name: "platform",
     is_valid: is_platform,
@@ -39,6 +42,10 @@ pub(super) fn resolve(
         .enumerate()
         .map(|(index, text)| fill(text, &format!("cacheFrom[{index}]"), &REFERENCE))
         .collect();
+    if let Some((place, what, hint)) = inline_mistake(build) {
+        diagnostics.push(Diagnostic::error(format!("{path}.{place}"), what).hint(hint));
+        return None;
+    }
     let labels = resolve_image_labels(&build.labels, &format!("{path}.labels"), filler, diagnostics);
     // All mistakes are reported before the first one rejects the build.
     Some(BuildOptions {
@@ -46,7 +53,30 @@ pub(super) fn resolve(
         network: network?,
         labels,
         cache_from: cache_from.into_iter().collect::<Option<_>>()?,
+        inline: build.dockerfile_inline.clone(),
     })
+}
+
+/// Key, description and fix of a mistake in the text of a Dockerfile.
+fn inline_mistake(build: &BuildSpec) -> Option<(&'static str, String, &'static str)> {
+    let text = build.dockerfile_inline.as_ref()?;
+    if build.dockerfile.is_some() {
+        let what = "`dockerfile` is used with `dockerfileInline`, which contains the Dockerfile";
+        return Some(("dockerfile", what.to_owned(), "keep one of them"));
+    }
+    if text.trim().is_empty() {
+        let what = "`dockerfileInline` is empty".to_owned();
+        return Some((
+            "dockerfileInline",
+            what,
+            "write its instructions, such as `FROM busybox`",
+        ));
+    }
+    if text.len() > MAX_INLINE {
+        let what = format!("`dockerfileInline` has more than {MAX_INLINE} bytes");
+        return Some(("dockerfileInline", what, "write a Dockerfile"));
+    }
+    None
 }
 
 /// Returns true for an operating system, an architecture and an optional variant.

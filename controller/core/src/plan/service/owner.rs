@@ -2,9 +2,9 @@
 
 use super::{NAME_RETRY, ServicePlanner};
 use crate::labels;
-use crate::lease::Liveness;
+use crate::lease::{LeaseHolder, Liveness};
 use crate::observed::Container;
-use crate::wait::{LeaseHolder, WaitReason};
+use crate::wait::WaitReason;
 
 impl ServicePlanner<'_> {
     /// True if this controller may replace the container. It adopts the container of a live controller, but never

@@ -12,6 +12,7 @@ use crate::failed_run::host_view::HostView;
 use crate::observed::{Container, ContainerState};
 use crate::plan::{Decision, port_references, ready};
 use crate::probe::{self, ProbeStatus};
+use crate::remedy;
 use crate::state::ServiceHistory;
 use crate::state::restart::{self, RestartDecision as Restart};
 use crate::time::Timestamp;
@@ -69,9 +70,8 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeHandler::Http { port, .. }) => (Some(*port), true),
         Some(ProbeHandler::Tcp { port }) => (Some(*port), false),
-        Some(ProbeHandler::Exec { .. } | ProbeHandler::Log { .. } | ProbeHandler::Docker) | None => {
-            (None, false)
-        }
+        Some(ProbeHandler::Exec { command }) => (remedy::requested_port(planner.service, command), true),
+        Some(ProbeHandler::Log { .. } | ProbeHandler::Docker) | None => (None, false),
     };
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
         Action::CollectEvidence {
@@ -114,7 +114,8 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         if until > planner.input.now && !is_in_future {
             return Err(WaitReason::RestartDelay { until, attempt });
         }
-        Ok(Some(Cause::Restart { attempt }))
+        let repeated = restart::is_repeated(&history.failures, planner.input.outages);
+        Ok(Some(Cause::Restart { attempt, repeated }))
     };
     match restart_decision(planner, history) {
         Restart::WhenDependenciesReady => Ok(Some(Cause::EngineRestart)),
@@ -180,7 +181,7 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
         return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageRetagged);
     }
     let attempt = match next_run_cause(planner) {
-        Ok(Some(Cause::Restart { attempt })) => attempt,
+        Ok(Some(Cause::Restart { attempt, .. })) => attempt,
         Ok(Some(_)) => 0,
         Ok(None) | Err(WaitReason::RestartsDisabled) => {
             return Decision::Wait(WaitReason::Unhealthy { until: None });
@@ -230,10 +231,12 @@ fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
         Err(wait) => Decision::Wait(wait),
         // It never failed, its end was forgiven, or Argus stopped it.
         Ok(None) => plan_start(planner, container, Cause::Ready),
-        Ok(Some(Cause::Restart { attempt })) if attempt > 1 && container.state == ContainerState::Exited => {
+        Ok(Some(cause @ Cause::Restart { attempt: 2.., .. }))
+            if container.state == ContainerState::Exited =>
+        {
             match check_start(planner) {
                 Err(wait) => Decision::Wait(wait),
-                Ok(()) => super::remove(container, Cause::Restart { attempt }),
+                Ok(()) => super::remove(container, cause),
             }
         }
         Ok(Some(cause)) => plan_start(planner, container, cause),

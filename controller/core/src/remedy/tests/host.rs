@@ -160,12 +160,7 @@ fn modes_and_kinds_of_host_files_are_causes() {
     ] {
         let scenario =
             Scenario::edited(&[], 1, &[line, "Exiting"]).facts("/app/tmp/pids/server.pid", file(0o644));
-        assert_rule(
-            "stale-file",
-            "server.pid",
-            "rm app/tmp/pids/server.pid",
-            &[scenario],
-        );
+        assert_rule("stale-file", "web.tmpfs", "/app/tmp/pids", &[scenario]);
     }
     let line = "mkdir: cannot create directory '/app/data': Permission denied";
     let without_user = [("    user: \"1000\"\n", "")];
@@ -224,7 +219,12 @@ fn mounts_that_hide_modules_are_named() {
         "- /app/server.js",
     ];
     let scenario = Scenario::edited(&[], 1, &lines);
-    assert_rule("hidden-modules", "volumes[0]", "node_modules", &[scenario]);
+    assert_rule(
+        "hidden-modules",
+        "container.volumes",
+        "web-modules:/app/node_modules",
+        &[scenario],
+    );
 }
 
 #[test]
@@ -249,4 +249,9 @@ fn platforms_that_differ_name_the_image() {
     let evidence = scenario.run.evidence.as_mut().unwrap();
     evidence.wrong_platform = Some("the image is for linux/arm64, the engine for linux/amd64".to_owned());
     assert_rule("platform", "web.image", "linux/arm64", &[scenario]);
+    let edits = [("image: web:1", "image: arm64v8/web:1")];
+    let mut scenario = Scenario::edited(&edits, 1, &["exec /usr/bin/web: exec format error"]);
+    let evidence = scenario.run.evidence.as_mut().unwrap();
+    evidence.wrong_platform = Some("the image is for linux/arm64, the engine for linux/amd64".to_owned());
+    assert_rule("platform", "web.image", "to `web:1`", &[scenario]);
 }

@@ -90,7 +90,7 @@ pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
     (
         "root-required",
         "web.user",
-        "remove it",
+        "to `root`",
         &[
             "This script must be run as root",
             "you need to be root to run this program",

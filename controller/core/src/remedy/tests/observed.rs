@@ -80,6 +80,10 @@ impl Scenario {
         let base = lines().find_map(|line| line.split("beneath base path '").nth(1)?.split('\'').next());
         let actuator = base.map(|base| format!("{base}/health"));
         let is_wrong_format = lines().any(|line| crate::failed_run::is_wrong_format(line));
+        let image = self.accepted.desired.services["web"].image.reference();
+        if image.starts_with("arm64v8/") && is_wrong_format {
+            evidence.wrong_platform = Some(format!("the image is for linux/arm64, the engine for {ENGINE}"));
+        }
         evidence.speaks_tls = speaks_tls;
         evidence.healthy_paths = actuator.into_iter().collect();
         if refused && evidence.listening.is_none() {

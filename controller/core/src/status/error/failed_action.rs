@@ -3,15 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_crds::error::{ActionId, Call, Class, Code, StructuredError};
+use argus_crds::error::{ActionId, Call, Class, Code, SpecEdit, StructuredError};
 use serde_json::{Value, json};
 
 use super::blocking::PERSISTENT;
 use crate::action::{ActionFailure, ActionKind, FailedAttempt};
 use crate::outcome::one_line;
-use crate::outcome::{ActionError, PortOwner};
+use crate::outcome::{ActionError, Evidence, PortOwner};
 use crate::plan::image::registry_of;
+use crate::remedy;
 use crate::socket_access::code_of_reason;
+
+/// Lines of the log of a build in an error.
+const TAIL: usize = 20;
 
 /// Error code of a failed call.
 pub fn code_of(error: &ActionError) -> Code {
@@ -65,6 +69,10 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .attempt(failure.attempts)
         .with_call(call(failure));
     error.correlation_id = Some(failure.call.id.clone()).filter(|id| !id.is_empty());
+    if let ActionError::BuildFailed { log, .. } | ActionError::BuildInterrupted { log, .. } = &failure.error {
+        let lines: Vec<&str> = log.lines().collect();
+        error = error.tails(&lines[lines.len().saturating_sub(TAIL)..].join("\n"), "");
+    }
     if failure.attempts > 1 {
         error = with_attempts(error, &failure.failed_attempts())
             .details(json!({ PERSISTENT: failure.is_persistent() }));
@@ -110,8 +118,34 @@ fn message(failure: &ActionFailure) -> String {
             format!("host port {} is held by {}", refusal.port, refusal.owner)
         }
         ActionError::ImageMissing => "the image is not on the engine".to_owned(),
+        ActionError::BuildFailed {
+            message,
+            log,
+            instruction,
+        } => {
+            let place = instruction.as_ref();
+            let place = place.map(|at| format!(" in line {} of the Dockerfile", at.line));
+            let cause = cause_in_log(message, log).map(|line| format!("{line}; "));
+            let (place, cause) = (place.unwrap_or_default(), cause.unwrap_or_default());
+            one_line(&format!("build failed{place}: {cause}{message}"))
+        }
         error => one_line(&error.to_string()),
     }
+}
+
+/// Line that names the cause, from the output of the step at the beginning of the message.
+fn cause_in_log(message: &str, log: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let is_step = |line: &&str| !line.is_empty() && message.starts_with(line);
+    let step = lines.iter().rposition(is_step)?;
+    // Other steps run in parallel.
+    let is_output = |line: &&&str| !line.starts_with("Step ") && !line.starts_with('[');
+    let output = lines[step + 1..].iter().filter(is_output);
+    let evidence = Evidence {
+        stderr: output.map(ToString::to_string).collect(),
+        ..Evidence::default()
+    };
+    remedy::cause_line(&evidence).cloned()
 }
 
 fn details(failure: &ActionFailure) -> Value {
@@ -122,8 +156,28 @@ fn details(failure: &ActionFailure) -> Value {
             "owner": refusal.owner,
             "freeNow": refusal.free_now,
         }),
-        ActionError::BuildFailed { message, log } | ActionError::BuildInterrupted { message, log } => {
+        ActionError::BuildFailed {
+            message,
+            log,
+            instruction: Some(at),
+        } => json!({
+            "message": message,
+            "log": log,
+            "dockerfile": dockerfile(failure),
+            "line": at.line,
+            "instruction": at.text,
+        }),
+        ActionError::BuildFailed { message, log, .. } | ActionError::BuildInterrupted { message, log } => {
             json!({ "message": message, "log": log, "dockerfile": dockerfile(failure) })
+        }
+        ActionError::EntrypointNotFound(reason) => {
+            let mut details = json!({ "verb": failure.verb, "reason": failure.error.to_string() });
+            if let (Some(details), Some(Value::Object(missing))) =
+                (details.as_object_mut(), remedy::missing_program(reason))
+            {
+                details.extend(missing);
+            }
+            details
         }
         ActionError::NameTaken { holder } => json!({ "holder": holder }),
         ActionError::VolumeNotFound(name) => json!({ "volume": name }),
@@ -146,6 +200,24 @@ fn details(failure: &ActionFailure) -> Value {
             details
         }
     }
+}
+
+/// Change of the Dockerfile that corrects the failed instruction.
+pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
+    let ActionError::BuildFailed {
+        message,
+        instruction: Some(at),
+        ..
+    } = &failure.error
+    else {
+        return None;
+    };
+    let hint = format!("write `{}`", at.corrected.as_ref()?);
+    let reason = message
+        .split_once(": ")
+        .map_or(message.as_str(), |(reason, _)| reason);
+    let edit = SpecEdit::new(dockerfile(failure)?, "", one_line(reason));
+    Some(edit.line(at.line).hint(hint))
 }
 
 /// Path of the Dockerfile of a build.

@@ -8,15 +8,15 @@ use crate::desired::Service;
 use crate::failed_run;
 use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts, failed_dependency};
 use crate::observed::Outage;
-use crate::outcome::Evidence;
 use crate::remedy::{self, EditContext};
+use crate::repair::RepairMemory;
 use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 use crate::status::wait::in_budgets;
 
-use super::{ErrorScope, call, probe_result};
+use super::{ErrorScope, call, image_command, probe_result};
 
 /// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
@@ -32,6 +32,7 @@ pub(super) struct FailureContext<'a> {
     can_roll_back: bool,
     service: Option<&'a Service>,
     edits: Option<EditContext<'a>>,
+    repairs: &'a RepairMemory,
 }
 
 impl<'a> FailureContext<'a> {
@@ -55,6 +56,7 @@ impl<'a> FailureContext<'a> {
             can_roll_back: input.can_roll_back,
             service,
             edits,
+            repairs: input.repairs,
         }
     }
 
@@ -147,6 +149,7 @@ impl<'a> FailureContext<'a> {
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
         let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
+        let edit = image_command::with_place(self.service, failed_run, edit);
         let has_output = failed_run
             .evidence
             .as_ref()
@@ -156,6 +159,9 @@ impl<'a> FailureContext<'a> {
             None => error,
         };
         error.correlation_id.clone_from(&failed_run.started_by);
+        if let Some(seen) = self.repairs.find(self.name, failed_run) {
+            error.details.insert("seenBefore".to_owned(), json!(seen));
+        }
         match &failed_run.evidence {
             Some(evidence) if !evidence.stdout.is_empty() || !evidence.stderr.is_empty() => {
                 error.tails(&self.tail(&evidence.stdout), &self.tail(&evidence.stderr))
@@ -181,10 +187,6 @@ fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> Struc
     }
 }
 
-fn last_line(evidence: &Evidence) -> Option<&String> {
-    evidence.stderr.last()
-}
-
 /// Error of one failed run.
 pub(super) fn of(context: &FailureContext<'_>, failed_run: &FailedRun) -> StructuredError {
     let code = match failed_run::kind(failed_run) {
@@ -199,7 +201,11 @@ pub(super) fn of(context: &FailureContext<'_>, failed_run: &FailedRun) -> Struct
         details["probeLog"] = lines.collect();
     }
     let number = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
-    let error = StructuredError::new(code, context.describe(failed_run)).details(details);
+    let mut error = StructuredError::new(code, context.describe(failed_run)).details(details);
+    if code == Code::EntrypointNotFound {
+        let line = context.cause_line(failed_run).unwrap_or_default();
+        error = error.details(remedy::missing_program(&line).unwrap_or_default());
+    }
     context.with_evidence(error.attempt(number.max(1)), failed_run)
 }
 
@@ -272,7 +278,7 @@ pub(super) fn halted(context: &FailureContext<'_>, budgets: u32, failures: &[Fai
 // A secret without its digits is still mostly a secret, so it is redacted before the digits are removed.
 fn fingerprint(context: &FailureContext<'_>, failed_run: &FailedRun) -> Option<failed_run::Fingerprint> {
     let fingerprint_of_run = failed_run::fingerprint(failed_run)?;
-    let line = failed_run.evidence.as_ref().and_then(last_line)?;
+    let line = failed_run.evidence.as_ref()?.stderr.last()?;
     Some(failed_run::Fingerprint {
         line: failed_run::normalised(&context.redacted(line)),
         ..fingerprint_of_run

@@ -1,15 +1,15 @@
-//! Errors of missing images, mounted files and programs: the place in the file, and a similar name that exists.
+//! Errors of missing images, stages, mounted files and programs: the place in the file, and a similar name that exists.
 
 use argus_crds::error::{SpecEdit, StructuredError};
 
-use super::ErrorScope;
+use super::{ErrorScope, failed_action, image_command};
 use crate::action::ActionFailure;
 use crate::desired::{Accepted, Image, Mount, Service};
 use crate::outcome::ActionError;
 use crate::remedy::{self, EditContext};
 use crate::status::StatusInput;
 
-/// Adds the change of the file to the error of a missing image or file.
+/// Adds the change of the file to the error of a missing image, stage or file.
 pub(super) fn with_edit(
     input: &StatusInput<'_>,
     error_scope: &ErrorScope<'_>,
@@ -29,8 +29,9 @@ pub(super) fn with_edit(
                     history: input.history,
                     volumes: &input.observed.volumes,
                 };
-                remedy::of_start(&context, reason)
+                remedy::of_start(&context, reason).or_else(|| image_command::of_start(service, reason))
             }
+            ActionError::BuildFailed { .. } => failed_action::edit_of_build(failure),
             error => of_image(accepted, service, error.similar()?),
         });
     match edit {
@@ -44,7 +45,8 @@ fn of_image(accepted: &Accepted, service: &Service, similar: &str) -> Option<Spe
     let edit = accepted
         .lines
         .edit_service(&accepted.spec_path, service.name.as_str(), "image", reason);
-    matches!(service.image, Image::Named(_)).then(|| edit.suggest(similar))
+    // The registry can get the other image.
+    matches!(service.image, Image::Named(_)).then(|| edit.suggest(similar).likely())
 }
 
 fn of_mount(accepted: &Accepted, service: &Service, reason: &str, similar: Option<&str>) -> Option<SpecEdit> {

@@ -1,9 +1,16 @@
-//! Errors of removals that failed.
+//! Errors of removals that failed, or that need the removal of a container.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Class, Code, StructuredError};
 
 use crate::status::StatusInput;
 use crate::wait::{Wait, WaitReason};
+
+/// Error of an object that containers use, which Argus does not remove.
+pub(super) fn in_use(object: &str, containers: &str) -> StructuredError {
+    let message =
+        format!("cannot remove {object}: it is in use by {containers}, which Argus does not remove");
+    StructuredError::new(Code::CleanupFailed, message).class(Class::Human)
+}
 
 /// Reported errors of removals that are tried again now. They stay until the attempt ends.
 pub(super) fn retried_errors(input: &StatusInput<'_>, errors: &[StructuredError]) -> Vec<StructuredError> {

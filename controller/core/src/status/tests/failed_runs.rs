@@ -6,9 +6,9 @@ use argus_crds::{ProbeMethod, ProbeScheme};
 use super::*;
 use crate::desired::HttpOptions;
 use crate::failed_run::FailureCause;
+use crate::lease::LeaseHolder;
 use crate::outcome::Evidence;
 use crate::status::error::unwritable;
-use crate::wait::LeaseHolder;
 
 /// Fixture whose service `db` ended `runs` times and then waits.
 fn failed(runs: usize, on: WaitReason, change: impl Fn(&mut FailedRun)) -> Shop {
@@ -30,6 +30,24 @@ fn error_of_db(shop: &Shop) -> StructuredError {
     let status = shop.status();
     let row = status.services.iter().find(|row| row.name == "db");
     row.unwrap().last_error.clone().unwrap()
+}
+
+#[test]
+fn failure_that_an_edit_ended_before_names_the_edit() {
+    let mut shop = failed(1, WaitReason::Halted { budgets: 3 }, |failed_run| {
+        failed_run.evidence = Some(Evidence {
+            stderr: vec!["no database shop".to_owned()],
+            ..Evidence::default()
+        });
+    });
+    assert_eq!(error_of_db(&shop).details.get("seenBefore"), None);
+    let failed_run = &shop.history.service(&name("db")).unwrap().failures[0];
+    shop.repairs = RepairMemory::of_failure("db", failed_run, "services.db.image");
+    let seen = &error_of_db(&shop).details["seenBefore"];
+    assert_eq!(
+        (&seen["times"], &seen["lastRepair"]["keys"][0]),
+        (&1.into(), &"services.db.image".into())
+    );
 }
 
 #[test]

@@ -9,6 +9,8 @@ use super::spec_edits::{
     unhealthy,
 };
 use super::*;
+use crate::desired::Build;
+use crate::dockerfile::Instruction;
 use crate::outcome::Evidence;
 
 /// A run whose wrapper still runs, with this last line of its output, and without a listener.
@@ -81,6 +83,14 @@ fn missing_program_is_named_in_the_command() {
     let first = |error: &StructuredError| {
         let edit = assert_first(error, "services.web.command", 9, Some("htpd"), None);
         assert!(edit.reason.contains("no program `htpd`"), "{edit:?}");
+        if error.code == Code::EntrypointNotFound {
+            let details = &error.details;
+            assert_eq!(
+                (&details["missingCommand"], &details["expectedPath"]),
+                (&"htpd".into(), &"$PATH".into())
+            );
+            assert!(details["installHint"].as_str().unwrap().contains("`htpd`"));
+        }
     };
     first(&error_of(failing_in(&text, wrapped("sh: htpd: not found"))));
     let not_runnable = |run: &mut FailedRun| {
@@ -280,9 +290,33 @@ fn interrupted_build_is_first_waited_for() {
     let failed = failure(ActionError::BuildFailed {
         message: "returned a non-zero code: 1".to_owned(),
         log: String::new(),
+        instruction: None,
     });
     let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure: failed });
     assert_eq!(error.suggested_actions[0], ActionId::FixBuild, "{error:#?}");
+}
+
+/// Error of a build in the context `/app`.
+fn failed_build(dockerfile: &str, instruction: Option<Instruction>) -> StructuredError {
+    let mut failure = Shop::failure(
+        ActionKind::BuildImage,
+        ActionError::BuildFailed {
+            message: "Step 2/2 : RUN make: exit code: 2".to_owned(),
+            log: "Step 2/2 : RUN make\nmake: no rule".to_owned(),
+            instruction: instruction.map(Box::new),
+        },
+    );
+    let arguments = json!({ "context": "/app", "dockerfile": dockerfile });
+    failure.call.arguments = arguments.as_object().unwrap().clone();
+    error_of_wait(failing(|_| {}), WaitReason::Failed { failure })
+}
+
+fn instruction(line: usize, text: &str, corrected: Option<&str>) -> Instruction {
+    Instruction {
+        line,
+        text: text.to_owned(),
+        corrected: corrected.map(str::to_owned),
+    }
 }
 
 #[test]
@@ -291,22 +325,83 @@ fn failed_build_names_its_dockerfile() {
         ("docker/api", "/app/docker/api"),
         ("/other/Dockerfile", "/other/Dockerfile"),
     ] {
-        let mut failure = Shop::failure(
-            ActionKind::BuildImage,
-            ActionError::BuildFailed {
-                message: "Step 2/2 : RUN false".to_owned(),
-                log: String::new(),
-            },
-        );
-        let arguments = json!({ "context": "/app", "dockerfile": dockerfile });
-        failure.call.arguments = arguments.as_object().unwrap().clone();
-        let error = error_of_wait(failing(|_| {}), WaitReason::Failed { failure });
+        let error = failed_build(dockerfile, None);
         assert_eq!(error.details["dockerfile"], path, "{error:#?}");
         assert_eq!(
             error.remedies[0].summary,
             format!("fix `{path}`, its context or its target")
         );
     }
+}
+
+#[test]
+fn failed_build_has_its_line_and_its_output() {
+    let error = failed_build("Dockerfile", Some(instruction(7, "RUN make", None)));
+    assert_eq!(
+        error.message,
+        "build failed in line 7 of the Dockerfile: make: no rule; Step 2/2 : RUN make: exit code: 2"
+    );
+    assert_eq!(
+        error.stdout_tail.as_deref(),
+        Some("Step 2/2 : RUN make\nmake: no rule")
+    );
+    assert_eq!(
+        (&error.details["line"], &error.details["instruction"]),
+        (&json!(7), &json!("RUN make"))
+    );
+    assert_eq!(
+        error.remedies[0].summary,
+        "fix `/app/Dockerfile:7`, its context or its target"
+    );
+    let corrected = instruction(3, "COPY --from=biuld / /", Some("COPY --from=build / /"));
+    let error = failed_build("Dockerfile", Some(corrected));
+    let edit = error.remedies[0].edit.clone().unwrap();
+    assert_eq!((edit.file.as_str(), edit.line), ("/app/Dockerfile", Some(3)));
+    assert_eq!(
+        error.remedies[0].summary,
+        "fix /app/Dockerfile:3: write `COPY --from=build / /`"
+    );
+}
+
+#[test]
+fn command_of_a_built_image_is_named_in_its_dockerfile() {
+    let failed = |text: &str, line: &'static str, commands: &[Instruction]| {
+        let commands = commands.to_vec();
+        let mut shop = failing_in(text, |run| {
+            exited(line)(run);
+            run.exit_code = 127;
+            run.evidence.as_mut().unwrap().image_commands = commands;
+        });
+        let desired = &mut shop.accepted.as_mut().unwrap().desired;
+        desired.services.get_mut(&name("web")).unwrap().image = Image::Built(Build {
+            tag: "web:1".to_owned(),
+            context: "/app".to_owned(),
+            dockerfile: "docker/Web".to_owned(),
+            target: None,
+            args: BTreeMap::new(),
+            options: Box::default(),
+            digest: hash("01"),
+            excluded: crate::desired::excluded::Excluded::default(),
+        });
+        let error = error_of_wait(shop, WaitReason::NotRunnable { exit_code: 127 });
+        let edit = error.remedies.iter().find_map(|remedy| remedy.edit.clone());
+        edit.map(|edit| (edit.file, edit.line, edit.reason))
+    };
+    let tini = "[FATAL tini (7)] exec srv failed: No such file or directory";
+    let entrypoint = instruction(8, "ENTRYPOINT [\"/entry.sh\"]", None);
+    let both = [entrypoint, instruction(9, "CMD [\"srv\", \"--port\"]", None)];
+    let at = |line| ("/app/docker/Web".to_owned(), Some(line));
+    let (file, line, reason) = failed(SPEC, tini, &both).unwrap();
+    assert_eq!((file, line), at(9));
+    assert_eq!(reason, "the image cannot run its `CMD [\"srv\", \"--port\"]`");
+    let script = "[FATAL tini (7)] exec /entry.sh failed: No such file or directory";
+    let (file, line, reason) = failed(SPEC, script, &both).unwrap();
+    assert_eq!((file, line), at(8));
+    assert!(reason.contains("`/entry.sh`"), "{reason}");
+    assert_eq!(failed(SPEC, "sh: other: not found", &both), None);
+    // The command of the file counts.
+    let own = SPEC.replace("    memory: 64MB\n", "    command: [\"srv\"]\n");
+    assert_eq!(failed(&own, tini, &both).unwrap().0, FILE);
 }
 
 #[test]

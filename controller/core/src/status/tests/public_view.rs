@@ -70,6 +70,7 @@ fn public_view_has_no_text_of_containers_and_builds() {
     let build = ActionError::BuildFailed {
         message: OUTPUT.to_owned(),
         log: OUTPUT.to_owned(),
+        instruction: None,
     };
     let restart = || WaitReason::RestartDelay {
         attempt: 4,

@@ -1,6 +1,6 @@
 //! First remedies of failures that a change of the spec file fixes.
 
-use argus_crds::error::{ActionId, SpecEdit, StructuredError};
+use argus_crds::error::{ActionId, Confidence, SpecEdit, StructuredError};
 use serde_json::json;
 
 use super::*;
@@ -123,6 +123,8 @@ fn wrong_probe_port_suggests_the_listening_one() {
         Some("8080"),
     );
     assert!(edit.reason.contains("listens on 8080"), "{edit:?}");
+    // The process can listen on the other port later.
+    assert_eq!(edit.confidence, Confidence::Likely);
     assert!(
         !error.suggested_actions.contains(&ActionId::FixHealthcheck),
         "{error:#?}"
@@ -198,7 +200,8 @@ fn memory_limit_below_the_peak_suggests_more() {
         run.memory_limit = Some(64_000_000);
     };
     let error = error_of(failing(out_of_memory));
-    assert_first(&error, "services.web.memory", 9, Some("64MB"), Some("92MiB"));
+    let edit = assert_first(&error, "services.web.memory", 9, Some("64MB"), Some("92MiB"));
+    assert_eq!(edit.confidence, Confidence::Certain);
     let immediately = error_of(failing(|run| {
         out_of_memory(run);
         run.at = NOW + Duration::from_millis(300);

@@ -2,22 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::Maker;
+use super::{Maker, bounds};
 
 /// Maximum number of items.
 const MAX_ITEMS: usize = 1_000;
 
 impl Maker<'_> {
     pub(super) fn array(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        let bound = |key: &str| {
-            map.get(key)
-                .and_then(Value::as_u64)
-                .and_then(|bound| usize::try_from(bound).ok())
-        };
-        let (least, most) = (
-            bound("minItems").unwrap_or(0),
-            bound("maxItems").unwrap_or(MAX_ITEMS),
-        );
+        let (least, most) = bounds(map, "minItems", "maxItems");
         let unique = map.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items: Vec<Value> = Vec::new();
         if let Some(Value::Array(first)) = map.get("prefixItems") {
@@ -29,7 +21,8 @@ impl Maker<'_> {
             }
         }
         if let Some(contained) = map.get("contains") {
-            for _ in 0..bound("minContains").unwrap_or(1) {
+            let wanted = map.get("minContains").and_then(Value::as_u64).unwrap_or(1);
+            for _ in 0..wanted {
                 items.push(self.inside(&items.len().to_string(), contained, depth + 1)?);
             }
         }

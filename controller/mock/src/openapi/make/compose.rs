@@ -1,311 +1,274 @@
-//! Generator for composed schemas: `$ref`, `allOf`, `oneOf`, `anyOf`, `if`, and their discriminators.
+//! Composed schemas as one schema: `$ref`, `allOf`, `oneOf`, `anyOf`, `if`, and their discriminators.
 
 use argus_core::budget::{Budget, Exceeded};
 use serde_json::{Map, Value};
 
-use super::{Maker, steps, target};
-use crate::openapi::json_pointer::unescape;
+use super::{Maker, steps, target, types};
+use crate::openapi::json_pointer::{escape, unescape};
+use crate::openapi::recursion_check::MAX_CHAIN;
 
-/// Maximum number of nested composed schemas, with or without values between them. Each one needs stack space.
-const MAX_COMPOSED_DEPTH: usize = 200;
+/// Keywords that combine schemas for the same value.
+const COMPOSING: [&str; 8] = [
+    "$ref",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "if",
+    "then",
+    "else",
+    "discriminator",
+];
+/// Maximum number of derived schemas between a base with a discriminator and the schema of its value.
+const MAX_DERIVED: usize = 16;
 
-/// Returns true if a schema refers to other schemas.
+/// Returns true if a schema refers to other schemas for the same value.
 pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
     ["$ref", "allOf", "oneOf", "anyOf", "if"]
         .iter()
         .any(|key| map.contains_key(*key))
 }
 
+/// Role of a schema in a composed schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The schema itself, or the target of its reference.
+    Whole,
+    /// The selected branch of a choice.
+    Branch,
+    /// One of several schemas that all apply.
+    Part,
+}
+
+/// Composed schema as one schema: with all of its parts, and one branch of each choice.
+pub(super) struct Flat {
+    pub(super) map: Map<String, Value>,
+    /// Number of the selected combination of branches.
+    combination: usize,
+    /// Number of all combinations of branches, as far as this one reached their choices.
+    pub(super) combinations: usize,
+    /// True if null is a branch of a choice.
+    pub(super) is_nullable: bool,
+    /// Property of a discriminator, and its value.
+    pub(super) discriminator: Option<(String, String)>,
+    /// JSON pointers of the merged references.
+    refs: Vec<String>,
+    level: usize,
+    /// Bytes of the copies.
+    pub(super) bytes: u64,
+}
+
+impl Flat {
+    pub(super) fn new(combination: usize) -> Self {
+        Self {
+            map: Map::new(),
+            combination,
+            combinations: 1,
+            is_nullable: false,
+            discriminator: None,
+            refs: Vec::new(),
+            level: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Selects one of several branches. All choices together go through all of their combinations.
+    fn select(&mut self, branches: usize) -> usize {
+        let branches = branches.max(1);
+        let selected = self.combination % branches;
+        self.combination /= branches;
+        self.combinations = self.combinations.saturating_mul(branches);
+        selected
+    }
+}
+
 impl Maker<'_> {
-    /// Generates a value of a composed schema.
-    pub(super) fn composed(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        if self.composed_depth == MAX_COMPOSED_DEPTH {
+    /// Merges a schema with all schemas that it refers to. `None` if it has no value.
+    pub(super) fn flatten(&mut self, schema: &Value, role: Role, flat: &mut Flat) -> Option<()> {
+        let map = match schema {
+            Value::Bool(true) => return Some(()),
+            Value::Object(map) => map,
+            Value::Null | Value::Bool(false) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                return None;
+            }
+        };
+        if flat.level == MAX_CHAIN {
             return None;
         }
-        let length = self.refs.len();
-        let outer = std::mem::take(&mut self.copied);
-        self.composed_depth += 1;
-        let made = self.compose(map, depth);
-        self.composed_depth -= 1;
-        self.budget.release(std::mem::replace(&mut self.copied, outer));
-        self.refs.truncate(length);
-        made
-    }
-
-    /// Copies a schema, or the rest of it, until the value of the composed schema is complete.
-    fn copy(&mut self, map: &Map<String, Value>) -> Option<Map<String, Value>> {
-        self.copied += steps::copy_map(map, 0, self.budget).ok()?;
-        Some(map.clone())
-    }
-
-    /// Merges a schema into a copy.
-    fn merge(&mut self, into: &mut Map<String, Value>, from: &Map<String, Value>) -> Option<()> {
-        self.copied += steps::copy_map(from, 0, self.budget).ok()?;
-        merge(into, from, self.budget).ok()
-    }
-
-    /// Merges a schema, with its reference and the parts of its `allOf`, into a copy.
-    fn merge_part(&mut self, into: &mut Map<String, Value>, part: &Value, level: usize) -> Option<()> {
-        let before = self.copied;
-        let flat = self.flat(part, level)?;
-        let bytes = self.copied - before;
-        self.merge(into, &flat)?;
-        self.copied -= bytes;
-        self.budget.release(bytes);
+        flat.level += 1;
+        self.budget.steps(1).ok()?;
+        for (key, value) in map {
+            if !COMPOSING.contains(&key.as_str()) {
+                flat.bytes += steps::copy(value, 0, self.budget).ok()?;
+                merge(&mut flat.map, key, value, self.budget).ok()?;
+            }
+        }
+        if let Some(reference) = map.get("$ref") {
+            self.follow(target(reference.as_str()?)?, role, flat)?;
+        }
+        for key in ["oneOf", "anyOf"] {
+            if let Some(Value::Array(branches)) = map.get(key) {
+                self.choose(branches, map.get("discriminator"), flat)?;
+            }
+        }
+        for part in map.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+            self.flatten(part, Role::Part, flat)?;
+        }
+        if map.contains_key("if") {
+            let branches: [&[&str]; 2] = [&["if", "then"], &["else"]];
+            let selected = branches[flat.select(branches.len())].iter();
+            for part in selected.filter_map(|key| map.get(*key)) {
+                self.flatten(part, Role::Part, flat)?;
+            }
+        }
+        flat.level -= 1;
         Some(())
     }
 
-    fn compose(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        // A circular reference without a value in between never ends.
-        if let Some(reference) = map.get("$ref") {
-            let pointer = target(reference.as_str()?)?;
-            if self.refs.contains(&pointer) {
-                return None;
-            }
-            self.refs.push(pointer.clone());
-            let found = self.root.pointer(&pointer)?;
-            if let Some(child) = self.concrete(&pointer, found) {
-                let reference = Value::from(format!("#{child}"));
-                return self.composed(&Map::from_iter([("$ref".to_owned(), reference)]), depth);
-            }
-            if map.len() == 1 {
-                let made = self.any(found, depth)?;
-                return Some(self.with_base_discriminator(made, &pointer, found));
-            }
-            let Value::Object(found) = found else {
-                return self.any(found, depth);
+    /// Merges the target of a reference. Each one is merged once, so a cycle of references ends.
+    fn follow(&mut self, mut pointer: String, role: Role, flat: &mut Flat) -> Option<()> {
+        let levels = if role == Role::Whole { MAX_DERIVED } else { 0 };
+        for _ in 0..levels {
+            let Some(derived) = self.derived(&pointer) else {
+                break;
             };
-            let mut whole = self.copy(map)?;
-            whole.shift_remove("$ref");
-            self.merge(&mut whole, found)?;
-            return self.any(&Value::Object(whole), depth);
+            pointer = derived;
         }
-        let mut whole = self.copy(map)?;
-        // Choices come first. A second choice among the parts follows when the first one is resolved.
-        for key in ["oneOf", "anyOf"] {
-            let Some(Value::Array(branches)) = whole.shift_remove(key) else {
-                continue;
-            };
-            let discriminator = whole.shift_remove("discriminator");
-            let mut order: Vec<&Value> = branches.iter().collect();
-            order.sort_by_key(|branch| branch.get("type") == Some(&Value::from("null")));
-            for step in 0..order.len() {
-                let branch = order[(self.retries() + step) % order.len()];
-                let Some(flat) = self.flat(branch, 0) else {
-                    continue;
-                };
-                let mut merged = self.copy(&whole)?;
-                let reference = branch.get("$ref").and_then(Value::as_str).and_then(target);
-                self.merge(&mut merged, &flat)?;
-                let length = self.refs.len();
-                if let Some(pointer) = &reference {
-                    if self.refs.contains(pointer) {
-                        continue;
-                    }
-                    self.refs.push(pointer.clone());
-                }
-                let made = self.any(&Value::Object(merged), depth);
-                self.refs.truncate(length);
-                if let Some(made) = made {
-                    let made = match reference.as_ref().and_then(|pointer| self.root.pointer(pointer)) {
-                        Some(found) => self.with_base_discriminator(
-                            made,
-                            reference.as_deref().unwrap_or_default(),
-                            found,
-                        ),
-                        None => made,
-                    };
-                    return Some(match (reference, &discriminator) {
-                        (Some(pointer), Some(discriminator)) => {
-                            set_discriminator(made, discriminator, &pointer)
-                        }
-                        _ => made,
-                    });
-                }
-            }
-            return None;
+        if flat.refs.contains(&pointer) {
+            return Some(());
         }
-        if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
-            for part in &parts {
-                self.merge_part(&mut whole, part, 0)?;
-            }
-            return self.any(&Value::Object(whole), depth);
+        flat.refs.push(pointer.clone());
+        let found = self.root.pointer(&pointer)?;
+        self.flatten(found, role, flat)?;
+        let bases = found.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        let mut bases = bases.filter_map(|base| self.resolve(base)?.1.get("discriminator"));
+        if role != Role::Part
+            && let Some(discriminator) = bases.next()
+        {
+            flat.discriminator = discriminated(discriminator, &pointer);
         }
-        let condition = whole.shift_remove("if");
-        let (then, other) = (whole.shift_remove("then"), whole.shift_remove("else"));
-        let parts = if self.retries().is_multiple_of(2) {
-            vec![condition, then]
-        } else {
-            vec![other]
-        };
-        for part in parts.into_iter().flatten() {
-            self.merge_part(&mut whole, &part, 0)?;
-        }
-        self.any(&Value::Object(whole), depth)
+        Some(())
     }
 
-    /// Returns a schema merged with its reference and the parts of its `allOf`.
-    fn flat(&mut self, schema: &Value, level: usize) -> Option<Map<String, Value>> {
-        if level > 16 {
-            return None;
+    /// Merges one branch of a choice. Null is the last one.
+    fn choose(&mut self, branches: &[Value], discriminator: Option<&Value>, flat: &mut Flat) -> Option<()> {
+        let is_null = |branch: &&Value| branch.get("type") == Some(&Value::from("null"));
+        let mut order: Vec<&Value> = branches.iter().collect();
+        order.sort_by_key(is_null);
+        flat.is_nullable |= order.last().is_some_and(is_null);
+        let branch = *order.get(flat.select(order.len()))?;
+        self.flatten(branch, Role::Branch, flat)?;
+        let pointer = branch.get("$ref").and_then(Value::as_str).and_then(target);
+        if let (Some(pointer), Some(discriminator)) = (pointer, discriminator) {
+            flat.discriminator = discriminated(discriminator, &pointer);
         }
-        let Value::Object(map) = schema else {
-            return (schema == &Value::Bool(true)).then(Map::new);
-        };
-        let mut whole = self.copy(map)?;
-        if whole.shift_remove("$ref").is_some() {
-            let (_, found) = self.resolve(schema)?;
-            self.merge_part(&mut whole, found, level + 1)?;
-        }
-        if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
-            for part in &parts {
-                self.merge_part(&mut whole, part, level + 1)?;
-            }
-        }
-        Some(whole)
+        Some(())
     }
 
-    /// Returns the pointer of a derived schema, if the schema is an abstract base with a discriminator.
-    fn concrete(&mut self, pointer: &str, schema: &Value) -> Option<String> {
-        schema
-            .get("discriminator")
-            .filter(|_| schema.get("oneOf").is_none() && schema.get("anyOf").is_none())?;
+    /// Returns the pointer of a schema derived from another one, if that is an abstract base with a discriminator.
+    fn derived(&mut self, base: &str) -> Option<String> {
+        let schema = self.root.pointer(base)?;
+        let has = |key: &str| schema.get(key).is_some();
+        if !has("discriminator") || has("oneOf") || has("anyOf") {
+            return None;
+        }
         let schemas = self.root.pointer("/components/schemas")?.as_object()?;
         self.budget.steps(schemas.len() as u64 / 16).ok()?;
-        let mut derived = schemas
-            .iter()
-            .filter(|(_, candidate)| is_derived_from(candidate, pointer));
-        derived.next().map(|(name, _)| {
-            format!(
-                "/components/schemas/{}",
-                crate::openapi::json_pointer::escape(name)
-            )
-        })
-    }
-
-    /// Sets the discriminator of a value whose schema is derived from a base with a discriminator.
-    fn with_base_discriminator(&self, made: Value, pointer: &str, schema: &Value) -> Value {
-        let parts = schema.get("allOf").and_then(Value::as_array);
-        let bases = parts.into_iter().flatten().filter_map(|part| self.resolve(part));
-        let discriminator = bases
-            .into_iter()
-            .find_map(|(_, base)| base.get("discriminator").cloned());
-        match discriminator {
-            Some(discriminator) => set_discriminator(made, &discriminator, pointer),
-            None => made,
-        }
+        let is_base = |part: &Value| {
+            let reference = part.get("$ref").and_then(Value::as_str);
+            reference.and_then(target).as_deref() == Some(base)
+        };
+        let is_derived = |schema: &Value| {
+            let parts = schema.get("allOf").and_then(Value::as_array);
+            parts.is_some_and(|parts| parts.iter().any(is_base))
+        };
+        let (name, _) = schemas.iter().find(|(_, schema)| is_derived(schema))?;
+        Some(format!("/components/schemas/{}", escape(name)))
     }
 }
 
-fn is_derived_from(candidate: &Value, pointer: &str) -> bool {
-    let parts = candidate.get("allOf").and_then(Value::as_array);
-    let references = parts
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part.get("$ref")?.as_str());
-    references
-        .into_iter()
-        .any(|reference| target(reference).as_deref() == Some(pointer))
-}
-
-/// Sets the property of a discriminator to the name of the value's schema.
-fn set_discriminator(mut made: Value, discriminator: &Value, pointer: &str) -> Value {
+/// Returns the property of a discriminator, and its value for the schema at a pointer.
+fn discriminated(discriminator: &Value, pointer: &str) -> Option<(String, String)> {
+    let property = discriminator.get("propertyName")?.as_str()?.to_owned();
     let name = unescape(pointer.rsplit('/').next().unwrap_or_default());
     let mapping = discriminator.get("mapping").and_then(Value::as_object);
-    let mapped = mapping.into_iter().flatten().find(|(_, value)| {
-        value
-            .as_str()
-            .is_some_and(|value| value == name || target(value).as_deref() == Some(pointer))
-    });
-    let schema_name = mapped.map_or(name.clone(), |(key, _)| key.clone());
-    if let (Some(property), Value::Object(map)) = (
-        discriminator.get("propertyName").and_then(Value::as_str),
-        &mut made,
-    ) {
-        map.insert(property.to_owned(), Value::from(schema_name));
-    }
-    made
+    let is_mapped = |mapped: &str| mapped == name || target(mapped).as_deref() == Some(pointer);
+    let mut mapped = mapping.into_iter().flatten();
+    let mapped = mapped.find(|(_, mapped)| mapped.as_str().is_some_and(is_mapped));
+    Some((
+        property,
+        mapped.map_or_else(|| name.clone(), |(key, _)| key.clone()),
+    ))
 }
 
-/// Merges one schema into another. Constraints of both on one keyword are combined, as far as one schema can express them.
+/// Merges a keyword into a schema. Constraints of both on one keyword are combined, as far as one schema can express them.
 fn merge(
     into: &mut Map<String, Value>,
-    from: &Map<String, Value>,
+    key: &str,
+    value: &Value,
     budget: &mut Budget,
 ) -> Result<(), Exceeded> {
-    for (key, value) in from {
-        let Some(held) = into.get_mut(key) else {
-            into.insert(key.clone(), value.clone());
-            continue;
-        };
-        match (key.as_str(), &mut *held, value) {
-            ("properties" | "patternProperties", Value::Object(held), Value::Object(more)) => {
-                for (name, schema) in more {
-                    match (held.get_mut(name), schema) {
-                        (None, _) => drop(held.insert(name.clone(), schema.clone())),
-                        (Some(Value::Object(one)), Value::Object(other))
-                            if !is_composed(one) && !is_composed(other) =>
-                        {
-                            merge(one, other, budget)?;
+    let Some(held) = into.get_mut(key) else {
+        into.insert(key.to_owned(), value.clone());
+        return Ok(());
+    };
+    match (key, held, value) {
+        ("properties" | "patternProperties", Value::Object(held), Value::Object(more)) => {
+            for (name, schema) in more {
+                match (held.get_mut(name), schema) {
+                    (None, _) => drop(held.insert(name.clone(), schema.clone())),
+                    (Some(Value::Object(one)), Value::Object(other))
+                        if !is_composed(one) && !is_composed(other) =>
+                    {
+                        for (key, value) in other {
+                            merge(one, key, value, budget)?;
                         }
-                        (Some(one), other) => add_part(one, other),
                     }
+                    (Some(one), other) => add_part(one, other),
                 }
             }
-            ("required" | "allOf", Value::Array(held), Value::Array(more)) => {
-                budget.steps((held.len() * more.len()) as u64)?;
-                let new: Vec<Value> = more.iter().filter(|item| !held.contains(item)).cloned().collect();
-                held.extend(new);
-            }
-            ("enum", Value::Array(held), Value::Array(more)) => {
-                budget.steps((held.len() * more.len()) as u64)?;
-                held.retain(|item| more.contains(item));
-            }
-            ("type", held, more) => {
-                let list = |kinds: &Value| match kinds {
-                    Value::Array(kinds) => kinds.clone(),
-                    kind => vec![kind.clone()],
-                };
-                let (one, other) = (list(held), list(more));
-                let whole = |kind: &Value| kind == "integer" && other.iter().any(|kind| kind == "number");
-                let mut both: Vec<Value> = one
-                    .iter()
-                    .filter(|kind| other.contains(kind) || whole(kind))
-                    .cloned()
-                    .collect();
-                both.extend(
-                    other
-                        .iter()
-                        .filter(|kind| *kind == "integer" && one.iter().any(|k| k == "number"))
-                        .cloned(),
-                );
-                *held = Value::Array(both);
-            }
-            ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", held, more) => {
-                let tighter = more.as_f64() > held.as_f64();
-                *held = if tighter { more.clone() } else { held.take() };
-            }
-            ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", held, more) => {
-                let tighter = more.as_f64() < held.as_f64();
-                *held = if tighter { more.clone() } else { held.take() };
-            }
-            ("items", held, more) if held != more => add_part(held, more),
-            ("oneOf" | "anyOf", held, more) if held != more => {
-                // Of two choices, the second one applies to the result of the first one.
-                let again = Value::Object(Map::from_iter([(key.clone(), more.clone())]));
-                let all = into.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(all) = all {
-                    all.push(again);
-                }
-            }
-            _ => {}
         }
+        ("required", Value::Array(held), Value::Array(more)) => {
+            budget.steps((held.len() * more.len()) as u64)?;
+            let new: Vec<Value> = more.iter().filter(|item| !held.contains(item)).cloned().collect();
+            held.extend(new);
+        }
+        ("enum", Value::Array(held), Value::Array(more)) => {
+            budget.steps((held.len() * more.len()) as u64)?;
+            held.retain(|item| more.contains(item));
+        }
+        ("type", held, more) => {
+            let (one, other) = (types(held), types(more));
+            // A number can be an integer.
+            let includes = |kinds: &[&str], kind: &str| {
+                kinds.contains(&kind) || (kind == "integer" && kinds.contains(&"number"))
+            };
+            let both = one.iter().filter(|kind| includes(&other, kind));
+            let narrower = other
+                .iter()
+                .filter(|kind| !one.contains(kind) && includes(&one, kind));
+            *held = both.chain(narrower).copied().collect();
+        }
+        ("minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties", held, more)
+            if more.as_f64() > held.as_f64() =>
+        {
+            *held = more.clone();
+        }
+        ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", held, more)
+            if more.as_f64() < held.as_f64() =>
+        {
+            *held = more.clone();
+        }
+        ("items", held, more) => add_part(held, more),
+        _ => {}
     }
     Ok(())
 }
 
 /// Adds a schema to the parts of an `allOf`, which holds the former schema as its first part. The nesting does not grow with each part.
 fn add_part(held: &mut Value, more: &Value) {
+    if held == more {
+        return;
+    }
     if let Value::Object(map) = &mut *held
         && map.len() == 1
         && let Some(Value::Array(parts)) = map.get_mut("allOf")

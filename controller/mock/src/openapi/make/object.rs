@@ -1,30 +1,19 @@
 //! Generator of objects.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, pattern, steps};
+use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, bounds, has_type, pattern, steps};
 
 /// Maximum number of generated entries without a named property.
 const MAX_EXTRA: usize = 64;
 /// Steps of the compilation of a regular expression, besides those of its size.
 const COMPILE_STEPS: u64 = 1_000;
-/// Maximum number of choices and references of a schema that are searched for null.
-const MAX_CHOICES: usize = 64;
 
 impl Maker<'_> {
     pub(super) fn object(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        let bound = |key: &str| {
-            map.get(key)
-                .and_then(Value::as_u64)
-                .and_then(|bound| usize::try_from(bound).ok())
-        };
-        let (least, most) = (
-            bound("minProperties").unwrap_or(0),
-            bound("maxProperties").unwrap_or(usize::MAX),
-        );
+        let (least, most) = bounds(map, "minProperties", "maxProperties");
         let none = Map::new();
         let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&none);
         let required: Vec<&str> = map
@@ -92,28 +81,7 @@ impl Maker<'_> {
         {
             return false;
         }
-        !nests(schema) || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
-    }
-
-    /// Returns true if null is a value of a schema whose other values nest.
-    pub(super) fn ends_with_null(&self, schema: &Value) -> bool {
-        let mut pending = VecDeque::from([schema]);
-        let (mut is_nullable, mut has_nested) = (false, false);
-        for _ in 0..MAX_CHOICES {
-            let Some(schema) = pending.pop_front() else { break };
-            has_nested |= nests(schema);
-            is_nullable |= match schema.get("type") {
-                Some(Value::String(name)) => name == "null",
-                Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
-                _ => false,
-            };
-            let branches = ["anyOf", "oneOf"]
-                .iter()
-                .filter_map(|key| schema.get(*key)?.as_array());
-            pending.extend(branches.flatten());
-            pending.extend(self.resolve(schema).map(|(_, target)| target));
-        }
-        is_nullable && has_nested
+        !schema.as_object().is_some_and(nests) || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
     }
 
     /// Returns a name for an entry without a named property.
@@ -153,19 +121,17 @@ impl Maker<'_> {
 }
 
 /// Returns true if the values of a schema can be lists or maps.
-fn nests(schema: &Value) -> bool {
-    ["object", "array"].iter().any(|kind| match schema.get("type") {
-        Some(Value::String(name)) => name == kind,
-        Some(Value::Array(names)) => names.iter().any(|name| name == kind),
-        _ => [
-            "properties",
-            "items",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "additionalProperties",
-        ]
-        .iter()
-        .any(|key| schema.get(*key).is_some()),
-    })
+pub(super) fn nests(map: &Map<String, Value>) -> bool {
+    const NESTING: [&str; 6] = [
+        "properties",
+        "items",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "additionalProperties",
+    ];
+    if map.contains_key("type") {
+        return has_type(map, "object") || has_type(map, "array");
+    }
+    NESTING.iter().any(|key| map.contains_key(*key))
 }

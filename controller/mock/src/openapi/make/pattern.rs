@@ -2,7 +2,7 @@
 
 use argus_core::budget::Budget;
 use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
 
 /// Maximum number of attempts to generate a string of a valid length.
 const ATTEMPTS: usize = 48;
@@ -97,39 +97,25 @@ fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String, budget: &mut
 
 /// Draws a character of a class: a letter or digit if possible, otherwise a printable one, otherwise any.
 fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
-    let ranges: Vec<(u32, u32)> = match class {
-        Class::Unicode(class) => class
-            .iter()
-            .map(|range| (range.start().into(), range.end().into()))
-            .collect(),
-        Class::Bytes(class) => class
-            .iter()
-            .map(|range| (range.start().into(), range.end().into()))
-            .collect(),
+    let class = match class {
+        Class::Unicode(class) => class.clone(),
+        Class::Bytes(class) => class.to_unicode_class()?,
     };
-    let within = |low: u32, high: u32| -> Vec<char> {
-        let cut = ranges.iter().map(|(from, to)| (*from.max(&low), *to.min(&high)));
-        cut.filter(|(from, to)| from <= to)
-            .flat_map(|(from, to)| from..=to)
-            .filter_map(char::from_u32)
-            .collect()
-    };
-    let ascii = within(0x20, 0x7e);
-    let plain: Vec<char> = ascii
-        .iter()
-        .copied()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
-    for found in [plain, ascii] {
+    let plain: &[(char, char)] = &[('0', '9'), ('A', 'Z'), ('a', 'z')];
+    for preferred in [plain, &[(' ', '~')]] {
+        let ranges = preferred.iter();
+        let mut found = ClassUnicode::new(ranges.map(|(from, to)| ClassUnicodeRange::new(*from, *to)));
+        found.intersect(&class);
+        let found: Vec<char> = found
+            .iter()
+            .flat_map(|range| range.start()..=range.end())
+            .collect();
         if !found.is_empty() {
-            return found
-                .get(usize::try_from(draw.below(found.len() as u64)).ok()?)
-                .copied();
+            let chosen = draw.below(found.len() as u64);
+            return found.get(usize::try_from(chosen).ok()?).copied();
         }
     }
-    ranges
-        .iter()
-        .find_map(|(from, to)| (*from..=*to).find_map(char::from_u32))
+    class.iter().next().map(ClassUnicodeRange::start)
 }
 
 /// Returns true if a match must end with this assertion.

@@ -1,11 +1,11 @@
 //! Generator of strings: by pattern, by format, or by length.
 
+use argus_core::hex::random_uuid;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::{Maker, pattern};
-use crate::fill::uuid;
+use super::{Maker, bounds, pattern};
 
 const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade", "kelp", "larch",
@@ -22,15 +22,7 @@ impl Maker<'_> {
     }
 
     fn make_text(&mut self, map: &Map<String, Value>) -> Option<String> {
-        let bound = |key: &str| {
-            map.get(key)
-                .and_then(Value::as_u64)
-                .and_then(|bound| usize::try_from(bound).ok())
-        };
-        let (least, most) = (
-            bound("minLength").unwrap_or(0),
-            bound("maxLength").unwrap_or(usize::MAX),
-        );
+        let (least, most) = bounds(map, "minLength", "maxLength");
         if least > most || least > MAX_LENGTH {
             return None;
         }
@@ -88,7 +80,7 @@ fn format_example(format: &str, drawn: u64) -> Option<String> {
         "uri" | "url" | "iri" => format!("https://example.com/{word}/{byte}"),
         "uri-reference" | "iri-reference" => format!("/{word}/{byte}"),
         "uri-template" => format!("/{word}/{{id}}"),
-        "uuid" => uuid((u128::from(drawn) << 64) | u128::from(drawn.rotate_left(23))),
+        "uuid" => random_uuid((u128::from(drawn) << 64) | u128::from(drawn.rotate_left(23))),
         "json-pointer" => format!("/{word}"),
         "relative-json-pointer" => format!("0/{word}"),
         "regex" => format!("^{word}$"),

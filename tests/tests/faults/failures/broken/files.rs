@@ -126,6 +126,16 @@ fn of_text() -> Vec<Broken> {
     ]
 }
 
+/// An environment whose first remedy is a change of the Dockerfile in a folder.
+fn of_dockerfile(name: &'static str, file: &'static str, code: &'static str) -> Broken {
+    let folder = file.trim_end_matches("/Dockerfile");
+    let text = built(name, &format!("{{ context: ./{folder} }}"));
+    Broken {
+        file,
+        ..Broken::edit(name, text, code, "", Suggest::Nothing)
+    }
+}
+
 fn of_builds() -> Vec<Broken> {
     vec![
         Broken::edit(
@@ -144,6 +154,8 @@ fn of_builds() -> Vec<Broken> {
             "BUILD_FAILED",
             "fix_build",
         ),
+        of_dockerfile("broken-stage", "stage/Dockerfile", "BUILD_FAILED"),
+        of_dockerfile("broken-command", "command/Dockerfile", "ENTRYPOINT_NOT_FOUND"),
         Broken::action(
             "broken-base",
             built("broken-base", "{ context: ./base }"),
@@ -172,6 +184,14 @@ fn first_remedies_repair_broken_files_and_builds() {
     group.add_file("api/wrong.yaml", &document("users"));
     group.add_file("app/Dockerfile.dev", "FROM busybox:local\nENV A=1\n");
     group.add_file("step/Dockerfile", "FROM busybox:local\nRUN false\n");
+    group.add_file(
+        "stage/Dockerfile",
+        "FROM busybox:local AS build\nFROM busybox:local\nCOPY --from=biuld /bin/busybox /b\n",
+    );
+    group.add_file(
+        "command/Dockerfile",
+        "FROM busybox:local\nENV A=3\nCMD [\"srvx\", \"8080\"]\n",
+    );
     group.add_file(
         "base/Dockerfile",
         &format!("FROM 127.0.0.1:{REGISTRY}/busybox:local\nENV A=2\n"),

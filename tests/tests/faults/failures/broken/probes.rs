@@ -88,10 +88,6 @@ fn with_options() -> Vec<Broken> {
 
 fn all() -> Vec<Broken> {
     let good = "path: /healthz\n        port: 8080";
-    let small = format!(
-        "{LITTLE}\n    {}",
-        script(&format!("({GROW}; {SERVE}); exec sleep 3600"))
-    );
     vec![
         Broken::edit(
             "broken-path",
@@ -125,6 +121,18 @@ fn all() -> Vec<Broken> {
             TIMEOUT,
             "services.bad.container.healthcheck.port",
             Suggest::Exactly("8080"),
+        ),
+        Broken::edit(
+            "broken-check",
+            probed(
+                "broken-check",
+                "1s",
+                "type: exec\n        command: [wget, -qO-, \"http://127.0.0.1:8081/healthz\"]",
+                "",
+            ),
+            TIMEOUT,
+            "services.bad.container.healthcheck.command",
+            Suggest::Exactly("127.0.0.1:8080"),
         ),
         Broken::edit(
             "broken-local",
@@ -165,6 +173,17 @@ fn all() -> Vec<Broken> {
             "services.bad.container.environment.API_KEY",
             Suggest::Nothing,
         ),
+    ]
+}
+
+/// Checks that fail because of a program.
+fn with_programs() -> Vec<Broken> {
+    let good = "path: /healthz\n        port: 8080";
+    let small = format!(
+        "{LITTLE}\n    {}",
+        script(&format!("({GROW}; {SERVE}); exec sleep 3600"))
+    );
+    vec![
         Broken::edit(
             "broken-child",
             probed("broken-child", "5s", good, &small),
@@ -190,7 +209,13 @@ fn all() -> Vec<Broken> {
 #[test]
 fn first_remedies_repair_broken_health_checks() {
     make_tls_image();
-    let group = Group::of(all().into_iter().chain(with_options()).collect());
+    let group = Group::of(
+        all()
+            .into_iter()
+            .chain(with_programs())
+            .chain(with_options())
+            .collect(),
+    );
     let answers = group.assert_first_remedies();
     drop(group.repair(answers));
 }

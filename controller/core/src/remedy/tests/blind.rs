@@ -1,15 +1,40 @@
-//! Second half of the corpus: environments that were written from public threads, without knowledge of the rules. The result is reported
-//! as it is, and only becomes better.
+//! Sets of environments that were written from public threads, without knowledge of the rules. Each result is reported as it is, and only
+//! becomes better.
 
 use serde::Deserialize;
 
 use super::*;
+use crate::desired::ProbeHandler;
 use crate::ident::ServiceName;
 
-/// Cases with the right first edit, at least.
-const RIGHT: usize = 79;
-/// Controls with an edit, at most.
-const FALSE_ALARMS: usize = 0;
+/// Cases of the second half with the right first edit, at least.
+const SECOND_RIGHT: usize = 79;
+/// Cases of the third set with the right first edit, at least.
+const THIRD_RIGHT: usize = 48;
+
+/// Cases in which no value can be known: the key is the whole answer. All others need the value.
+const NO_VALUE: [&str; 16] = [
+    // Any text is right, or only a person has it.
+    "rails-secret",
+    "minio-short-password",
+    "meili-short-key",
+    "localstack-account",
+    // The intention of the author decides.
+    "busybox-quote",
+    "traefik-v1-flags",
+    "consul-data-dir",
+    "cassandra-heap-pair",
+    "celery-app-name",
+    "log-readiness-other-words",
+    "image-without-program",
+    // The image that fits is not in the evidence.
+    "glibc-too-old",
+    "rust-glibc",
+    // A key is removed.
+    "mysql-user-root",
+    "go-low-port",
+    "apache-low-port-as-user",
+];
 
 /// A broken environment, or a control.
 #[derive(Deserialize)]
@@ -92,6 +117,18 @@ impl Expected {
     }
 }
 
+/// Returns whether a program can make the change. A file of the host has no key, and a secret is the value of a named variable.
+fn has_value(edit: &SpecEdit) -> bool {
+    edit.key.is_empty() || edit.suggest.is_some() || reference(edit).is_some()
+}
+
+/// Variable and service whose value the edit means.
+fn reference(edit: &SpecEdit) -> Option<(&str, &str)> {
+    let (_, reference) = edit.hint.as_deref()?.split_once("the value of `")?;
+    let (name, rest) = reference.split_once("` of `")?;
+    Some((name, rest.split('`').next()?))
+}
+
 /// Value of a variable after the edit, which often changes a part of it. An edit repeats no password, it names the variable of the sibling.
 fn value_after(edit: &SpecEdit, services: &BTreeMap<ServiceName, Service>) -> Option<String> {
     let (service, name) = edit
@@ -105,9 +142,8 @@ fn value_after(edit: &SpecEdit, services: &BTreeMap<ServiceName, Service>) -> Op
     if let (Some(now), Some(suggest)) = (&edit.now, &edit.suggest) {
         return Some(value_of(service, name)?.replacen(now, suggest, 1));
     }
-    let reference = edit.hint.as_deref()?.strip_prefix("write the value of `")?;
-    let (name, rest) = reference.split_once("` of `")?;
-    value_of(rest.trim_end_matches('`'), name).cloned()
+    let (name, service) = reference(edit)?;
+    value_of(service, name).cloned()
 }
 
 impl Broken {
@@ -120,6 +156,45 @@ impl Broken {
         })
     }
 
+    /// Result of the health check in the words of the prober. A set can contain its meaning only.
+    fn result(&self, probe: Option<&Probe>) -> Option<String> {
+        const STATUSES: [&str; 6] = [
+            "400 Bad Request",
+            "401 Unauthorized",
+            "403 Forbidden",
+            "404 Not Found",
+            "405 Method Not Allowed",
+            "503 Service Unavailable",
+        ];
+        let request = match (probe.map(|probe| &probe.kind), &self.probe) {
+            (Some(ProbeHandler::Http { path, port, .. }), Some(_)) => format!("GET {path} on :{port}"),
+            (Some(ProbeHandler::Log { pattern, times }), None) => {
+                return Some(format!("log `{pattern}`: 0 of {times} lines match"));
+            }
+            _ => return self.probe.clone(),
+        };
+        let text = self.probe.as_deref()?;
+        let status = text.strip_prefix("HTTP ").and_then(|rest| {
+            let mut statuses = STATUSES.into_iter();
+            statuses.find(|status| rest.get(..3) == status.get(..3))
+        });
+        let answer = match text {
+            "connection refused" => "connection refused",
+            "connection closed before the response" => "connection closed before message completed",
+            _ if text.starts_with("malformed HTTP response") => "invalid HTTP version parsed",
+            _ => match status {
+                Some(status) => status,
+                None => return Some(text.to_owned()),
+            },
+        };
+        Some(format!("{request}: {answer}"))
+    }
+
+    /// Returns whether the set proposes no edit.
+    fn is_control(&self) -> bool {
+        self.expect.is_none() && self.any_of.is_empty()
+    }
+
     /// First edit, and whether it is one of the expected ones.
     fn edit(&self) -> Option<(SpecEdit, bool)> {
         if !self.is_readable() {
@@ -127,6 +202,7 @@ impl Broken {
             return None;
         }
         let mut scenario = Scenario::of_spec(&self.spec, self.exit_code, &[]);
+        let result = self.result(scenario.accepted.desired.services["web"].probe.as_ref());
         let run = &mut scenario.run;
         if let Some(evidence) = &mut run.evidence {
             evidence.stderr.clone_from(&self.stderr);
@@ -139,7 +215,7 @@ impl Broken {
         match self.failure.as_str() {
             "unhealthy" => {
                 run.cause = FailureCause::Unhealthy;
-                run.probe_output = self.probe.iter().cloned().collect();
+                run.probe_output = result.into_iter().collect();
             }
             "oom" => run.oom_killed = true,
             "exit" | "signal" | "not-runnable" => {}
@@ -149,8 +225,12 @@ impl Broken {
         let edit = scenario.edits_with(&volumes).0?;
         let mut expected = self.expect.iter().chain(&self.any_of);
         let services = &scenario.accepted.desired.services;
-        let is_right = expected.any(|expected| expected.is_met_by(&edit, services));
-        Some((edit, is_right))
+        let is_met = expected.any(|expected| expected.is_met_by(&edit, services));
+        let is_known = has_value(&edit) || NO_VALUE.contains(&self.name.as_str());
+        if is_met && !is_known {
+            println!("{}: the edit has no value", self.name);
+        }
+        Some((edit, is_met && is_known))
     }
 }
 
@@ -158,9 +238,9 @@ fn read(text: &str) -> Vec<Broken> {
     serde_json::from_str(text).unwrap()
 }
 
-#[test]
-fn second_half_keeps_its_result() {
-    let cases = read(include_str!("second-half.json"));
+/// Asserts the number of right first edits, at least. No control has an edit.
+fn assert_result(name: &str, set: &[Broken], least: usize) {
+    let (controls, cases): (Vec<&Broken>, Vec<&Broken>) = set.iter().partition(|one| one.is_control());
     let mut right = 0;
     for case in &cases {
         match case.edit() {
@@ -169,22 +249,28 @@ fn second_half_keeps_its_result() {
             None => println!("{}: no edit", case.name),
         }
     }
-    println!("{right} of {} first edits are right", cases.len());
-    assert!(right >= RIGHT);
-}
-
-#[test]
-fn second_controls_keep_their_result() {
-    let controls = read(include_str!("second-controls.json"));
     let alarms: Vec<String> = controls
         .iter()
         .filter_map(|control| Some(format!("{}: {}", control.name, control.edit()?.0)))
         .collect();
     println!(
-        "{} of {} controls have an edit:\n{}",
+        "{name}: {right} of {} first edits are right, {} of {} controls have an edit",
+        cases.len(),
         alarms.len(),
-        controls.len(),
-        alarms.join("\n")
+        controls.len()
     );
-    assert_eq!(alarms.len(), FALSE_ALARMS);
+    assert!(alarms.is_empty(), "{}", alarms.join("\n"));
+    assert!(right >= least, "{right}");
+}
+
+#[test]
+fn second_half_keeps_its_result() {
+    let mut set = read(include_str!("second-half.json"));
+    set.extend(read(include_str!("second-controls.json")));
+    assert_result("second half", &set, SECOND_RIGHT);
+}
+
+#[test]
+fn third_set_keeps_its_result() {
+    assert_result("third set", &read(include_str!("third-half.json")), THIRD_RIGHT);
 }

@@ -1,0 +1,301 @@
+//! Health checks by a command that cannot succeed: a wrong address, login or file, or the syntax of a shell.
+
+use std::net::SocketAddr;
+
+use argus_crds::ProbeScheme;
+use argus_crds::error::SpecEdit;
+
+use super::EditContext;
+use super::case::{Case, contains, is_plain, mount_of, paths, shell_quoted, unambiguous};
+use super::command::script_in;
+use super::network::{UNRESOLVED, siblings};
+use super::probe_client::{Address, address, client_of, is_own, named_port, words};
+use super::shell::{OPERATORS, SHELLS, list};
+use crate::desired::hosts::dns_names;
+use crate::desired::suggest::closest;
+use crate::desired::{Mount, ProbeHandler};
+
+/// Key of the command.
+pub(super) const KEY: &str = "container.healthcheck.command";
+
+parts! {
+    /// Parts of a result of a client that reached no listener, in lower case.
+    UNREACHED: "connection refused" "econnrefused" "couldn't connect" "could not connect" "can't connect"
+        "failed to connect" "unable to connect" "no response";
+    /// Parts of a result of a client that does not know the name of a host, in lower case.
+    UNKNOWN_HOST: "could not resolve" "unable to resolve" "bad address";
+    /// Parts of a result of a client that does not trust a certificate, in lower case.
+    UNTRUSTED: "ssl certificate problem" "self-signed" "self signed";
+    /// Parts of a result of a request without TLS to a port with TLS, in lower case.
+    TLS_SERVER: "to an https server" "sent to https port" "received http/0.9";
+    /// Parts of a result of a request with TLS to a port without TLS, in lower case.
+    PLAIN_SERVER: "wrong version number" "packet length too long" "record layer failure";
+    /// Parts of a result of a server that refuses a login, in lower case.
+    REFUSED_LOGIN: "noauth" "wrongpass" "authentication failed" "access denied for user";
+}
+
+/// A command that never succeeded, with its last result.
+struct Check<'a> {
+    context: EditContext<'a>,
+    command: &'a [String],
+    output: &'a str,
+}
+
+impl<'a> Check<'a> {
+    fn of(case: &Case<'a>) -> Option<Self> {
+        let ProbeHandler::Exec { command } = &case.context.service.probe.as_ref()?.kind else {
+            return None;
+        };
+        (!case.context.was_healthy()).then_some(Self {
+            context: case.context,
+            command,
+            output: case.run.probe_output.last()?,
+        })
+    }
+
+    fn has(&self, parts: &[&str]) -> bool {
+        contains(self.output, parts)
+    }
+
+    fn edit(&self, reason: String) -> SpecEdit {
+        self.context.edit(KEY, reason)
+    }
+
+    /// Returns whether a shell interprets the command.
+    fn is_shell(&self) -> bool {
+        let program = self.command.first().and_then(|word| word.rsplit('/').next());
+        program.is_some_and(|program| SHELLS.contains(&program))
+    }
+
+    /// The command with another text for a part of it.
+    fn replace(&self, part: &str, meant: &str, reason: String) -> SpecEdit {
+        let (now, meant) = unambiguous(&self.command.join(" "), part, meant);
+        self.edit(reason).now(now).suggest(meant)
+    }
+
+    /// The command as a list of these words. That of a Compose file has another form.
+    fn write(&self, words: &[&str], reason: String) -> Option<SpecEdit> {
+        let edit = self.edit(reason);
+        Some(if self.context.accepted.lines.is_compose() {
+            edit.hint(format!("run `{}`", words.join(" ")))
+        } else {
+            edit.suggest(list(words)?)
+        })
+    }
+
+    /// The command with an option after its client.
+    fn insert(&self, client: &str, option: &[&str], reason: String) -> Option<SpecEdit> {
+        if self.is_shell() {
+            let meant = format!("{client} {}", option.join(" "));
+            return Some(self.replace(client, &meant, reason));
+        }
+        let (first, rest) = self.command.split_first()?;
+        let rest = rest.iter().map(String::as_str);
+        let all = [first.as_str()]
+            .into_iter()
+            .chain(option.iter().copied())
+            .chain(rest);
+        self.write(&all.collect::<Vec<_>>(), reason)
+    }
+
+    /// Address of its request to the container itself.
+    fn own_address(&self) -> Option<Address<'a>> {
+        address(self.command).filter(|address| is_own(self.context.service, address.host))
+    }
+
+    /// Hosts of its address and of its options that are not the container itself.
+    fn other_hosts(&self) -> Vec<&'a str> {
+        let all: Vec<&str> = words(self.command).collect();
+        let options = all.windows(2).filter(|pair| ["-h", "--host"].contains(&pair[0]));
+        let address = address(self.command).map(|address| address.host);
+        let hosts = options.map(|pair| pair[1]).chain(address);
+        hosts.filter(|host| !is_own(self.context.service, host)).collect()
+    }
+}
+
+/// Operators of a shell in a command without a shell, or the text of a shell as its program.
+pub(super) fn shell(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case)?;
+    let is_operator = |word: &str| OPERATORS.contains(&word);
+    let (text, reason) = match check.command {
+        [text] if text.contains(char::is_whitespace) => {
+            let reason = "the engine runs one element as the name of a program, without a shell";
+            (text.clone(), reason.to_owned())
+        }
+        all => {
+            let operator = all.iter().find(|word| is_operator(word) && !check.is_shell())?;
+            let quoted = |word: &String| Some(word.clone()).filter(|word| is_operator(word));
+            let word = |word: &String| quoted(word).unwrap_or_else(|| shell_quoted(word));
+            let text: Vec<String> = all.iter().map(word).collect();
+            let reason = format!("without a shell, `{operator}` is an argument of the program");
+            (text.join(" "), reason)
+        }
+    };
+    check.write(&["sh", "-c", &text], reason)
+}
+
+/// Script that is mounted at another place, or that the container cannot run.
+pub(super) fn script(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case)?;
+    let mut named = words(check.command)
+        .flat_map(paths)
+        .filter(|path| check.output.contains(path) && mount_of(&check.context, path).is_none());
+    let elsewhere = named.find_map(|path| {
+        let name = path.rsplit('/').next().filter(|name| name.contains('.'));
+        let mut targets = check.context.service.mounts.iter().map(Mount::target);
+        let target = targets.find(|target| target.rsplit('/').next() == name)?;
+        let reason = format!("the container has no `{path}`, a mount is at `{target}`");
+        Some(check.replace(path, target, reason))
+    });
+    let mut lines = check.output.lines();
+    elsewhere.or_else(|| lines.find_map(|line| script_in(&check.context, line)))
+}
+
+/// Host that DNS does not know. A health check usually means its own container.
+pub(super) fn host(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case)?;
+    let names = dns_names(siblings(case));
+    let is_unknown = |host: &&str| {
+        let is_word = |line: &str| {
+            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+            words.any(|word| word.trim_end_matches('.') == *host)
+        };
+        let is_reported = |line: &str| contains(line, UNKNOWN_HOST) || contains(line, UNRESOLVED);
+        let mut lines = check.output.lines();
+        is_plain(host) && !names.contains(host) && lines.any(|line| is_word(line) && is_reported(line))
+    };
+    let host = check.other_hosts().into_iter().find(is_unknown)?;
+    let sibling = || closest(host, names.iter().copied());
+    let meant = closest(host, ["localhost"])
+        .or_else(sibling)
+        .unwrap_or("localhost");
+    let reason = format!("`{host}` is not a name of this environment");
+    Some(check.replace(host, meant, reason))
+}
+
+/// Port on which no process of the container listens, or a container without a listener.
+pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case).filter(|check| check.has(UNREACHED) && check.other_hosts().is_empty())?;
+    let listening = case.run.evidence.as_ref()?.listening.as_deref()?;
+    let Some(first) = listening.first() else {
+        return case.context.silent_start(case.run);
+    };
+    let address = check.own_address();
+    let in_address = address.as_ref().map(|address| address.port);
+    let named = in_address.or_else(|| named_port(check.command));
+    let client = client_of(check.command);
+    let port = named.or(client.map(|(_, port, _)| port))?;
+    let is_open = |port: u16| listening.iter().any(|at| at.port() == port);
+    if is_open(port) {
+        return ipv4(&check, listening, &address?);
+    }
+    let mut published = check.context.service.ports.iter().map(|port| port.container);
+    let best = published.find(|port| is_open(*port)).unwrap_or(first.port());
+    let reason = format!("no process listens on port {port}, the container listens on {best}");
+    let best = best.to_string();
+    match (address, named) {
+        (Some(address), _) => {
+            let meant = format!("{}:{best}", address.host);
+            Some(check.replace(address.authority, &meant, reason))
+        }
+        (None, Some(_)) => Some(check.replace(&port.to_string(), &best, reason)),
+        (None, None) => {
+            let (word, _, option) = client?;
+            check.insert(word, &[option, &best], reason)
+        }
+    }
+}
+
+/// The IPv4 address in place of `localhost`, which some clients resolve to IPv6 only.
+fn ipv4(check: &Check<'_>, listening: &[SocketAddr], address: &Address<'_>) -> Option<SpecEdit> {
+    let mut of_port = listening.iter().filter(|at| at.port() == address.port);
+    let is_meant = of_port.all(SocketAddr::is_ipv4) && address.host == "localhost";
+    let reason = format!(
+        "the process listens on port {} only on IPv4, and `localhost` can be IPv6",
+        address.port
+    );
+    is_meant.then(|| check.replace("localhost", "127.0.0.1", reason))
+}
+
+/// Path to which the program answers with an error of the request.
+pub(super) fn path(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case)?;
+    let is_answer = |status: &&str| {
+        let mut before = ["returned error: ", "http/1.1 ", "http/1.0 ", "http/2 "].iter();
+        before.any(|before| check.has(&[&format!("{before}{status}")]))
+    };
+    let status = ["404", "401", "403", "405", "410"].into_iter().find(is_answer)?;
+    let address = check.own_address()?;
+    let path = Some(address.path).filter(|path| !path.is_empty()).unwrap_or("/");
+    let healthy = &case.run.evidence.as_ref()?.healthy_paths;
+    let Some(best) = healthy.iter().find(|healthy| *healthy != path) else {
+        let edit = check.edit(format!("`{path}` answers with status {status}"));
+        return Some(edit.now(path).hint("write a path that answers with success"));
+    };
+    let reason = format!("`{path}` answers with status {status}, `{best}` with success");
+    let written = |path: &str| format!("{}{path}", address.authority);
+    Some(check.replace(&written(address.path), &written(best), reason))
+}
+
+/// Scheme that does not fit the port, or a certificate that the client does not trust.
+pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case)?;
+    let evidence = case.run.evidence.as_ref();
+    let speaks_tls = evidence.is_some_and(|evidence| evidence.speaks_tls) && !check.has(UNREACHED);
+    let (now, meant, reason) = match check.own_address()?.scheme {
+        ProbeScheme::Http if speaks_tls || check.has(TLS_SERVER) => {
+            ("http://", "https://", "its port accepts only TLS")
+        }
+        ProbeScheme::Https if check.has(PLAIN_SERVER) => {
+            ("https://", "http://", "its port does not speak TLS")
+        }
+        ProbeScheme::Https if check.has(UNTRUSTED) => {
+            let client = words(check.command).find(|word| *word == "curl")?;
+            let reason = "the client does not trust its certificate".to_owned();
+            return check.insert(client, &["-k"], reason);
+        }
+        ProbeScheme::Http | ProbeScheme::Https => return None,
+    };
+    Some(check.replace(now, meant, reason.to_owned()))
+}
+
+/// Role, database or password that the server of the container does not have.
+pub(super) fn login(case: &Case<'_>) -> Option<SpecEdit> {
+    let check = Check::of(case).filter(|check| check.other_hosts().is_empty())?;
+    if check.has(REFUSED_LOGIN) {
+        let edit = check.edit("the server refuses its login".to_owned());
+        return Some(edit.hint("write the user and the password of this service"));
+    }
+    let service = check.context.service;
+    let set = |name: &str| service.env_vars.get(name).map(String::as_str);
+    if set("POSTGRES_PASSWORD").is_none() && !service.image.reference().contains("postg") {
+        return None;
+    }
+    let unknown = |kind: &str| {
+        let (_, rest) = check.output.split_once(&format!("{kind} \""))?;
+        let (name, rest) = rest.split_once('"')?;
+        rest.starts_with(" does not exist").then_some(name)
+    };
+    let user = set("POSTGRES_USER").unwrap_or("postgres");
+    let (kind, option, name, meant) = match (unknown("role"), unknown("database")) {
+        (Some(name), _) => ("role", "-U", name, user),
+        (None, Some(name)) => ("database", "-d", name, set("POSTGRES_DB").unwrap_or(user)),
+        (None, None) => return None,
+    };
+    let reason = format!("the server has no {kind} `{name}`, its {kind} is `{meant}`");
+    let all: Vec<&str> = words(check.command).collect();
+    if !all.windows(2).any(|pair| pair == [option, name]) {
+        let (client, ..) = client_of(check.command).filter(|_| name != meant)?;
+        return check.insert(client, &[option, meant], reason);
+    }
+    let in_shell = |name: &str| format!("{option} {name}");
+    Some(if check.is_shell() {
+        check.replace(&in_shell(name), &in_shell(meant), reason)
+    } else {
+        check.replace(name, meant, reason)
+    })
+}
+
+#[cfg(test)]
+#[path = "probe_command_tests.rs"]
+mod tests;

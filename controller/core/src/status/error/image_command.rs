@@ -1,0 +1,79 @@
+//! Place in a Dockerfile of the command that a container cannot run.
+
+use std::path::Path;
+
+use argus_crds::error::SpecEdit;
+
+use crate::desired::{Build, Image, Service};
+use crate::dockerfile::Instruction;
+use crate::failed_run::{FailedRun, FailureKind, kind};
+
+/// Step for a program that the image does not have.
+const HINT: &str = "correct its program, or install it in the image";
+
+/// Moves the change of a built image to the `CMD` or the `ENTRYPOINT` that names the missing program. Without a change, adds one.
+pub(super) fn with_place(
+    service: Option<&Service>,
+    failed_run: &FailedRun,
+    edit: Option<SpecEdit>,
+) -> Option<SpecEdit> {
+    let Some((build, at)) = service.and_then(|service| find(service, failed_run)) else {
+        return edit;
+    };
+    match edit {
+        Some(edit) if edit.file != build.context => Some(edit),
+        Some(edit) => Some(SpecEdit {
+            file: path(build),
+            line: Some(at.line),
+            ..edit
+        }),
+        None => {
+            let reason = format!("the image cannot run its `{}`", at.text);
+            Some(SpecEdit::new(path(build), "", reason).line(at.line).hint(HINT))
+        }
+    }
+}
+
+/// Change of the Dockerfile for a container that the engine could not start.
+pub(super) fn of_start(service: &Service, reason: &str) -> Option<SpecEdit> {
+    let Image::Built(build) = &service.image else {
+        return None;
+    };
+    let is_of_image = service.entrypoint.is_none() && service.command.is_none();
+    if !is_of_image || build.options.inline.is_some() || reason.contains("exec format") {
+        return None;
+    }
+    let reason = "the image cannot run its `CMD` or `ENTRYPOINT`";
+    Some(SpecEdit::new(path(build), "", reason).hint(HINT))
+}
+
+/// Instruction that names a word of the output of a container that could not run its command.
+fn find<'a>(service: &'a Service, failed_run: &'a FailedRun) -> Option<(&'a Build, &'a Instruction)> {
+    let Image::Built(build) = &service.image else {
+        return None;
+    };
+    if kind(failed_run) != FailureKind::NotRunnable || failed_run.has_wrong_format() {
+        return None;
+    }
+    let evidence = failed_run.evidence.as_ref()?;
+    let of_engine = std::iter::once(&failed_run.error);
+    let lines = evidence.stderr.iter().chain(&evidence.stdout).chain(of_engine);
+    let named: Vec<&str> = lines.flat_map(|line| words(line)).collect();
+    let at = evidence.image_commands.iter().find(|command| {
+        let mut words = words(&command.text).skip(1);
+        words.any(|word| named.contains(&word))
+    })?;
+    Some((build, at))
+}
+
+/// Words of a line that can be programs.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| c.is_whitespace() || "\"'`,:;()[]".contains(c))
+        .filter(|word| word.len() > 1 && !word.starts_with('-'))
+}
+
+fn path(build: &Build) -> String {
+    // An absolute path replaces the context.
+    let path = Path::new(&build.context).join(&build.dockerfile);
+    path.display().to_string()
+}

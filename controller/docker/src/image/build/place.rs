@@ -1,0 +1,152 @@
+//! Place of a failed build in its Dockerfile, and a stage that the Dockerfile misspells.
+
+use std::path::Path;
+
+use argus_core::desired::Build;
+use argus_core::dockerfile;
+use argus_core::outcome::ActionError;
+
+use super::{Log, context};
+
+/// Adds the failed instruction to the error of a build, if the Dockerfile can be read.
+pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> ActionError {
+    if let Some(text) = &build.options.inline {
+        return find_in(text, error, log);
+    }
+    let (root, dockerfile) = (build.context.clone(), build.dockerfile.clone());
+    let reading =
+        tokio::task::spawn_blocking(move || context::read_dockerfile(Path::new(&root), &dockerfile));
+    match reading.await {
+        Ok(Ok(text)) => find_in(&text, error, log),
+        // The error of the build is more important.
+        Ok(Err(_)) | Err(_) => error,
+    }
+}
+
+/// Adds the failed instruction. A builder reports a misspelled stage as an image that it cannot read.
+fn find_in(text: &str, error: ActionError, log: &Log) -> ActionError {
+    let (ActionError::BuildFailed { message, .. }
+    | ActionError::BuildInterrupted { message, .. }
+    | ActionError::AuthRequired(message)) = &error
+    else {
+        return error;
+    };
+    let all = dockerfile::parse(text);
+    let step = log.step.as_deref().unwrap_or_default();
+    if let Some(found) = dockerfile::find_misspelled_stage(&all, &format!("{step} {message}")) {
+        return ActionError::BuildFailed {
+            message: format!(
+                "`{}` is not a stage of the Dockerfile, and the nearest one is `{}`: {message}",
+                found.name, found.similar
+            ),
+            log: log.text(),
+            instruction: Some(Box::new(found.instruction.shortened())),
+        };
+    }
+    let failed = dockerfile::find_step(&all, step).or_else(|| dockerfile::find_syntax_error(&all, message));
+    let failed = failed.cloned().map(|failed| Box::new(failed.shortened()));
+    match error {
+        ActionError::BuildFailed { message, log, .. } => ActionError::BuildFailed {
+            message,
+            log,
+            instruction: failed,
+        },
+        other => other,
+    }
+}
+
+/// Adds the key of the spec file to the message about a stage that the Dockerfile does not define.
+pub(super) fn name_target(build: &Build, message: String) -> String {
+    let is_missing = ["failed to reach build target", "target stage"]
+        .iter()
+        .any(|part| message.contains(part));
+    match &build.target {
+        Some(target) if is_missing => format!(
+            "`build.target` is `{target}`, which is not a stage of the Dockerfile `{}`: {message}",
+            build.dockerfile
+        ),
+        Some(_) | None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCKERFILE: &str = "FROM golang:1 AS build\nRUN make\nFROM alpine:3\nCOPY --from=biuld /srv /\n";
+
+    fn log(step: &str) -> Log {
+        let mut log = Log {
+            step: Some(step.to_owned()),
+            ..Log::default()
+        };
+        log.store_line("make: no rule");
+        log
+    }
+
+    fn failed(message: &str) -> ActionError {
+        ActionError::BuildFailed {
+            message: message.to_owned(),
+            log: "make: no rule".to_owned(),
+            instruction: None,
+        }
+    }
+
+    /// Line, message and correction of a failed build.
+    fn found(error: ActionError, step: &str) -> (Option<usize>, String, Option<String>) {
+        match find_in(DOCKERFILE, error, &log(step)) {
+            ActionError::BuildFailed {
+                message,
+                log,
+                instruction,
+            } => {
+                assert_eq!(log, "make: no rule");
+                let corrected = instruction.as_ref().and_then(|found| found.corrected.clone());
+                (instruction.map(|found| found.line), message, corrected)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn failed_step_has_its_line() {
+        let message = "did not complete successfully: exit code: 2";
+        for (step, line) in [
+            ("[build 2/2] RUN make", Some(2)),
+            ("Step 2/4 : RUN make", Some(2)),
+            ("[internal] load build context", None),
+        ] {
+            assert_eq!(found(failed(message), step).0, line, "{step}");
+        }
+        let message = "dockerfile parse error on line 3: unknown instruction";
+        assert_eq!(found(failed(message), "").0, Some(3));
+        let busy = ActionError::Busy("[build 2/2] RUN make".to_owned());
+        assert_eq!(find_in(DOCKERFILE, busy.clone(), &log("")), busy);
+    }
+
+    #[test]
+    fn misspelled_stage_is_no_failure_of_a_registry() {
+        let why = "docker.io/library/biuld:latest: dial tcp: no such host";
+        let step = "[internal] load metadata for docker.io/library/biuld:latest";
+        let interrupted = ActionError::BuildInterrupted {
+            message: why.to_owned(),
+            log: String::new(),
+        };
+        let denied = ActionError::AuthRequired(why.to_owned());
+        for error in [interrupted, denied, failed(why)] {
+            let (line, message, corrected) = found(error, step);
+            assert_eq!(line, Some(4));
+            assert_eq!(corrected.as_deref(), Some("COPY --from=build /srv /"));
+            let expected =
+                format!("`biuld` is not a stage of the Dockerfile, and the nearest one is `build`: {why}");
+            assert_eq!(message, expected);
+        }
+        // The registry of a real image is away.
+        let step = "[internal] load metadata for docker.io/library/alpine:3";
+        let other = ActionError::BuildInterrupted {
+            message: "alpine:3: no such host".to_owned(),
+            log: String::new(),
+        };
+        assert_eq!(find_in(DOCKERFILE, other.clone(), &log(step)), other);
+    }
+}

@@ -1,0 +1,61 @@
+//! Services that extend others, in the same file or in another one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Map;
+
+use super::Note;
+use super::document::{Document, Files, Scope};
+use super::merge::{merge, normalize};
+
+/// Maximum number of services that extend each other.
+const MAX_DEPTH: usize = 32;
+
+impl Document {
+    /// Merges each service of a file with the service that it extends.
+    pub(super) fn extend_services(&mut self, files: &Files<'_>, index: usize) {
+        let services = self.files[index].value["services"].as_object();
+        let names: Vec<String> = services.into_iter().flat_map(Map::keys).cloned().collect();
+        for name in names {
+            self.extend(files, (index, &name), 0);
+        }
+    }
+
+    fn extend(&mut self, files: &Files<'_>, (index, name): (usize, &str), depth: usize) {
+        let mut own = normalize(&self.files[index].value["services"][name]);
+        let extends = own.as_object_mut().and_then(|map| map.shift_remove("extends"));
+        if let Some(extends) = extends.filter(|extends| !extends.is_null()) {
+            let base = extends
+                .as_str()
+                .or_else(|| extends["service"].as_str())
+                .unwrap_or_default();
+            let from = match extends["file"].as_str() {
+                None => Some(index),
+                Some(path) => {
+                    let path = files.path(path);
+                    let folder = Path::new(&path).parent().map(PathBuf::from).unwrap_or_default();
+                    let own = self.files[index].scope.own.clone();
+                    self.read_other(files, &path, Scope { folder, own })
+                }
+            };
+            let found = from.filter(|from| self.files[*from].value["services"].get(base).is_some());
+            match found {
+                Some(from) if depth < MAX_DEPTH => {
+                    self.extend(files, (from, base), depth + 1);
+                    own = merge(self.files[from].value["services"][base].clone(), own);
+                }
+                _ => {
+                    let why = if found.is_some() {
+                        "the chain is too long or a circle".to_owned()
+                    } else {
+                        format!("no service `{base}`")
+                    };
+                    let place = self.place_in(index, &format!("services.{name}.extends"));
+                    let what = format!("left out of `{name}`: `extends`: {why}");
+                    self.notes.push(Note::error(what, place));
+                }
+            }
+        }
+        self.files[index].value["services"][name] = own;
+    }
+}
