@@ -363,6 +363,43 @@ fn failed_build_has_its_line_and_its_output() {
     );
 }
 
+fn built() -> Image {
+    Image::Built(Build {
+        tag: "web:1".to_owned(),
+        context: "/app".to_owned(),
+        dockerfile: "docker/Web".to_owned(),
+        target: None,
+        args: BTreeMap::new(),
+        options: Box::default(),
+        digest: hash("01"),
+        excluded: crate::desired::excluded::Excluded::default(),
+    })
+}
+
+#[test]
+fn start_of_a_built_image_names_its_dockerfile() {
+    let first = |text: &str, image: Image, reason: &str| {
+        let mut shop = failing_in(text, |_| {});
+        let desired = &mut shop.accepted.as_mut().unwrap().desired;
+        desired.services.get_mut(&name("web")).unwrap().image = image;
+        let failure = Shop::failure(
+            ActionKind::StartContainer,
+            ActionError::EntrypointNotFound(reason.to_owned()),
+        );
+        let error = error_of_wait(shop, WaitReason::Failed { failure });
+        let edit = error.remedies[0].edit.clone();
+        edit.map(|edit| (edit.file, edit.reason))
+    };
+    let missing = "exec: \"srv\": executable file not found in $PATH: unknown";
+    let reason = "the image cannot run its `CMD` or `ENTRYPOINT`".to_owned();
+    let expected = Some(("/app/docker/Web".to_owned(), reason));
+    assert_eq!(first(SPEC, built(), missing), expected);
+    // The platform of the image is wrong, or the file has the command.
+    assert_ne!(first(SPEC, built(), "exec format error"), expected);
+    let own = SPEC.replace("    memory: 64MB\n", "    command: [\"srv\"]\n");
+    assert_ne!(first(&own, built(), missing), expected);
+}
+
 #[test]
 fn command_of_a_built_image_is_named_in_its_dockerfile() {
     let failed = |text: &str, line: &'static str, commands: &[Instruction]| {
@@ -373,16 +410,7 @@ fn command_of_a_built_image_is_named_in_its_dockerfile() {
             run.evidence.as_mut().unwrap().image_commands = commands;
         });
         let desired = &mut shop.accepted.as_mut().unwrap().desired;
-        desired.services.get_mut(&name("web")).unwrap().image = Image::Built(Build {
-            tag: "web:1".to_owned(),
-            context: "/app".to_owned(),
-            dockerfile: "docker/Web".to_owned(),
-            target: None,
-            args: BTreeMap::new(),
-            options: Box::default(),
-            digest: hash("01"),
-            excluded: crate::desired::excluded::Excluded::default(),
-        });
+        desired.services.get_mut(&name("web")).unwrap().image = built();
         let error = error_of_wait(shop, WaitReason::NotRunnable { exit_code: 127 });
         let edit = error.remedies.iter().find_map(|remedy| remedy.edit.clone());
         edit.map(|edit| (edit.file, edit.line, edit.reason))
