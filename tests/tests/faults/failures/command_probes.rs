@@ -80,7 +80,7 @@ fn missing_probe_program_uses_no_restart() {
     });
     let shown = output.to_string();
     assert!(
-        shown.contains("type: http") && shown.contains("port: 8080"),
+        shown.contains("{ path: /, port: 8080,"),
         "{output:#}"
     );
     assert_eq!(output["restarts"], 0, "{output:#}");
