@@ -11,6 +11,8 @@ use crate::ident::ServiceName;
 const SECOND_RIGHT: usize = 79;
 /// Cases of the third set with the right first edit, at least.
 const THIRD_RIGHT: usize = 48;
+/// Cases of the fourth set with the right first edit, at least.
+const FOURTH_RIGHT: usize = 0;
 
 /// Cases in which no value can be known: the key is the whole answer. All others need the value.
 const NO_VALUE: [&str; 16] = [
@@ -273,4 +275,9 @@ fn second_half_keeps_its_result() {
 #[test]
 fn third_set_keeps_its_result() {
     assert_result("third set", &read(include_str!("third-half.json")), THIRD_RIGHT);
+}
+
+#[test]
+fn fourth_set_keeps_its_result() {
+    assert_result("fourth set", &read(include_str!("fourth-set.json")), FOURTH_RIGHT);
 }
