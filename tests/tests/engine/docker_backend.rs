@@ -903,7 +903,8 @@ fn image_is_built_from_its_context() {
                 .lock()
                 .expect("a list")
                 .iter()
-                .filter(|line| ["1/3] FROM", "2/3] COPY", "3/3] RUN"]
+                // The number of a step can be that of another build at the same time.
+                .filter(|line| ["] FROM", "] COPY", "] RUN"]
                     .iter()
                     .any(|step| line.contains(step)))
                 .count()

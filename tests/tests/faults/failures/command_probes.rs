@@ -79,10 +79,7 @@ fn missing_probe_program_uses_no_restart() {
         bad["waitingOn"]["reason"] == "ProbeNotRunnable" && bad["lastError"].is_object()
     });
     let shown = output.to_string();
-    assert!(
-        shown.contains("{ path: /, port: 8080,"),
-        "{output:#}"
-    );
+    assert!(shown.contains("{ path: /, port: 8080,"), "{output:#}");
     assert_eq!(output["restarts"], 0, "{output:#}");
     assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
 }

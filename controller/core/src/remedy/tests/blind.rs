@@ -12,14 +12,17 @@ const SECOND_RIGHT: usize = 79;
 /// Cases of the third set with the right first edit, at least.
 const THIRD_RIGHT: usize = 48;
 /// Cases of the fourth set with the right first edit, at least.
-const FOURTH_RIGHT: usize = 0;
+const FOURTH_RIGHT: usize = 20;
 
 /// Cases in which no value can be known: the key is the whole answer. All others need the value.
-const NO_VALUE: [&str; 16] = [
+const NO_VALUE: [&str; 19] = [
     // Any text is right, or only a person has it.
     "rails-secret",
     "minio-short-password",
     "meili-short-key",
+    "rails-without-secret-key-base",
+    "mssql-weak-sa-password",
+    "cache-fallback-before-the-missing-key",
     "localstack-account",
     // The intention of the author decides.
     "busybox-quote",
