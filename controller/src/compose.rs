@@ -179,7 +179,7 @@ impl Service<'_> {
         let name = own.unwrap_or_else(|| format!("{}-{}", self.project.slug, self.name));
         container.insert("name".to_owned(), json!(name));
         let nothing = Map::new();
-        let keys = written.as_object().unwrap_or(&nothing);
+        let keys = &numbers::fill_settings(self.project, written.as_object().unwrap_or(&nothing));
         self.translate_keys(keys, &mut service, &mut container);
         self.add_links(&written["links"], &mut service);
         let memory = self.translate_memory(keys);

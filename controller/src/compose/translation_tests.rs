@@ -153,6 +153,23 @@ fn values_of_variables_are_not_in_the_text() {
 }
 
 #[test]
+fn settings_without_variables_get_the_values() {
+    let text = "services: { a: { image: x, user: \"${TAG}:${G:-0}\", working_dir: \"/${P}\", hostname: \"h${TAG}\", stop_signal: \"${TAG}\", extra_hosts: [\"${P}:1.2.3.4\"], cap_drop: [\"${C:-ALL}\"], ulimits: { nofile: \"${TAG}\" }, tmpfs: [\"/${P}\"], pull_policy: \"${X:-never}\", read_only: \"${R:-true}\", environment: { E: \"${TAG}\" } } }";
+    let service = translated(text, &[]).contents.spec.unwrap().services.remove(0);
+    assert_eq!(service.user.as_deref(), Some("7:0"));
+    assert_eq!(service.working_dir.as_deref(), Some("/till"));
+    assert_eq!(service.hostname.as_deref(), Some("h7"));
+    assert_eq!(service.stop_signal.as_deref(), Some("7"));
+    assert!(service.read_only);
+    assert_eq!(service.ulimits["nofile"], "7");
+    assert_eq!(service.cap_drop, ["ALL"]);
+    assert_eq!(service.tmpfs, ["/till"]);
+    assert!(service.extra_hosts[0].starts_with("till:"));
+    let container = service.container.unwrap();
+    assert_eq!(container.environment["E"], "{{env.TAG}}");
+}
+
+#[test]
 fn env_file_is_read_like_the_env_of_the_project() {
     let spec = "services: { a: { image: x, env_file: [one.env, two.env], environment: { OWN: o } } }";
     let one = "\u{feff}export A='$x #1' # c\r\nB=\"two\nlines\"\nPLAIN=p\n";
