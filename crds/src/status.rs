@@ -224,6 +224,10 @@ pub struct ServiceStatus {
     /// Restart budget for failures. Absent if restarts are disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_budget: Option<RestartBudget>,
+    /// Share of time in which tasks waited for CPU, memory or I/O of the host, in percent. Present while its health check fails and does not
+    /// count yet, because the host is starved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_pressure: Option<u8>,
     /// Memory use of its container. Present while the use is above 90 % of the memory limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_warning: Option<MemoryWarning>,

@@ -25,8 +25,8 @@ pub struct ProbedHealth {
     /// Time of the first failed probe that led to `Unhealthy`; `None` for other statuses and where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// Share of time in which tasks waited for a resource of the host during the failed probes that led to `Unhealthy`, in
-    /// percent; `None` for other statuses and where it is unknown.
+    /// Share of time in which tasks waited for a resource of the host during the failed probes, in percent. `None` where it is unknown, and
+    /// unless the probes led to `Unhealthy`, or would have on a host that is not starved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_pressure: Option<u8>,
     /// Time of a successful answer to a probe that had ended with its timeout; `None` for other statuses.

@@ -39,7 +39,7 @@ pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
 use heap::DueProbes;
 use log::{Follower, LogState, ReadyRun};
-use pressure::Pressure;
+pub use pressure::Pressure;
 use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
 use request::{kind_label, probe_once};
 use target::Target;
@@ -57,6 +57,8 @@ pub struct ProberIo {
     pub healths: watch::Sender<Arc<HealthStates>>,
     /// Runs that were healthy before the start of the controller. Their log probes need no search.
     pub healthy_runs: BTreeSet<Run>,
+    /// Reads the pressure of the host. `None` where the kernel does not measure it.
+    pub pressure: fn(Timestamp) -> Option<Pressure>,
     /// Metrics of the probes.
     pub metrics: TaskMetrics,
 }
@@ -89,6 +91,7 @@ struct Prober<B> {
     changed: bool,
     /// Newest pressure of the host, shared by all probes that start soon after it was read.
     pressure: Option<Pressure>,
+    read_pressure: fn(Timestamp) -> Option<Pressure>,
     heap: DueProbes,
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     /// Probes after their timeout, which need no slot.
@@ -115,7 +118,7 @@ pub async fn run<B: Backend>(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut prober = Prober::new(backend, addresses, clock, io.metrics);
+    let mut prober = Prober::new(backend, addresses, clock, (io.metrics, io.pressure));
     let before = |(id, started_at)| (id, (started_at, None));
     prober.ready_runs = io.healthy_runs.into_iter().map(before).collect();
     let mut has_new_inputs = true;
@@ -156,7 +159,12 @@ pub async fn run<B: Backend>(
 }
 
 impl<B: Backend> Prober<B> {
-    fn new(backend: Arc<B>, addresses: Addresses, clock: Clock, metrics: TaskMetrics) -> Self {
+    fn new(
+        backend: Arc<B>,
+        addresses: Addresses,
+        clock: Clock,
+        (metrics, read_pressure): (TaskMetrics, fn(Timestamp) -> Option<Pressure>),
+    ) -> Self {
         Self {
             backend,
             clock,
@@ -165,6 +173,7 @@ impl<B: Backend> Prober<B> {
             containers: BTreeMap::new(),
             changed: true,
             pressure: None,
+            read_pressure,
             heap: DueProbes::default(),
             tasks: TaskSet::default(),
             late_tasks: TaskSet::default(),
@@ -216,12 +225,12 @@ impl<B: Backend> Prober<B> {
                 container.target.clone(),
                 self.metrics.clone(),
             );
-            let (clock, before) = (self.clock, self.recent_pressure(now));
+            let (clock, before, read) = (self.clock, self.recent_pressure(now), self.read_pressure);
             self.tasks.start((id.clone(), generation), async move {
                 let stopwatch = Stopwatch::start();
                 let (mut reply, request) = probe_once(&*backend, &id, &target).await;
                 if !reply.success {
-                    reply.pressure = before.and_then(|before| Some((before, Pressure::read(clock.now())?)));
+                    reply.pressure = before.and_then(|before| Some((before, read(clock.now())?)));
                 }
                 let kind = kind_label(&target.probe.kind);
                 let took = metrics.probe_seconds.with_label_values(&[kind]);
@@ -236,7 +245,7 @@ impl<B: Backend> Prober<B> {
     fn recent_pressure(&mut self, now: Timestamp) -> Option<Pressure> {
         let is_recent = |pressure: &Pressure| now.since(pressure.at()) < PRESSURE_AGE;
         if self.is_local && !self.pressure.as_ref().is_some_and(is_recent) {
-            self.pressure = Pressure::read(now);
+            self.pressure = (self.read_pressure)(now);
         }
         self.pressure
     }

@@ -27,7 +27,7 @@ use crate::handle::{COMMAND_CAPACITY, Handle};
 use crate::journal::Journal;
 use crate::lock::{LOCK_TASK, Lock, LockHolder, host_name};
 use crate::overrides::DesiredState;
-use crate::prober::{Addresses, ProberIo};
+use crate::prober::{Addresses, Pressure, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
 use crate::specs::build_context::OwnImageContext;
@@ -262,6 +262,7 @@ impl Controller {
         let io = ProberIo {
             healths,
             healthy_runs: planner_state.healthy_runs(),
+            pressure: Pressure::read,
             metrics: journal.metrics().clone(),
         };
         start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);

@@ -99,6 +99,7 @@ fn format_environment(status: &EnvironmentStatus) -> String {
         &table::format_columns(CONDITIONS, &status.conditions, inner_width()),
     );
     add_section(&mut text, "Services", &format_services(status));
+    add_section(&mut text, "Host", &format_host(status));
     add_section(&mut text, "Memory", &format_memory(status));
     add_section(&mut text, "Ports", &format_ports(status));
     let diagnostics = status
@@ -159,6 +160,18 @@ fn format_services(status: &EnvironmentStatus) -> String {
     let [name, state, health, restarts, _, waits, image, container] = SERVICES;
     let columns = [("NAME", name.1), state, health, restarts, image, container, waits];
     table::format_columns(&columns, &status.services, inner_width())
+}
+
+/// One line per service whose failed health check does not count yet.
+fn format_host(status: &EnvironmentStatus) -> String {
+    let line = |row: &ServiceStatus| {
+        let percent = row.host_pressure?;
+        let text = format!(
+            "health check fails, and tasks on this host wait {percent} % of the time: two more failures decide"
+        );
+        Some(format!("{}: {}\n", row.name, output::yellow(text)))
+    };
+    status.services.iter().filter_map(line).collect()
 }
 
 /// One line per service whose memory use is near its limit.

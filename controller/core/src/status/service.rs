@@ -103,6 +103,10 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         health: facts.health,
         restarts: facts.history.map_or(0, |history| history.restarts),
         restart_budget: restart_budget(input, &facts),
+        host_pressure: facts
+            .container
+            .filter(|_| facts.health != Health::Unhealthy)
+            .and_then(|container| input.health.get(&container.id)?.host_pressure),
         memory_warning: memory::warning(input, facts.container),
         waiting_on,
         container_id: facts.container.map(|container| container.id.to_string()),

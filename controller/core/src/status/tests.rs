@@ -551,6 +551,25 @@ fn healthy_environment_is_ready() {
 }
 
 #[test]
+fn check_that_fails_on_a_starved_host_is_shown() {
+    let mut shop = Shop::ready();
+    let shown = |shop: &Shop| shop.status().services[1].host_pressure;
+    assert_eq!(shown(&shop), None);
+    let of = |status| ProbedHealth {
+        status,
+        host_pressure: Some(81),
+        started_at: Some(NOW),
+        ..ProbedHealth::default()
+    };
+    let id = ContainerId::new("c-web-e1").unwrap();
+    shop.health.insert(id.clone(), of(ProbeStatus::Healthy));
+    assert_eq!(shown(&shop), Some(81));
+    assert_eq!(shop.status().phase, Phase::Ready);
+    shop.health.insert(id, of(ProbeStatus::Unhealthy));
+    assert_eq!(shown(&shop), None);
+}
+
+#[test]
 fn restart_of_a_ready_service_degrades_the_environment() {
     let mut shop = Shop::ready();
     shop.history.last_ready = Some(hash("aaaa"));

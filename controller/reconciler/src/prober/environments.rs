@@ -174,7 +174,7 @@ mod tests {
                 Arc::new(FakeBackend::empty()),
                 addresses,
                 Clock::virtual_from(Timestamp(1)),
-                TaskMetrics::default(),
+                (TaskMetrics::default(), |_| None),
             );
             assert_eq!(prober.update_environments(&desired, &store), count);
             assert_eq!(prober.containers.len(), count);

@@ -81,6 +81,7 @@ async fn probe_logs(logs: Vec<Log>, healthy_runs: BTreeSet<Run>, script: impl As
     let io = ProberIo {
         healths,
         healthy_runs,
+        pressure: |_| None,
         metrics: TaskMetrics::default(),
     };
     let addresses = Addresses {

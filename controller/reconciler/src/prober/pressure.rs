@@ -11,7 +11,7 @@ const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
 /// Waiting times since the start of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pressure {
+pub struct Pressure {
     at: Timestamp,
     /// Time in which at least one task waited for each resource, in microseconds.
     waited: [u64; RESOURCES.len()],
@@ -19,7 +19,7 @@ pub(super) struct Pressure {
 
 impl Pressure {
     /// Reads the waiting times. `None` where the kernel does not measure them.
-    pub(super) fn read(now: Timestamp) -> Option<Self> {
+    pub fn read(now: Timestamp) -> Option<Self> {
         Self::read_folder(Path::new(FOLDER), now)
     }
 

@@ -20,6 +20,10 @@ const MAX_OUTPUT: usize = 4 * 1024;
 /// Minimum number of consecutive unsent probes that count as a failure, even with fewer retries. A single one
 /// says nothing about the container.
 const MIN_UNSENT: u32 = 3;
+/// Share of time in which tasks wait for a resource of the host, in percent, above which a failed probe may be the host's fault.
+const STARVED_ABOVE: u8 = 60;
+/// Failures on such a host before a container is unhealthy, in addition to its retries.
+const STARVED_FAILURES: u32 = 2;
 /// Maximum time of a late answer, as a multiple of the timeout.
 pub(super) const LATE_FACTOR: u32 = 5;
 /// Number of outputs that are stored for the evidence.
@@ -196,10 +200,14 @@ impl ProbeHistory {
             self.failing_since.get_or_insert(now);
             self.failing_from = self.failing_from.or(reply.pressure.map(|(before, _)| before));
         }
+        let window = self.failing_from.zip(reply.pressure);
+        let pressure = window.and_then(|(from, (_, to))| to.percent_since(&from));
+        let is_starved = pressure.is_some_and(|percent| percent > STARVED_ABOVE);
+        let retries = probe.retries.max(1);
+        let limit = retries.saturating_add(if is_starved { STARVED_FAILURES } else { 0 });
         let status = if reply.success && self.successes >= probe.success_threshold.max(1) {
             ProbeStatus::Healthy
-        } else if self.failures >= probe.retries.max(1) || self.unsent_count >= probe.retries.max(MIN_UNSENT)
-        {
+        } else if self.failures >= limit || self.unsent_count >= probe.retries.max(MIN_UNSENT) {
             ProbeStatus::Unhealthy
         } else {
             current
@@ -209,23 +217,23 @@ impl ProbeHistory {
         let was_failing = self.health.as_ref().is_some_and(|health| health.failing);
         let has_failed = if reply.sent { !reply.success } else { was_failing };
         let failing = status == ProbeStatus::Healthy && has_failed;
-        let was = self
-            .health
-            .as_ref()
-            .map(|health| (health.flapping, health.failing));
-        if before == Some(status) && was == Some((flapping, failing)) {
+        let is_held_back = status != ProbeStatus::Unhealthy && self.failures >= retries;
+        let host_pressure = pressure.filter(|_| is_held_back || status == ProbeStatus::Unhealthy);
+        let is_same = self.health.as_ref().is_some_and(|health| {
+            let is_settled = status == ProbeStatus::Unhealthy || health.host_pressure == host_pressure;
+            health.status == status && health.flapping == flapping && health.failing == failing && is_settled
+        });
+        if is_same {
             return false;
         }
         let since = match &self.health {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
-        let failing_from = self.failing_from.filter(|_| status == ProbeStatus::Unhealthy);
-        let windows = failing_from.zip(reply.pressure);
         self.health = Some(ProbedHealth {
             status,
             since,
-            host_pressure: windows.and_then(|(from, (_, to))| to.percent_since(&from)),
+            host_pressure,
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
             late_answer: self.late_answer.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,

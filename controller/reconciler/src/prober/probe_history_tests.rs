@@ -132,6 +132,41 @@ fn status_has_the_host_pressure_of_the_failing_window() {
 }
 
 #[test]
+fn starved_host_needs_two_more_failures() {
+    let probe = probe();
+    // Percent of the time in which tasks waited since the first failure, and the statuses after the failures 1 to 6.
+    for (percent, expected) in [
+        (60, "Healthy Healthy Unhealthy Unhealthy Unhealthy Unhealthy"),
+        (61, "Healthy Healthy Healthy:61 Healthy:61 Unhealthy Unhealthy"),
+    ] {
+        let at = |seconds: i64| {
+            let waited = u64::try_from(seconds).unwrap() * 10_000 * percent;
+            Pressure::of(Timestamp(seconds * 1_000), waited)
+        };
+        let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
+        history.add(&probe, ProbeResult::success(""), Timestamp(0));
+        let mut statuses = Vec::new();
+        for seconds in [10, 20, 30, 40, 50, 60] {
+            let reply = ProbeResult {
+                pressure: Some((at(seconds - 1), at(seconds))),
+                ..ProbeResult::failure("")
+            };
+            history.add(&probe, reply, Timestamp(seconds * 1_000));
+            let health = history.health().unwrap();
+            let shown = health
+                .host_pressure
+                .filter(|_| health.status == ProbeStatus::Healthy);
+            let shown = shown.map_or_else(String::new, |percent| format!(":{percent}"));
+            statuses.push(format!("{:?}{shown}", health.status));
+        }
+        assert_eq!(statuses.join(" "), expected);
+        // A success ends the delay.
+        assert!(history.add(&probe, ProbeResult::success(""), Timestamp(70_000)));
+        assert_eq!(history.health().unwrap().host_pressure, None);
+    }
+}
+
+#[test]
 fn silent_service_is_dead_and_replying_one_is_not() {
     let probe = probe();
     for (replies, unresponsive) in [

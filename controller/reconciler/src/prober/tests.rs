@@ -376,6 +376,7 @@ async fn dependents_of_a_restarted_service_are_probed_immediately() {
         ProberIo {
             healths,
             healthy_runs: BTreeSet::new(),
+            pressure: |_| None,
             metrics: TaskMetrics::default(),
         },
         addresses,
@@ -509,6 +510,7 @@ async fn probes_pause_during_an_outage_and_restart_after_it() {
         ProberIo {
             healths,
             healthy_runs: BTreeSet::new(),
+            pressure: |_| None,
             metrics: TaskMetrics::default(),
         },
         addresses,
@@ -563,6 +565,7 @@ async fn container_is_inspected_once_before_it_becomes_unhealthy() {
     let io = ProberIo {
         healths,
         healthy_runs: BTreeSet::new(),
+        pressure: |_| None,
         metrics: TaskMetrics::default(),
     };
     let prober = super::run(
