@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
+use argus_core::quoting::PathText as _;
 use argus_core::status::UNREACHABLE_HINT;
 use argus_crds::error::Reason;
 use argus_docker::Docker;
@@ -105,7 +106,7 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
     let docker = connect_endpoint(&settings, endpoint);
     let endpoint = docker.endpoint();
     let state = controller.state().clone();
-    tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
+    tracing::info!(specs = %settings.specs.shown(), state = %state.root().shown(), engine = endpoint, "argus run");
 
     let (status_sender, statuses) = watch::channel(Arc::<Statuses>::default());
     let (engine_info, engine) = watch::channel(None);
@@ -231,7 +232,7 @@ fn start_http(supervisor: &Supervisor, client: &ControllerClient, stop: &Cancell
                     Ok(listener) => http::listen::listen_on_socket(listener, &path, app, stop).await,
                     Err(error) => {
                         let error = format_chain(&error);
-                        tracing::error!(socket = %path.display(), error, "cannot serve commands");
+                        tracing::error!(socket = %path.shown(), error, "cannot serve commands");
                     }
                 }
             }

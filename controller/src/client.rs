@@ -1,8 +1,9 @@
 //! Client of a controller: in this process, or in another one that uses the same state directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_core::quoting::shell_path;
 use argus_core::status::unwritable;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::journal::Feed;
@@ -19,8 +20,7 @@ use crate::correlation;
 use crate::exit::Failure;
 use crate::liveness::Liveness;
 use crate::metrics::Metrics;
-use crate::output;
-use crate::settings::Settings;
+use crate::settings::{Settings, trust};
 use crate::status;
 use crate::view::Statuses;
 
@@ -142,7 +142,8 @@ impl ControllerClient {
         };
         let known = known
             .map(|known| PathBuf::from(known.specs))
-            .filter(|specs| specs.is_dir() || is_file_path(specs));
+            .filter(|specs| specs.is_dir() || is_file_path(specs))
+            .filter(|specs| !self.state.is_of_another_user() || is_in_project(&self.state, specs));
         let specs = known.unwrap_or_else(|| self.settings.specs.clone());
         std::path::absolute(&specs).unwrap_or(specs)
     }
@@ -177,14 +178,14 @@ impl ControllerClient {
         } else {
             "argus run --specs"
         };
-        let run = format!("{run} {}", output::quote_path(&specs));
+        let run = format!("{run} {}", shell_path(&specs));
         // Without the setting, the current folder decides on the state.
         let project = state.parent().filter(|_| self.state.has_outer_private());
         match project {
-            None => format!("{run} --state {}", output::quote_path(&state)),
+            None => format!("{run} --state {}", shell_path(&state)),
             // A folder without write access contains no state.
             Some(private) if private == self.state.private() => run,
-            Some(project) => format!("cd {} && {run}", output::quote_path(project)),
+            Some(project) => format!("cd {} && {run}", shell_path(project)),
         }
     }
 
@@ -276,6 +277,16 @@ impl ControllerClient {
     }
 }
 
+/// Returns true if spec files belong to the project of a state. A container can make a state of another user, which has no seal, and must not
+/// choose the files of another project for `argus fix`.
+fn is_in_project(state: &StateDir, specs: &Path) -> bool {
+    let project = state
+        .root()
+        .parent()
+        .and_then(|parent| parent.canonicalize().ok());
+    project.is_some_and(|project| trust::contains(&project, specs))
+}
+
 /// Converts a rejected command into a structured error.
 fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
@@ -291,5 +302,32 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
         }
         CommandError::Unreachable(error) => StructuredError::clone(error),
         CommandError::Refused(cause) => StructuredError::missing(Reason::NotPossible, cause),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_of_another_user_names_only_files_of_its_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::with_private(dir.path().join("shop/.argus"), dir.path().join("private"));
+        for folder in ["shop/environments", "other/environments"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink("../other", dir.path().join("shop/link")).unwrap();
+        for (specs, expected) in [
+            ("shop/environments", true),
+            ("shop/e2e.yaml", true),
+            ("other/environments", false),
+            ("shop/link/environments", false),
+        ] {
+            assert_eq!(
+                is_in_project(&state, &dir.path().join(specs)),
+                expected,
+                "{specs}"
+            );
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use argus_core::budget::Budget;
 use serde_json::{Map, Value, json};
 
 use crate::spec_draft::note::{Note, Place};
@@ -81,7 +82,7 @@ pub(crate) fn create_draft_with_dotenv(
         .map(|(name, _)| name.as_str())
         .collect();
     let awaited = find_awaited(services);
-    let mut found = Vec::new();
+    let (mut found, mut env_files) = (Vec::new(), document.env_files.clone());
     for (name, service) in services {
         if omitted.contains(name.as_str()) {
             let (key, why) = if has_no_replicas(service, project) {
@@ -101,6 +102,7 @@ pub(crate) fn create_draft_with_dotenv(
             omitted: &omitted,
             awaited: &awaited,
             notes: &mut notes,
+            env_files: &mut env_files,
         };
         found.extend(one.translate(service));
     }
@@ -169,6 +171,8 @@ struct Service<'a> {
     /// Services that others wait for, each with the condition.
     awaited: &'a BTreeSet<(&'a str, &'a str)>,
     notes: &'a mut Vec<Note>,
+    /// Rest of the budget for the files under `env_file`.
+    env_files: &'a mut Budget,
 }
 
 impl Service<'_> {

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 
 pub(crate) use argus_backend::http1::format_chain;
+use argus_core::quoting::PathText as _;
 use argus_core::status::error_id;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
@@ -317,20 +318,21 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
     }
 }
 
-/// Returns the remedy for a folder that another user could have made.
+/// Returns the remedy for a folder that another user or the author of a repository could have made.
 fn remedy(is_given: bool, refused: &FolderError) -> String {
-    let folder = match refused {
-        FolderError::Untrusted {
-            folder, is_own: true, ..
-        } => Some(folder.display()),
-        FolderError::Untrusted { .. } | FolderError::Io(_) => None,
-    };
-    match (is_given, folder) {
+    match (is_given, refused) {
+        (_, FolderError::Tracked(_)) => "choose a folder with `--state` that git does not track".to_owned(),
         (true, _) => "choose a folder with `--state` that only this user and root can change".to_owned(),
-        (false, Some(folder)) => {
+        (
+            false,
+            FolderError::Untrusted {
+                folder, is_own: true, ..
+            },
+        ) => {
+            let folder = folder.shown();
             format!("remove `{folder}`, or set `XDG_STATE_HOME` to a folder of this user")
         }
-        (false, None) => {
+        (false, FolderError::Untrusted { .. } | FolderError::Io(_)) => {
             "set `XDG_STATE_HOME` to a folder that only this user and root can change".to_owned()
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+pub(crate) use argus_core::quoting::is_deceptive;
+
 /// Mark of each line that Argus quotes. No line of Argus itself begins with it.
 pub(crate) const MARK: &str = "  | ";
 
@@ -25,36 +27,6 @@ pub(crate) fn mark_lines(text: &str) -> String {
 /// Returns a text that begins in a line of Argus, with the mark on its further lines.
 pub(crate) fn mark_further_lines(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join(&format!("\n{MARK}"))
-}
-
-/// Returns true for characters that a terminal, a parser or a model could take for something else than text: control characters,
-/// noncharacters, line separators of Unicode, and the characters that Unicode does not show, such as tags and marks of the writing direction.
-pub(crate) fn is_deceptive(c: char) -> bool {
-    let is_noncharacter = u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
-    c.is_control()
-        || is_noncharacter
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{34f}'
-                | '\u{61c}'
-                | '\u{115f}'
-                | '\u{1160}'
-                | '\u{17b4}'
-                | '\u{17b5}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{1bca0}'..='\u{1bca3}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 /// Returns a text with escapes such as `\u{1b}` for its control characters, except line feeds and tabs. A carriage return at the end of

@@ -6,11 +6,11 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::Roots;
 use argus_backend::host_path::folder::{Folder, read_opened};
-use argus_backend::host_path::{Roots, real};
-use argus_core::desired::excluded::is_spec_name;
 use argus_core::dotenv::{self, format_statement};
 use argus_core::ident::EnvName;
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
@@ -23,15 +23,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::compose;
 use crate::compose::Document;
-use crate::exit::{Exit, Failure, state_failure};
+use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::settings::{Options, Settings, SpecOptions, trust};
+use crate::settings::{Options, Settings, SpecOptions};
 use crate::spec_draft::note::Note;
 use crate::spec_draft::{Draft, ProjectInfo, ReadFile, project};
 use crate::spec_files;
 
 mod dockerfile;
+mod permission;
 mod repair;
 
 /// Name of the written file.
@@ -61,19 +62,20 @@ impl Init {
             return Err(already_exists_failure(&target));
         }
         let dir = resolve_folder(&self.dir)?;
-        spec_files::check_link_of_folder(&settings, folder)?;
-        let has_others = [Path::new("."), folder.as_path()].map(|folder| has_spec_file(folder, 1));
-        fs::create_dir_all(folder).map_err(|error| {
-            Failure::operation_failed(&format!("cannot create `{}`", folder.display()), &error)
+        let real = spec_files::resolve_new_folder(&settings, folder)?;
+        let has_others = [resolve_folder(Path::new("."))?, real.clone()]
+            .map(|folder| permission::has_spec_file(folder, &dir));
+        Folder::create(&real, 0o755).map_err(|error| {
+            Failure::operation_failed(&format!("cannot create `{}`", folder.shown()), &error)
         })?;
-        let (name, mut draft, document) = create_draft(&dir, &resolve_folder(folder)?)?;
-        write_secrets(&folder.join(".env"), &draft.secrets)?;
+        let (name, mut draft, document) = create_draft(&dir, &real)?;
+        write_secrets(&real.join(".env"), &draft.secrets)?;
         let text = repair::repair(&name, &mut draft, &settings, &target, |service, key| {
             document.as_ref()?.place(service, key)
         })?;
-        self.write(&target, &text)?;
+        self.write(&target, &real, &text)?;
         if has_others == [false, false] {
-            allow_project(&target);
+            permission::allow_project(&target);
         }
         let settings = Settings::resolve(options, &self.specs)?;
         let checked = spec_files::read_file(&settings, &target, &CancellationToken::new());
@@ -93,29 +95,29 @@ impl Init {
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::print_json(&report)?,
             Format::Yaml => output::print_yaml(&report)?,
-            Format::Name => output::print(&format!("{}\n", target.display()))?,
+            Format::Name => output::print(&format!("{}\n", target.shown()))?,
             Format::Table | Format::Wide => {
                 let from = draft.from.as_ref().map(|from| format!(" from `{from}`"));
                 let services = output::format_count(services.len(), "service");
                 let from = from.unwrap_or_default();
-                output::print(&format!("wrote `{}`{from}: {services}\n", target.display()))?;
+                output::print(&format!("wrote `{}`{from}: {services}\n", target.shown()))?;
             }
         }
         for note in &notes {
             output::print_note(&format!("note: {note}"));
         }
         if !checked.diagnostics.is_empty() {
-            let name = target.display().to_string();
+            let name = target.shown().to_string();
             output::print_note(&render_diagnostics(&name, &checked.text, &checked.diagnostics));
         }
         let specs = match &self.specs.specs {
-            Some(specs) => format!(" --specs {}", specs.display()),
+            Some(specs) => format!(" --specs {}", specs.shown()),
             None => String::new(),
         };
         let next = if rejected {
             vec![format!(
                 "fix the file, then check it with `argus validate {}`",
-                target.display()
+                target.shown()
             )]
         } else {
             vec![
@@ -129,47 +131,20 @@ impl Init {
         Ok(if rejected { Exit::SpecRejected } else { Exit::Done })
     }
 
-    fn write(&self, target: &Path, text: &str) -> Result<(), Failure> {
-        let written = folder_of(target).and_then(|(folder, name)| {
+    fn write(&self, target: &Path, real: &Path, text: &str) -> Result<(), Failure> {
+        let written = Folder::open(real).and_then(|folder| {
             if self.force {
-                return folder.write(&name, text.as_bytes(), 0o644);
+                return folder.write(NAME.as_ref(), text.as_bytes(), 0o644);
             }
-            folder.create_file(&name, 0o644)?.write_all(text.as_bytes())
+            folder
+                .create_file(NAME.as_ref(), 0o644)?
+                .write_all(text.as_bytes())
         });
         written.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => already_exists_failure(target),
-            _ => Failure::operation_failed(&format!("cannot write `{}`", target.display()), &error),
+            _ => Failure::operation_failed(&format!("cannot write `{}`", target.shown()), &error),
         })
     }
-}
-
-/// Allows the current folder for the written file. A repository can contain an `argus.toml`, which its user has not read.
-fn allow_project(target: &Path) {
-    let has_settings = !trust::read_settings(Path::new(".")).is_ok_and(|settings| settings.is_none());
-    let Ok(here) = fs::canonicalize(".") else {
-        return;
-    };
-    if has_settings || !trust::contains(&here, target) {
-        return;
-    }
-    let note = match trust::allow(&here) {
-        Ok(_) => {
-            "this folder is allowed: its spec files can mount a path below a writable mount, write git directories, and use external \
-             volumes; `argus allow --revoke` ends that"
-                .to_owned()
-        }
-        Err(error) => format!("cannot allow the project: {}", state_failure(&error).message()),
-    };
-    output::print_note(&format!("note: {note}"));
-}
-
-/// Returns true if a folder, or one `below` it, contains a spec file.
-fn has_spec_file(folder: &Path, below: usize) -> bool {
-    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.any(|entry| {
-        let is_spec = entry.file_name().to_str().is_some_and(is_spec_name);
-        is_spec || below > 0 && has_spec_file(&entry.path(), below - 1)
-    })
 }
 
 /// Adds secret values to the `.env` next to the spec file, so that the spec file itself can be shared.
@@ -206,7 +181,7 @@ struct Dotenv {
 }
 
 fn read_dotenv(path: &Path) -> Result<Dotenv, Failure> {
-    let (folder, name) = folder_of(path).map_err(|error| dotenv_failure(path, &error))?;
+    let (folder, name) = Folder::of(path).map_err(|error| dotenv_failure(path, &error))?;
     let text = match folder.open_file(&name) {
         Ok(file) => read_opened(file, MAX_FILE_BYTES).map_err(|error| dotenv_failure(path, &error))?,
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -223,7 +198,7 @@ fn read_dotenv(path: &Path) -> Result<Dotenv, Failure> {
 }
 
 fn dotenv_failure(path: &Path, error: &io::Error) -> Failure {
-    Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
+    Failure::operation_failed(&format!("cannot write `{}`", path.shown()), error)
 }
 
 /// Variables of a `.env`, whose statements are all understood.
@@ -237,17 +212,8 @@ fn parse_dotenv(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, String>, F
         .with_hint(problem.hint.clone()))
 }
 
-/// Opens the folder of a file that is written. A person may have linked the folder, but nothing in it is followed.
-fn folder_of(path: &Path) -> io::Result<(Folder, OsString)> {
-    let absolute = std::path::absolute(path)?;
-    let (Some(folder), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-        return Err(io::Error::from(ErrorKind::InvalidInput));
-    };
-    Ok((Folder::open(&real(folder))?, name.to_owned()))
-}
-
 fn already_exists_failure(target: &Path) -> Failure {
-    Failure::with_reason(Reason::Exists, format!("`{}` already exists", target.display()))
+    Failure::with_reason(Reason::Exists, format!("`{}` already exists", target.shown()))
         .with_exit(Exit::Usage)
         .with_hint("overwrite it with `--force`, or choose another folder with `--specs`")
 }
@@ -258,7 +224,7 @@ fn resolve_folder(path: &Path) -> Result<PathBuf, Failure> {
         Ok(path)
     });
     found.map_err(|error| {
-        let message = format!("cannot read the folder `{}`: {error}", path.display());
+        let message = format!("cannot read the folder `{}`: {error}", path.shown());
         Failure::with_reason(Reason::Unreadable, message)
             .with_exit(Exit::Usage)
             .with_hint("pass the folder of the project as the argument")
@@ -322,7 +288,7 @@ fn read_document(
     variables: &BTreeMap<String, String>,
     read: ReadFile<'_>,
 ) -> Result<Document, Failure> {
-    let name = path.display().to_string();
+    let name = path.shown().to_string();
     let parsed = read(path)
         .map_err(|why| Diagnostic::error("", format!("cannot read the file: {why}")))
         .and_then(|bytes| {

@@ -242,22 +242,6 @@ pub(crate) fn format_hint(hint: impl Display) -> String {
     format!("{} {hint}", cyan("hint:"))
 }
 
-/// Quotes a value for a POSIX shell.
-pub(crate) fn quote(value: &str) -> String {
-    format!("'{}'", value.replace('\'', r"'\''"))
-}
-
-/// A path as one word of a shell command, in quotes only if it needs them.
-pub(crate) fn quote_path(path: &std::path::Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%:=,".contains(c);
-    if text.chars().all(is_plain) {
-        text
-    } else {
-        quote(&text)
-    }
-}
-
 /// Styles a text red.
 pub(crate) fn red(text: impl Display) -> String {
     style(AnsiColor::Red, text)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::plan::longest_stop;
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
@@ -68,7 +69,7 @@ impl SpecChoice {
             output::print_note(&format!("note: {note}"));
         }
         let Some(file) = files.pop() else {
-            let message = format!("`{}` is not a spec file and contains none", path.display());
+            let message = format!("`{}` is not a spec file and contains none", path.shown());
             return Err(Failure::with_reason(Reason::NotFound, message)
                 .with_exit(Exit::Usage)
                 .with_hint("pass an existing spec file, or write a first one with `argus init`"));
@@ -77,12 +78,12 @@ impl SpecChoice {
             let all = files
                 .iter()
                 .chain([&file])
-                .map(|file| file.path.display().to_string());
-            let message = format!("`{}` contains {} spec files", path.display(), files.len() + 1);
+                .map(|file| file.path.shown().to_string());
+            let message = format!("`{}` contains {} spec files", path.shown(), files.len() + 1);
             let hint = format!("pass one of them: {}", all.collect::<Vec<_>>().join(", "));
             return Err(Failure::usage(message).with_hint(hint));
         }
-        let name = file.path.display().to_string();
+        let name = file.path.shown().to_string();
         if !file.diagnostics.is_empty() {
             output::print_note(&render_diagnostics(&name, &file.text, &file.diagnostics));
         }
@@ -366,7 +367,7 @@ fn refuse_other_environments(state: &StateDir, environment: &str) -> Result<(), 
     if others.is_empty() {
         return Ok(());
     }
-    let root = state.root().display();
+    let root = state.root().shown();
     let message = format!("the state directory `{root}` also has {}", others.join(", "));
     Err(Failure::with_reason(Reason::NotPossible, message)
         .with_exit(Exit::Usage)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_backend::host_path::{self, PathError};
 use argus_core::desired::Desired;
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::Reason;
 use argus_docker::Endpoint;
@@ -15,7 +16,7 @@ use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::specs::evaluation::{BuildContexts, Evaluation};
 use argus_reconciler::specs::location::HostAccess;
-use argus_reconciler::specs::scan::{MAX_FILE_BYTES, Text, read_bounded};
+use argus_reconciler::specs::scan::{BAD_NAME, MAX_FILE_BYTES, Text, is_bad_name, read_bounded};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,9 @@ pub(crate) fn read_file(settings: &Settings, path: &Path, stop: &CancellationTok
         file.diagnostics = file.diagnostics.into_iter().map(|it| it.hint(hint)).collect();
         file
     };
+    if is_bad_name(Path::new(path.file_name().unwrap_or_default())) {
+        return rejected(BAD_NAME.to_owned());
+    }
     match read_bounded(path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => parse_text(settings, path, &bytes, stop),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
@@ -238,30 +242,28 @@ pub(crate) fn read_process_env() -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).collect()
 }
 
-/// Fails if the folder of a new spec file is a link to another place, unless a person named the folder: a repository can contain the link.
-pub(crate) fn check_link_of_folder(settings: &Settings, folder: &Path) -> Result<(), Failure> {
-    if settings.specs_given || !folder.is_symlink() {
-        return Ok(());
+/// Returns the path of the folder of a new spec file, below which no access follows a link. The folder itself is a link only if a person
+/// named it: a repository can contain a link, for example into its git directory.
+pub(crate) fn resolve_new_folder(settings: &Settings, folder: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    if settings.specs_given {
+        return Ok(host_path::real(&absolute));
     }
-    let around = folder.parent().filter(|around| !around.as_os_str().is_empty());
-    let around = around.unwrap_or(Path::new(".")).canonicalize();
-    let is_inside = folder
-        .canonicalize()
-        .is_ok_and(|real| around.is_ok_and(|around| real.starts_with(around)));
-    if is_inside {
-        return Ok(());
+    if folder.is_symlink() {
+        let message = format!("`{}` is a link, so Argus writes no file there", folder.shown());
+        let hint = "remove the link, or name its target with `--specs`";
+        return Err(Failure::with_reason(Reason::NotPossible, message).with_hint(hint));
     }
-    let message = format!(
-        "`{}` is a link to another place, so Argus writes no file there",
-        folder.display()
-    );
-    let hint = "remove the link, or name its target with `--specs`";
-    Err(Failure::with_reason(Reason::NotPossible, message).with_hint(hint))
+    Ok(match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => host_path::real(parent).join(name),
+        _ => absolute,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::validate::report::create_report;
     use crate::settings::{Options, SpecOptions};
 
     #[test]
@@ -330,6 +332,23 @@ mod tests {
         }
         let given = std::fs::read_dir(&real).unwrap().count();
         assert_eq!(given, 1, "no folder has the name of a variable");
+    }
+
+    #[test]
+    fn name_with_a_line_break_is_shown_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let path = dir.path().join("a\nshop.e2e.yaml: ok");
+        std::fs::write(&path, "project: { name: shop }\n").unwrap();
+        let file = read_file(&settings, &path, &CancellationToken::new());
+        assert_eq!(file.diagnostics[0].message, BAD_NAME);
+        let report = create_report(vec![file], Vec::new());
+        assert!(!report.accepted);
+        assert!(report.files[0].spec_path.ends_with("/a\\u{a}shop.e2e.yaml: ok"));
     }
 
     #[test]

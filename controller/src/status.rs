@@ -7,6 +7,7 @@ use std::path::Path;
 
 use argus_backend::host_path::folder;
 use argus_core::ident::EnvName;
+use argus_core::quoting::PathText as _;
 use argus_core::status::env_file;
 use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
@@ -51,17 +52,17 @@ pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
     if error.kind() == ErrorKind::NotADirectory {
         return Failure::with_reason(
             Reason::Unreadable,
-            format!("cannot read `{}`: {error}", path.display()),
+            format!("cannot read `{}`: {error}", path.shown()),
         )
         .with_exit(Exit::Unexpected)
         .with_hint("remove the link or the file, or choose another folder with `--state`");
     }
-    Failure::operation_failed(&format!("cannot read `{}`", path.display()), error)
+    Failure::operation_failed(&format!("cannot read `{}`", path.shown()), error)
 }
 
 /// Failure of a file in the state directory that is not what Argus wrote.
 pub(crate) fn damaged_failure(path: &Path, what: &str, error: &serde_json::Error) -> Failure {
-    let path = path.display();
+    let path = path.shown();
     let message = format!("`{path}` is damaged, it is not {what}: {error}");
     Failure::with_reason(Reason::Unreadable, message)
         .with_exit(Exit::Unexpected)
@@ -95,7 +96,7 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
     if let Some(removed) = removal_failure(state, env) {
         return Err(removed);
     }
-    let (root, known) = (state.root().display(), list_names(state)?);
+    let (root, known) = (state.root().shown(), list_names(state)?);
     let nearest = suggestion::nearest(env, known.iter().map(String::as_str));
     let nearest = nearest.map_or_else(String::new, |name| format!("; the nearest is `{name}`"));
     let message = format!(

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use argus_core::quoting::PathText as _;
 pub(crate) use argus_core::status::is_good;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::status::{
@@ -43,7 +44,7 @@ pub(crate) fn format_warnings(status: &EnvironmentStatus) -> Vec<String> {
         let hint = warning.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
         format!(
             "{}{}: {}{}",
-            file.display(),
+            file.shown(),
             place.unwrap_or_default(),
             warning.message,
             hint.unwrap_or_default()

@@ -16,6 +16,7 @@ mod check;
 mod deserialize;
 mod document;
 mod edit;
+mod entry_map;
 mod repeated;
 mod rules;
 mod source;

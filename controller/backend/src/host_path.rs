@@ -19,6 +19,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -36,7 +37,7 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The path leads out of every directory that is allowed.
-    #[error("`{}` leads to `{}`, outside the directories that are allowed", .path.display(), .real.display())]
+    #[error("`{}` leads to `{}`, outside the directories that are allowed", .path.shown(), .real.shown())]
     Outside {
         /// The path as it was requested.
         path: PathBuf,
@@ -44,16 +45,16 @@ pub enum PathError {
         real: PathBuf,
     },
     /// A component is a symbolic link where none is allowed.
-    #[error("`{}` is a symbolic link now", .0.display())]
+    #[error("`{}` is a symbolic link now", .0.shown())]
     Link(PathBuf),
     /// The path is an engine's socket, or a directory that contains one.
-    #[error("`{}` would give the container an engine's socket", .0.display())]
+    #[error("`{}` would give the container an engine's socket", .0.shown())]
     Socket(PathBuf),
     /// Nothing exists at the path.
-    #[error("bind source path does not exist: {}", .0.display())]
+    #[error("bind source path does not exist: {}", .0.shown())]
     Missing(PathBuf),
     /// The path cannot be walked.
-    #[error("`{}` cannot be resolved: {why}", .path.display())]
+    #[error("`{}` cannot be resolved: {why}", .path.shown())]
     Unreadable {
         /// The path as it was requested.
         path: PathBuf,

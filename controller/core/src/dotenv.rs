@@ -22,10 +22,13 @@ mod interpolation;
 
 use escapes::Unquoted;
 
+use crate::quoting::PathText as _;
 use crate::secrets::is_secret;
 
 /// Maximum number of problems of a file.
 const MAX_PROBLEMS: usize = 20;
+/// Maximum number of variables of a file.
+const MAX_VARIABLES: usize = 10_000;
 /// Maximum number of bytes that variables insert into the values of a file.
 const MAX_INSERTED: usize = 1024 * 1024;
 
@@ -59,7 +62,7 @@ impl Problem {
     pub fn describe(&self, path: &Path) -> String {
         format!(
             "`{}:{}:{}`: {}",
-            path.display(),
+            path.shown(),
             self.line,
             self.column,
             self.message
@@ -153,6 +156,9 @@ impl<'a> Reader<'a> {
             }
             if self.rest().starts_with('#') {
                 self.at += self.line().len();
+            } else if self.found.variables.len() == MAX_VARIABLES {
+                let message = format!("the file sets more than {MAX_VARIABLES} variables");
+                return self.add(Fault::new(self.at, message).hint("remove variables"));
             } else if let Err(fault) = self.read_statement() {
                 self.add(fault);
                 self.at += self.line().len();

@@ -164,6 +164,17 @@ fn statement_that_is_not_understood_has_a_place_and_no_value() {
 }
 
 #[test]
+fn file_has_a_bounded_number_of_variables() {
+    let text: String = (0..=MAX_VARIABLES)
+        .map(|number| format!("A{number}=\n"))
+        .collect();
+    let file = read(text.as_bytes(), &|_| None);
+    assert_eq!(file.variables.len(), MAX_VARIABLES);
+    let problems: Vec<_> = file.problems.iter().map(place_and_message).collect();
+    assert_eq!(problems, ["10001:1: the file sets more than 10000 variables"]);
+}
+
+#[test]
 fn values_have_a_bounded_size() {
     let mut text = format!("A0={}\n", "x".repeat(1_000));
     for index in 1..40 {

@@ -17,7 +17,7 @@
 //! [`published`] decides at which host clients reach a published port.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
-//! [`hex`] formats bytes.
+//! [`hex`] formats bytes. [`quoting`] escapes texts of others for a line, and for a shell.
 //! [`socket_access`] recognizes a socket that refuses the user.
 //! [`budget`] bounds evaluations of texts that are not trusted. [`dotenv`] reads files with variables, and [`dockerfile`] the places in a Dockerfile.
 //! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`waits`] holds the waits that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
@@ -50,6 +50,7 @@ pub mod preflight;
 pub mod probe;
 pub mod prune;
 pub mod published;
+pub mod quoting;
 pub mod reconcile;
 mod remedy;
 pub mod repair;

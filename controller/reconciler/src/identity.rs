@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
@@ -56,7 +57,7 @@ pub fn read_or_create(
     let identity = recorded.map_or_else(|| derived(specs), str::to_owned);
     let line = format!("{identity} {}\n", checksum(&identity));
     if let Err(error) = write_private(path, line.as_bytes()) {
-        tracing::warn!(path = %path.display(), %error, "cannot write the identity; the next start creates it again");
+        tracing::warn!(path = %path.shown(), %error, "cannot write the identity; the next start creates it again");
     }
     (identity, quarantined)
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +52,7 @@ pub fn is_held(path: &Path) -> bool {
 pub enum LockError {
     /// Another process holds it. Reported as `LEASE_HELD` (exit code 7), the code for every refusal because another
     /// controller is active; the lock is the local form of the lease.
-    #[error("`{}` is held by process {} on `{}` since {}", .path.display(), .holder.pid, .holder.host, .holder.since)]
+    #[error("`{}` is held by process {} on `{}` since {}", .path.shown(), .holder.pid, .holder.host, .holder.since)]
     Held {
         /// Path of the lock file.
         path: PathBuf,
@@ -59,7 +60,7 @@ pub enum LockError {
         holder: LockHolder,
     },
     /// The file cannot be opened, locked or written.
-    #[error("cannot lock `{}`", .path.display())]
+    #[error("cannot lock `{}`", .path.shown())]
     Io {
         /// Path of the lock file.
         path: PathBuf,
@@ -103,7 +104,7 @@ impl Lock {
             if lock.is_at_its_path() {
                 if let Err(error) = lock.write_holder(own_holder) {
                     // For example on a full disk: the lock is held nevertheless.
-                    tracing::warn!(path = %path.display(), %error, "cannot write the holder of the lock");
+                    tracing::warn!(path = %path.shown(), %error, "cannot write the holder of the lock");
                 }
                 return Ok(lock);
             }
@@ -157,13 +158,13 @@ pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
 impl Lock {
     /// Describes the loss of a lock whose file was removed or replaced.
     pub(crate) fn describe_loss(&self, root: &Path) -> String {
-        let shown = root.display();
+        let shown = root.shown();
         if !root.exists() {
             format!("state directory `{shown}` was removed while the controller ran")
         } else if self.path.exists() {
             format!("state directory `{shown}` was replaced while the controller ran")
         } else {
-            let path = self.path.display();
+            let path = self.path.shown();
             format!("`{path}` was removed while the controller ran, another controller could have locked it")
         }
     }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path;
 use argus_backend::host_path::folder::Folder;
+use argus_core::quoting::PathText as _;
 
 /// Reason why a folder cannot contain private state.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// Another user made the folder, or can exchange it.
-    #[error("`{}` {why}", .folder.display())]
+    #[error("`{}` {why}", .folder.shown())]
     Untrusted {
         /// The folder, or a directory above it.
         folder: PathBuf,
@@ -21,6 +22,9 @@ pub enum FolderError {
         /// True if a folder of Argus itself is refused, and not a directory above it.
         is_own: bool,
     },
+    /// Git tracks state in the folder, so the author of a repository can have written it.
+    #[error("git tracks files of the state in `{}`", .0.shown())]
+    Tracked(PathBuf),
     /// A folder cannot be created or read.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder::Folder;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use rustix::fs::FileType;
 
@@ -46,11 +47,11 @@ pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
     };
     match moved {
         Ok(folder) => {
-            tracing::error!(path = %path.display(), to = %to.display(), why, "state file is unusable and was quarantined");
+            tracing::error!(path = %path.shown(), to = %to.shown(), why, "state file is unusable and was quarantined");
             prune(&folder, &format!("{name}.corrupt-"));
         }
         Err(error) => {
-            tracing::error!(path = %path.display(), why, %error, "state file is unusable and cannot be quarantined");
+            tracing::error!(path = %path.shown(), why, %error, "state file is unusable and cannot be quarantined");
         }
     }
     quarantined

@@ -32,7 +32,7 @@ pub mod file_writes;
 mod filesystem;
 pub mod folder_watcher;
 mod git_index;
-mod git_paths;
+pub(crate) mod git_paths;
 mod grace;
 mod inputs;
 pub mod loader;

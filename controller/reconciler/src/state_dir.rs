@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use argus_backend::host_path::folder::{self, Folder};
 use argus_core::ident::EnvName;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 
 use crate::private_folder::{FolderError, create_with_mode};
@@ -27,7 +28,7 @@ const PRIVATE: &str = "private";
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The state directory is or contains the specs directory, where its files would trigger scans forever.
-    #[error("state directory `{}` contains the specs directory `{}`", .state.display(), .specs.display())]
+    #[error("state directory `{}` contains the specs directory `{}`", .state.shown(), .specs.shown())]
     ContainsSpecs {
         /// State directory.
         state: PathBuf,
@@ -35,15 +36,15 @@ pub enum StateError {
         specs: PathBuf,
     },
     /// A path cannot be created or read.
-    #[error("cannot use `{}`", .path.display())]
+    #[error("cannot use `{}`", .path.shown())]
     Io {
         /// Path of the failed access.
         path: PathBuf,
         /// Cause of the failure.
         source: io::Error,
     },
-    /// Another user made the folder of the private state, or can exchange it.
-    #[error("cannot use `{}`", .path.display())]
+    /// Another user made the folder of the private state, or can exchange it, or git tracks it.
+    #[error("cannot use `{}`", .path.shown())]
     Untrusted {
         /// State directory that a user named, else the folder of the private state.
         path: PathBuf,
@@ -53,7 +54,7 @@ pub enum StateError {
         source: FolderError,
     },
     /// The status files cannot belong to the group that may read them.
-    #[error("cannot give `{}` to the group {group}", .path.display())]
+    #[error("cannot give `{}` to the group {group}", .path.shown())]
     Group {
         /// Folder of the status files.
         path: PathBuf,
@@ -112,9 +113,10 @@ impl StateDir {
         // Another user can have made it since the first check.
         dir.check_private()?;
         dir.check_no_link()?;
+        let incidents_mode = if dir.has_outer_private() { 0o700 } else { 0o755 };
         for (path, mode) in [
             (dir.environments(), 0o755),
-            (dir.incidents(), 0o755),
+            (dir.incidents(), incidents_mode),
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
             (dir.evidence(), 0o700),
@@ -188,7 +190,7 @@ impl StateDir {
     pub(crate) fn log_unread_private(&self) {
         let unread = self.root.join(PRIVATE);
         if self.has_outer_private() && unread.exists() {
-            let (path, private) = (unread.display(), self.private.display());
+            let (path, private) = (unread.shown(), self.private.shown());
             tracing::warn!(%path, %private, "the folder of an earlier version is not read; remove it");
         }
     }

@@ -67,6 +67,7 @@ fn outer_private_state_is_refused_if_linked_or_foreign() {
     state.check_private().unwrap();
     let state = state.create(&specs).unwrap();
     assert_eq!((state.private(), mode(&own)), (own.clone(), 0o700));
+    assert_eq!(mode(&state.incidents()), 0o700);
     assert_eq!(state.locked_folder(), own);
     assert!(!state.root().join("private").exists());
     // A wrong mode is corrected, because the owner is this user.
@@ -201,6 +202,41 @@ fn given_state_of_another_user_is_refused_untouched() {
     assert_eq!(state.quarantine_misplaced(Timestamp(0)).len(), 1);
     state.create(&specs).unwrap();
     assert!(private.symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn given_state_that_git_tracks_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let git = |words: &[&str]| {
+        let run = std::process::Command::new("git")
+            .current_dir(&root)
+            .args(words)
+            .output();
+        assert!(run.unwrap().status.success(), "{words:?}");
+    };
+    git(&["init", "-q"]);
+    let (specs, state) = (root.join("specs"), StateDir::at(root.join("made")));
+    std::fs::create_dir_all(state.private()).unwrap();
+    std::fs::write(state.private().join("token"), "known").unwrap();
+    state.check_private().unwrap();
+    git(&["add", "made"]);
+    for refused in [state.check_private(), state.create(&specs).map(drop)] {
+        let Err(StateError::Untrusted {
+            is_given: true,
+            source,
+            ..
+        }) = refused
+        else {
+            panic!("{refused:?}");
+        };
+        assert!(
+            source
+                .to_string()
+                .starts_with("git tracks files of the state in `"),
+            "{source}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder::{self, Folder};
+use argus_core::quoting::PathText as _;
 use rustix::fs::FileType;
 
 use crate::clock;
@@ -43,11 +44,11 @@ pub(crate) fn correct_modes(state: &StateDir) -> Vec<CorrectedMode> {
             Ok(None) => {}
             Ok(Some((from, to))) => {
                 let (was, now) = (format!("{from:04o}"), format!("{to:04o}"));
-                tracing::warn!(path = %path.display(), was, now, "corrected the mode of a state file");
+                tracing::warn!(path = %path.shown(), was, now, "corrected the mode of a state file");
                 corrected.push(CorrectedMode { path, from, to });
             }
             Err(error) => {
-                tracing::error!(path = %path.display(), %error, "cannot correct the mode of a state file");
+                tracing::error!(path = %path.shown(), %error, "cannot correct the mode of a state file");
             }
         }
     }

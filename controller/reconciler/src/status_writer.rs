@@ -10,6 +10,7 @@ use std::time::Duration;
 use argus_backend::host_path::folder;
 use argus_core::desired::env_file::format_env_file;
 use argus_core::ident::EnvName;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use tokio::sync::{Notify, watch};
@@ -114,7 +115,11 @@ pub async fn run(
         let written = snapshot.clone();
         let (dir, view) = (state.clone(), view.clone());
         let (back, result) = blocking::run(move || {
-            let result = if first { status_files.read(&dir) } else { Ok(()) };
+            let result = if first {
+                status_files.read(&dir).map(|foreign| log_replaced(&foreign))
+            } else {
+                Ok(())
+            };
             let result = result.and_then(|()| status_files.update(&dir, &*view, &snapshot, must_write));
             (status_files, result)
         })
@@ -160,18 +165,24 @@ pub(crate) fn write_stop_time(dir: &StateDir, at: Timestamp) -> io::Result<()> {
 }
 
 impl StatusFiles {
-    /// Reads the files of an earlier process.
-    fn read(&mut self, dir: &StateDir) -> io::Result<()> {
-        for name in folder::list(&dir.environments())? {
-            let path = dir.environments().join(name);
-            if is_status(&path) {
-                // An empty text differs from every status, so a file that does not count is replaced or removed.
-                self.files.insert(path.clone(), read_earlier(dir, &path));
+    /// Reads the files of an earlier process. Returns the existing ones that do not count.
+    fn read(&mut self, dir: &StateDir) -> io::Result<Vec<PathBuf>> {
+        let environments = dir.environments();
+        let names = folder::list(&environments)?.into_iter();
+        let files = names.map(|name| environments.join(name));
+        let mut foreign = Vec::new();
+        for path in files
+            .filter(|path| is_status(path))
+            .chain([dir.controller_json()])
+        {
+            let read = read_earlier(dir, &path);
+            if read.is_err() && path.symlink_metadata().is_ok() {
+                foreign.push(path.clone());
             }
+            // An empty text differs from every status, so a file that does not count is replaced or removed.
+            self.files.insert(path, read.unwrap_or_default());
         }
-        self.files
-            .insert(dir.controller_json(), read_earlier(dir, &dir.controller_json()));
-        Ok(())
+        Ok(foreign)
     }
 
     /// Renders what changed since the last snapshot. With `must_write`, writes the files, and returns the number of written bytes.
@@ -223,7 +234,7 @@ impl StatusFiles {
                 match folder::remove(&path) {
                     Ok(_) => {}
                     Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
-                        tracing::warn!(%error, path = %path.display(), "cannot remove the call trace");
+                        tracing::warn!(%error, path = %path.shown(), "cannot remove the call trace");
                     }
                     Err(error) => return Err(error),
                 }
@@ -278,7 +289,7 @@ impl StatusFiles {
             Ok(()) => drop(self.failed.remove(path)),
             Err(error) if self.failed.get(path) == Some(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "{what}");
+                tracing::warn!(%error, path = %path.shown(), "{what}");
                 self.failed.insert(path.to_path_buf(), error);
             }
         }
@@ -302,7 +313,7 @@ impl StatusFiles {
                 Ok(()) => bytes += text.len(),
                 // A failed write of a call trace does not block the status. It is repeated when the content changes.
                 Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
-                    tracing::warn!(%error, path = %path.display(), "cannot write the call trace");
+                    tracing::warn!(%error, path = %path.shown(), "cannot write the call trace");
                 }
                 Err(error) => return Err(error),
             }
@@ -312,15 +323,24 @@ impl StatusFiles {
     }
 }
 
-/// Content of a file of an earlier process; empty if it does not count.
-fn read_earlier(dir: &StateDir, path: &Path) -> String {
+/// Logs the status files of others in one line.
+fn log_replaced(foreign: &[PathBuf]) {
+    if let Some(first) = foreign.first() {
+        tracing::warn!(files = foreign.len(), first = %first.shown(), "status files that no controller of this user wrote are replaced");
+    }
+}
+
+/// Content of a file of an earlier process.
+///
+/// # Errors
+/// It cannot be read, or does not count.
+fn read_earlier(dir: &StateDir, path: &Path) -> io::Result<String> {
     let read = if path.extension().is_some_and(|ending| ending == "json") {
         dir.read_status(path, state_file::MAX_BYTES)
     } else {
         state_file::read(path, state_file::MAX_BYTES)
     };
     read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
 }
 
 /// Returns the file in the project that a status names.

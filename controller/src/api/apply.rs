@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::EnvironmentStatus;
@@ -190,7 +191,7 @@ impl Apply {
             );
         }
         let (specs, guess) = (&source.folder, source.path_of("e2e.yaml"));
-        spec_files::check_link_of_folder(client.settings(), specs)?;
+        let real = spec_files::resolve_new_folder(client.settings(), specs)?;
         let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes(), stop);
         let Some(desired) = parsed
             .desired
@@ -226,19 +227,25 @@ impl Apply {
         if stop.is_cancelled() {
             let error = io::Error::new(io::ErrorKind::Interrupted, "the caller no longer waits for it");
             return Err(Failure::operation_failed(
-                &format!("cannot write `{}`", path.display()),
+                &format!("cannot write `{}`", path.shown()),
                 &error,
             ));
         }
-        let changed =
-            write_file(specs, &path, self.content.as_bytes(), self.expected.as_deref()).map_err(|error| {
-                let doing = format!("cannot write `{}`", path.display());
-                if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::Other) {
-                    return Failure::with_reason(Reason::NotPossible, format!("{doing}: {error}"))
-                        .with_hint("choose another `name`, or remove the link");
-                }
-                Failure::operation_failed(&doing, &error)
-            })?;
+        let changed = write_file(
+            specs,
+            &real,
+            &path,
+            self.content.as_bytes(),
+            self.expected.as_deref(),
+        )
+        .map_err(|error| {
+            let doing = format!("cannot write `{}`", path.shown());
+            if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::Other) {
+                return Failure::with_reason(Reason::NotPossible, format!("{doing}: {error}"))
+                    .with_hint("choose another `name`, or remove the link");
+            }
+            Failure::operation_failed(&doing, &error)
+        })?;
         let expected_revision = parsed.desired.as_ref();
         Ok(WrittenSpec {
             expected_revision: expected_revision.map(|desired| desired.revision.to_string()),

@@ -149,7 +149,7 @@ fn find_change(
     let change = text_edit(&text, edit).filter(|_| !text.contains(char::REPLACEMENT_CHARACTER));
     let Some(change) = change.map(|change| change.shortened(&text)) else {
         return Err(refused(format!(
-            "`{}` cannot be written safely at its place in `{}`, or the file changed: {}",
+            "`{}` cannot be written safely at its place in `{}`, or the file changed, for example by this change: {}",
             edit.key,
             edit.file,
             error

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use argus_core::quoting::PathText as _;
 use clap::Args;
 use serde_json::json;
 
@@ -23,7 +24,7 @@ pub(crate) struct Allow {
 
 impl Allow {
     pub(crate) fn execute(self, _options: &Options) -> Result<Exit, Failure> {
-        let shown = self.dir.display();
+        let shown = self.dir.shown();
         let folder = self
             .dir
             .canonicalize()

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, PreflightOverall};
 use argus_reconciler::clock;
@@ -323,7 +324,7 @@ async fn check_file(
     if report.accepted {
         return Ok(spec);
     }
-    let message = format!("a suite file of `{}` is rejected", spec.file.display());
+    let message = format!("a suite file of `{}` is rejected", spec.file.shown());
     Err(Failure::with_code(Code::SpecInvalid, message).without_suggestions())
 }
 

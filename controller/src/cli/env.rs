@@ -1,5 +1,6 @@
 //! `argus env`: prints the addresses of an environment as variables for a shell.
 
+use argus_core::quoting::shell_quoted;
 use clap::Args;
 
 use super::{call, notes};
@@ -29,7 +30,7 @@ impl Env {
         let variables = status::list_variables(&status);
         self.output.print(&variables, variables.keys(), || {
             let export =
-                |(name, value): (&String, &String)| format!("export {name}={}", output::quote(value));
+                |(name, value): (&String, &String)| format!("export {name}={}", shell_quoted(value));
             output::join_lines(variables.iter().map(export))
         })?;
         Ok(Exit::Done)
@@ -43,7 +44,7 @@ mod tests {
     #[test]
     fn quoted_value_is_one_word_for_a_shell() {
         for value in ["", "http://127.0.0.1:8080", "it's $(here) \"and\" `there`\\\n;"] {
-            let script = format!("printf %s {}", output::quote(value));
+            let script = format!("printf %s {}", shell_quoted(value));
             let output = std::process::Command::new("sh").args(["-c", &script]).output();
             assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), value);
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_core::journal::{EventFilter, Record};
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use argus_reconciler::clock;
 use argus_reconciler::journal::Tail;
@@ -171,7 +172,7 @@ impl Events {
 fn check_permission(journal: &Path) -> Result<(), Failure> {
     match state_file::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let message = format!("cannot read `{}`: it belongs to another user", journal.display());
+            let message = format!("cannot read `{}`: it belongs to another user", journal.shown());
             Err(Failure::with_reason(Reason::Forbidden, message)
                 .with_exit(Exit::Unexpected)
                 .with_hint("run this as the controller's user, or read `/events` over HTTP"))
@@ -181,7 +182,7 @@ fn check_permission(journal: &Path) -> Result<(), Failure> {
 }
 
 fn read_more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
-    let doing = || format!("cannot read `{}`", journal.display());
+    let doing = || format!("cannot read `{}`", journal.shown());
     tail.read_new()
         .map_err(|error| Failure::operation_failed(&doing(), &error))
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 
@@ -25,12 +26,12 @@ impl Man {
             }
             return Ok(Exit::Done);
         };
-        let doing = |path: &Path| format!("cannot write `{}`", path.display());
+        let doing = |path: &Path| format!("cannot write `{}`", path.shown());
         fs::create_dir_all(&dir).map_err(|error| Failure::operation_failed(&doing(&dir), &error))?;
         for (name, page) in pages {
             let path = dir.join(name);
             fs::write(&path, page).map_err(|error| Failure::operation_failed(&doing(&path), &error))?;
-            output::print(&format!("{}\n", path.display()))?;
+            output::print(&format!("{}\n", path.shown()))?;
         }
         Ok(Exit::Done)
     }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
+use argus_core::quoting::PathText as _;
 use clap::Args;
 use serde::Serialize;
 
@@ -104,7 +105,7 @@ fn format_report(found: &Found) -> String {
         private_folders,
     } = found;
     let folders = private_folders.iter().map(|one| {
-        let (folder, project) = (one.folder.display(), one.project.display());
+        let (folder, project) = (one.folder.shown(), one.project.shown());
         format!("state of `{project}`, which is removed or replaced: {folder}")
     });
     let images = if found.images.is_empty() {
@@ -142,7 +143,7 @@ fn format_result(found: &Found) -> String {
     format!(
         "{}{}removed {} and {} of build cache\n",
         output::join_lines(failed),
-        output::join_lines(removed.map(|one| format!("removed {}", one.folder.display()))),
+        output::join_lines(removed.map(|one| format!("removed {}", one.folder.shown()))),
         output::format_count(gone, "image"),
         size(found.build_cache_bytes)
     )

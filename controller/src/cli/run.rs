@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use clap::Args;
 
@@ -56,7 +57,7 @@ fn existing(path: PathBuf) -> Result<PathBuf, Failure> {
     if path.exists() {
         return Ok(path);
     }
-    let message = format!("cannot watch `{}`: it does not exist", path.display());
+    let message = format!("cannot watch `{}`: it does not exist", path.shown());
     Err(Failure::with_reason(Reason::NotFound, message)
         .with_exit(Exit::Usage)
         .with_hint("pass an existing spec file, or write a first one with `argus init`"))

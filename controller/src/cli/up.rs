@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::shutdown::Signals;
@@ -103,7 +104,7 @@ impl Up {
                 (false, true) => "ctrl-c stops, containers keep running",
                 (false, false) => "ctrl-c removes the environment",
             };
-            let mut view = View::new(screen, format!("`{}`; {end}", spec.file.display()));
+            let mut view = View::new(screen, format!("`{}`; {end}", spec.file.shown()));
             let mut kept = self.keep.always || self.detach;
             let is_kept = |ended: &Result<Exit, Failure>| {
                 let has_failed = !matches!(ended, Ok(Exit::Done | Exit::Code(0) | Exit::Interrupted));

@@ -1,13 +1,17 @@
 //! Document of a compose file: with its `<<` merges, `include` and `extends` resolved, and with the lines of its keys.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use argus_core::budget::Budget;
 use argus_crds::compose::compose_key;
 use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::yaml::{self, SourceMap};
 use serde_json::{Map, Value};
 
+use super::files::ENV_FILES;
 use super::merge::rebase;
 use super::{FILES, Note, Place, Variables, shape, unknown_keys};
 use crate::spec_draft::ReadFile;
@@ -27,6 +31,8 @@ pub(crate) struct Document {
     pub(super) files: Vec<NamedFile>,
     /// Files of each service by index, in the order of their merge.
     origins: BTreeMap<String, Vec<usize>>,
+    /// Rest of the budget for the files under `env_file`.
+    pub(super) env_files: Budget,
 }
 
 /// A file during the resolution of `include` and `extends`.
@@ -49,8 +55,8 @@ pub(super) struct NamedFile {
 pub(super) struct Scope {
     /// Folder from which its relative paths start, relative to the project.
     pub(super) folder: PathBuf,
-    /// Variables of an included file that the project does not have.
-    pub(super) own: BTreeMap<String, String>,
+    /// Variables of an included file that the project does not have. Many scopes share them.
+    pub(super) own: Arc<BTreeMap<String, String>>,
 }
 
 /// Progress of the resolution of `include` and `extends`.
@@ -67,15 +73,15 @@ pub(super) struct Files<'a> {
     pub(super) read: ReadFile<'a>,
     /// Variables of the project.
     pub(super) variables: &'a BTreeMap<String, String>,
+    /// The same variables, for the paths of files.
+    in_paths: RefCell<Variables>,
 }
 
 impl Files<'_> {
     /// Replaces the variables in the path of a file.
     pub(super) fn path(&self, text: &str) -> String {
-        let mut variables = Variables {
-            project: self.variables.clone(),
-            ..Variables::default()
-        };
+        let mut variables = self.in_paths.borrow_mut();
+        variables.inserted = 0;
         variables.replace_in_path(text).replace("$$", "$")
     }
 }
@@ -94,12 +100,17 @@ impl Document {
             dir: path.parent().unwrap_or(Path::new(".")),
             read,
             variables,
+            in_paths: RefCell::new(Variables {
+                project: variables.clone(),
+                ..Variables::default()
+            }),
         };
         let mut document = Self {
             value: Value::Null,
             notes: Vec::new(),
             files: Vec::new(),
             origins: BTreeMap::new(),
+            env_files: ENV_FILES,
         };
         let own = path.file_name().map(PathBuf::from).unwrap_or_default();
         document.add_file(own.clone(), name, bytes)?;

@@ -2,10 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::budget::{Budget, Exceeded};
 use argus_core::dotenv;
 use serde_json::{Map, Value, json};
 
 use super::{Note, Service, parts};
+
+/// Variables and bytes of the files under `env_file` of a project. A step is a variable.
+pub(super) const ENV_FILES: Budget = Budget::new(20_000, 16 << 20);
+
+/// Counts a file under `env_file`. Returns the first excess of [`ENV_FILES`] in words.
+pub(super) fn count_env_file(budget: &mut Budget, variables: usize, bytes: usize) -> Option<String> {
+    let counted = budget.steps(variables as u64);
+    let exceeded = counted.and_then(|()| budget.bytes(bytes as u64)).err()?;
+    let what = match exceeded {
+        Exceeded::Steps(most) => format!("more than {most} variables"),
+        Exceeded::Bytes(_) => exceeded.to_string(),
+    };
+    Some(format!("the files under `env_file` of this project have {what}"))
+}
 
 impl Service<'_> {
     /// Variables of the files under `env_file`; later files win. Their values can contain variables of the project, and the service's
@@ -17,6 +32,10 @@ impl Service<'_> {
     ) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> = BTreeMap::new();
         for file in value.as_array().into_iter().flatten() {
+            // The first excess is an error.
+            if self.env_files.exceeded().is_some() {
+                break;
+            }
             let path = file
                 .as_str()
                 .or_else(|| file["path"].as_str())
@@ -39,6 +58,7 @@ impl Service<'_> {
                             .iter()
                             .map(|problem| problem.describe(path.as_ref())),
                     );
+                    problems.extend(count_env_file(self.env_files, found.variables.len(), bytes.len()));
                     all.extend(found.variables);
                 }
                 Err(_) if file["required"] == false => {}

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use argus_core::dotenv;
 use serde_json::{Value, json};
 
 use super::Note;
-use super::document::{Document, Files, SECTIONS, Scope, Stage};
+use super::document::{Document, Files, MAX_FILES, SECTIONS, Scope, Stage};
+use super::files::count_env_file;
 use super::merge::merge_documents;
 
 impl Document {
@@ -19,7 +21,10 @@ impl Document {
             Some(Value::Array(entries)) => entries,
             Some(_) => return self.report(index, "`include` is not a list"),
         };
-        for entry in &entries {
+        if entries.len() > MAX_FILES {
+            self.report(index, &format!("`include` has more than {MAX_FILES} entries"));
+        }
+        for entry in entries.iter().take(MAX_FILES) {
             let paths = texts(entry.get("path").unwrap_or(entry));
             let paths: Vec<String> = paths.into_iter().map(|path| files.path(path)).collect();
             let Some(first) = paths.first() else {
@@ -60,6 +65,9 @@ impl Document {
         let mut own = BTreeMap::new();
         let named = texts(&entry["env_file"]);
         for path in named.iter().map(|path| files.path(path)) {
+            if self.env_files.exceeded().is_some() {
+                break;
+            }
             match (files.read)(&files.dir.join(&path)) {
                 _ if path == "/dev/null" => {}
                 Ok(bytes) => self.add_variables(files, index, &mut own, path.as_ref(), &bytes),
@@ -67,12 +75,19 @@ impl Document {
             }
         }
         // The `.env` of the project is known.
-        if named.is_empty() && folder != Path::new("") && folder != Path::new(".") {
+        let has_own = folder != Path::new("") && folder != Path::new(".");
+        if named.is_empty() && has_own && self.env_files.exceeded().is_none() {
             let path = folder.join(".env");
             let bytes = (files.read)(&files.dir.join(&path)).unwrap_or_default();
             self.add_variables(files, index, &mut own, &path, &bytes);
         }
-        own.extend(self.files[index].scope.own.clone());
+        let outer = &self.files[index].scope.own;
+        if own.is_empty() {
+            let own = Arc::clone(outer);
+            return Scope { folder, own };
+        }
+        own.extend(BTreeMap::clone(outer));
+        let own = Arc::new(own);
         Scope { folder, own }
     }
 
@@ -85,13 +100,16 @@ impl Document {
         path: &Path,
         bytes: &[u8],
     ) {
-        let outer = &self.files[index].scope.own;
+        let outer = self.files[index].scope.own.as_ref();
         let found = dotenv::read(bytes, &|name| {
             let known = [files.variables, outer, &*all];
             known.into_iter().find_map(|known| known.get(name)).cloned()
         });
         for problem in found.problems {
             self.report(index, &format!("`include`: {}", problem.describe(path)));
+        }
+        if let Some(excess) = count_env_file(&mut self.env_files, found.variables.len(), bytes.len()) {
+            self.report(index, &format!("`include`: {excess}"));
         }
         let variables = found.variables.into_iter();
         all.extend(variables.filter(|(name, _)| !files.variables.contains_key(name)));

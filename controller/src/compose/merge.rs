@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::parts;
 
@@ -66,18 +66,21 @@ pub(super) fn merge(base: Value, own: Value) -> Value {
 /// `has_values` is true for a map in which a name without a value has a meaning, such as `environment`.
 fn merge_values(base: Value, own: Value, has_values: bool) -> Value {
     match (base, own) {
-        (Value::Object(mut base), Value::Object(own)) => {
+        (Value::Object(base), Value::Object(own)) => {
+            // The keys of `own` follow the others.
+            let (mut changed, mut all): (Map<_, _>, Map<_, _>) =
+                base.into_iter().partition(|(key, _)| own.contains_key(key));
             for (key, value) in own {
-                let merged = match base.shift_remove(&key) {
+                let merged = match changed.remove(&key) {
                     Some(_) if REPLACED.contains(&key.as_str()) => value,
                     // A key without a value changes nothing.
                     Some(old) if value.is_null() && !has_values => old,
                     Some(old) => merge_values(old, value, NAMES.contains(&key.as_str())),
                     None => value,
                 };
-                base.insert(key, merged);
+                all.insert(key, merged);
             }
-            Value::Object(base)
+            Value::Object(all)
         }
         (Value::Array(mut base), Value::Array(own)) => {
             // An equal item, a mount at the same path, and the same port are replaced.

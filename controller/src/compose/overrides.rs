@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Note;
 use super::document::{Document, Files, MAX_FILES, Scope};
 use super::merge::merge_documents;
+use super::parts::join_paths;
 
 /// Variable with the files of a project.
 pub(crate) const FILES: &str = "COMPOSE_FILE";
@@ -35,8 +36,15 @@ impl Document {
             let first = paths.next().unwrap_or_default();
             if Path::new(first.trim_start_matches("./")) == own {
                 let mut seen = BTreeSet::new();
-                let paths = paths.filter(|path| !path.is_empty() && seen.insert(*path));
+                let paths = paths.filter(|path| !path.is_empty());
+                let paths = paths.filter(|path| seen.insert(join_paths(Path::new(""), path)));
+                let paths: Vec<&str> = paths.take(MAX_FILES + 1).collect();
+                if paths.len() > MAX_FILES {
+                    let what = format!("`{FILES}` names more than {MAX_FILES} files");
+                    self.notes.push(Note::error(what, None));
+                }
                 return paths
+                    .into_iter()
                     .take(MAX_FILES)
                     .fold(value, |value, path| self.merge_file(value, path, files));
             }

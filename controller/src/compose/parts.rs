@@ -150,7 +150,7 @@ pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Res
     let inside = join_paths(back, source);
     let is_complete = inside.starts_with("..") || inside == Path::new(".");
     let lead = if is_complete { "" } else { "./" };
-    Ok(format!("{lead}{}:{target}{mode}", inside.display()))
+    Ok(format!("{lead}{}:{target}{mode}", inside.to_string_lossy()))
 }
 
 /// Settings of a volume in the long form that have no counterpart. Argus never creates the host path of a mount.

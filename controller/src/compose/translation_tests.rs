@@ -534,6 +534,64 @@ fn files_of_the_project_replace_the_override_file() {
 }
 
 #[test]
+fn file_with_several_spellings_is_read_once() {
+    let names = |files: &str| {
+        let reads = std::cell::Cell::new(0);
+        let read = |path: &Path| {
+            reads.set(reads.get() + usize::from(path.ends_with("ci.yaml")));
+            Ok(b"services: { c: { image: x } }".to_vec())
+        };
+        let source = ComposeSource {
+            name: "compose.yaml",
+            file: Path::new("/shop/compose.yaml"),
+            bytes: b"services: { a: { image: x } }",
+            read: &read,
+            variables: &BTreeMap::from([("COMPOSE_FILE".to_owned(), files.to_owned())]),
+        };
+        let notes = translate(&source).unwrap().contents.diagnostics;
+        let notes: Vec<_> = notes.into_iter().map(|note| note.message).collect();
+        (reads.get(), notes)
+    };
+    let spellings = "compose.yaml:ci.yaml:./ci.yaml:.//ci.yaml:././ci.yaml:ci.yaml";
+    assert_eq!(names(spellings), (1, Vec::new()));
+    let many: String = (0..65).map(|number| format!(":{number}.yaml")).collect();
+    assert_eq!(
+        names(&format!("compose.yaml{many}")),
+        (0, vec!["`COMPOSE_FILE` names more than 64 files".to_owned()])
+    );
+}
+
+#[test]
+fn variables_of_all_env_files_are_bounded() {
+    let file: String = (0..9_000).map(|number| format!("A{number}=1\n")).collect();
+    let services: String = ('a'..='f')
+        .map(|name| format!("  {name}: {{ image: x, env_file: [big.env, big.env] }}\n"))
+        .collect();
+    let found = errors(&format!("services:\n{services}"), &[("big.env", &file)]);
+    let excess = "left out of `b`: `env_file`: the files under `env_file` of this project have more than 20000 variables";
+    assert!(found.iter().any(|error| error == excess), "{found:?}");
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
+fn many_variables_are_translated_in_linear_time() {
+    let service = |value: &str| {
+        let keys: String = (0..10_000)
+            .map(|number| format!("      K{number}: {value}\n"))
+            .collect();
+        format!("services:\n  a:\n    image: x\n    environment:\n{keys}")
+    };
+    let start = std::time::Instant::now();
+    let found = errors(&service("1"), &[("compose.override.yaml", &service("2"))]);
+    assert!(
+        start.elapsed() < std::time::Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
 fn values_of_a_wrong_kind_are_errors() {
     for (key, error) in [
         ("ports: \"80:80\"", "`ports` of the service `a` is not a list"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use argus_backend::host_path::folder;
 use argus_core::hex::hex;
+use argus_core::quoting::PathText as _;
 use argus_reconciler::state_dir::{StateDir, write_private};
 use argus_reconciler::state_file;
 use sha2::{Digest as _, Sha256};
@@ -62,7 +63,7 @@ pub(super) fn create_token(state: &StateDir) -> io::Result<Token> {
 pub(super) fn discard_token(state: &StateDir) {
     let path = token_path(state);
     if let Err(error) = folder::remove(&path) {
-        tracing::error!(path = %path.display(), %error, "cannot remove the token");
+        tracing::error!(path = %path.shown(), %error, "cannot remove the token");
     }
 }
 

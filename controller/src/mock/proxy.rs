@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::http1::exchange;
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Code;
 use argus_mock::{MockReply, Recording, Request, Target, end_to_end_headers};
 use argus_reconciler::clock;
@@ -36,7 +37,7 @@ pub(super) async fn forward(request: &Request, path: &str, to: &Target, folder: 
         };
     let pair = Recording::new(request, &reply, clock::now());
     if let Err(error) = recordings::write_recording(folder, &pair).await {
-        tracing::error!(folder = %folder.display(), %error, "cannot record a response");
+        tracing::error!(folder = %folder.shown(), %error, "cannot record a response");
     }
     reply
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use argus_core::quoting::PathText as _;
 use argus_mock::Recording;
 
 /// Maximum number of files.
@@ -25,13 +26,13 @@ pub(super) async fn read_recordings(folder: &Path) -> Vec<Recording> {
         }
         bytes += entry.metadata().await.map_or(0, |found| found.len());
         if found.len() >= MAX_FILES || bytes > MAX_BYTES {
-            tracing::warn!(folder = %folder.display(), "too many recordings; the rest is skipped");
+            tracing::warn!(folder = %folder.shown(), "too many recordings; the rest is skipped");
             break;
         }
         let read = tokio::fs::read(&path).await.map_err(|error| error.to_string());
         match read.and_then(|bytes| Recording::parse(&bytes)) {
             Ok(pair) => found.push(pair),
-            Err(why) => tracing::warn!(file = %path.display(), why, "not a valid recording"),
+            Err(why) => tracing::warn!(file = %path.shown(), why, "not a valid recording"),
         }
     }
     found

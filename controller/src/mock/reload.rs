@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use argus_core::hex::hex;
+use argus_core::quoting::PathText as _;
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_mock::{CompiledMock, MockConfig};
@@ -128,13 +129,10 @@ impl ConfigReloader {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Unreadable(error) => write!(
-                f,
-                "cannot read `{}`: {}",
-                self.file.display(),
-                format_chain(error)
-            ),
-            Cause::NotAConfig(cause) => write!(f, "`{}` is not a valid mock: {cause}", self.file.display()),
+            Cause::Unreadable(error) => {
+                write!(f, "cannot read `{}`: {}", self.file.shown(), format_chain(error))
+            }
+            Cause::NotAConfig(cause) => write!(f, "`{}` is not a valid mock: {cause}", self.file.shown()),
             Cause::Invalid(diagnostics) => {
                 let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
                 let messages: Vec<String> = errors

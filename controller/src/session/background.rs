@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, Reason};
 use tokio::process::Command;
 
@@ -48,7 +49,7 @@ pub(crate) async fn start_in_background(
     let pid = child.id().unwrap_or_default();
     let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
     let failed = |end: String| {
-        let message = format!("cannot start a controller: {end}; its log is `{}`", log.display());
+        let message = format!("cannot start a controller: {end}; its log is `{}`", log.shown());
         Failure::with_reason(Reason::NotRunning, message).with_exit(Exit::Unexpected)
     };
     tokio::select! {
@@ -63,7 +64,7 @@ pub(crate) async fn start_in_background(
     }
     output::print_note(&format!(
         "the controller runs in the background; stop it with `kill {pid}`, its log is `{}`",
-        log.display()
+        log.shown()
     ));
     Ok(())
 }

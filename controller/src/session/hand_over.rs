@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use argus_core::desired::excluded::is_spec_name;
+use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::specs::source::SpecSource;
 
@@ -20,7 +21,7 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
     let env = &spec.environment;
     let read = |path: &Path| {
         let real = path.canonicalize();
-        real.map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))
+        real.map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.shown()), &error))
     };
     let (folder, file) = (read(&source.folder)?, read(&spec.file)?);
     if let Some(only) = &source.only {
@@ -28,7 +29,7 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
         return if only.canonicalize().is_ok_and(|only| only == file) {
             Ok(None)
         } else {
-            let message = format!("the running controller watches only `{}`", only.display());
+            let message = format!("the running controller watches only `{}`", only.shown());
             Err(conflict(env, &only, message)
                 .with_hint("choose another state directory with `--state`, or stop that controller"))
         };
@@ -41,7 +42,7 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
     if let Some(current) = current.filter(|current| current.is_file())
         && current.canonicalize().is_ok_and(|real| real != file)
     {
-        let message = format!("environment `{env}` is already in `{}`", current.display());
+        let message = format!("environment `{env}` is already in `{}`", current.shown());
         return Err(conflict(env, &current, message).with_hint(
             "choose another `isolation.namespace` in the file, or another folder with `--state`",
         ));
@@ -54,11 +55,11 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
             if link.canonicalize().is_ok_and(|real| real == file) {
                 return Ok(Some(link));
             }
-            let message = format!("cannot link the file: `{}` exists already", link.display());
+            let message = format!("cannot link the file: `{}` exists already", link.shown());
             Err(conflict(env, &link, message))
         }
         Err(error) => {
-            let doing = format!("cannot create the link `{}`", link.display());
+            let doing = format!("cannot create the link `{}`", link.shown());
             Err(Failure::operation_failed(&doing, &error))
         }
     }

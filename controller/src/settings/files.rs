@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 
 use super::{File, paths, trust};
@@ -62,14 +63,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, Failure> {
 }
 
 fn unreadable_settings(path: &Path, error: &std::io::Error) -> Failure {
-    let message = format!("cannot read settings `{}`: {error}", path.display());
+    let message = format!("cannot read settings `{}`: {error}", path.shown());
     Failure::with_reason(Reason::Settings, message)
         .with_exit(Exit::Usage)
         .with_hint("set the settings file with `--config` or `ARGUS_CONFIG`")
 }
 
 pub(super) fn invalid_settings(path: &Path, cause: &str) -> Failure {
-    let message = format!("cannot use settings `{}`: {cause}", path.display());
+    let message = format!("cannot use settings `{}`: {cause}", path.shown());
     Failure::with_reason(Reason::Settings, message)
         .with_exit(Exit::Usage)
         .with_hint("fix the settings file; docs/cli.md lists all settings")

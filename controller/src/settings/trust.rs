@@ -59,7 +59,7 @@ impl File {
         let is_open = |listen: &mut Listen| !matches!(listen, Listen::Off) && *listen != Listen::default();
         let leaves = |specs: &mut PathBuf| {
             let folder = folder.canonicalize();
-            specs.is_absolute() || !folder.is_ok_and(|folder| contains(&folder, &folder.join(&*specs)))
+            specs.is_absolute() || !folder.is_ok_and(|folder| contains_specs(&folder, &folder.join(&*specs)))
         };
         let removed = [
             ("state", state.take().is_some()),
@@ -120,6 +120,13 @@ pub(crate) fn contains(allowed: &Path, specs: &Path) -> bool {
     // A folder that does not exist yet is below one that does.
     let is_up = |part| part == Component::ParentDir;
     found.path.starts_with(allowed) && !found.path.components().any(is_up)
+}
+
+/// Returns true if spec files belong to a folder, and not to a git directory in it.
+fn contains_specs(folder: &Path, specs: &Path) -> bool {
+    let real = host_path::real(specs);
+    let is_git = |inside: &Path| inside.components().any(|part| part.as_os_str() == ".git");
+    contains(folder, specs) && real.strip_prefix(folder).is_ok_and(|inside| !is_git(inside))
 }
 
 /// Returns true if a file is in the git worktree of the current folder: the author of the repository can have written it.
@@ -227,7 +234,9 @@ mod tests {
                       allow-mount = []\ngit-writable = false\nstrict = true\nno-helpers = true\ntimeout-short = \"1s\"\nnamespace-from = \"branch\"\n\
                       specs = \"x/y\"\n";
         assert_eq!(list_widening(narrow, folder), [""; 0]);
-        for outside in ["/etc", "..", "x/../..", "link", "link/argus/x"] {
+        std::os::unix::fs::symlink(".git/refs", folder.join("refs")).unwrap();
+        std::fs::create_dir_all(folder.join(".git/refs")).unwrap();
+        for outside in ["/etc", "..", "x/../..", "link", "link/argus/x", ".git/x", "refs"] {
             let text = format!("specs = \"{outside}\"\n");
             assert_eq!(list_widening(&text, folder), ["specs"], "{outside}");
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::{Diagnostic, Location};
 
 /// Place of a note.
@@ -18,7 +19,7 @@ impl fmt::Display for Place {
         let line = self.location.line;
         match &self.file {
             None => write!(f, " (line {line})"),
-            Some(file) => write!(f, " (`{}`, line {line})", file.display()),
+            Some(file) => write!(f, " (`{}`, line {line})", file.shown()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::render_diagnostics;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
@@ -118,7 +119,7 @@ fn read_suites(
     let tests = owner.spec.tests.as_ref().unwrap_or(&none);
     let folder = owner.file.parent().unwrap_or(Path::new("."));
     if tests.suites.is_empty() {
-        let message = format!("`{}` has no suites under `tests`", owner.file.display());
+        let message = format!("`{}` has no suites under `tests`", owner.file.shown());
         let hint = format!("run a command with `argus test run {env} -- COMMAND`");
         return Err(Failure::with_code(Code::PrereqMissing, message).with_hint(hint));
     }
@@ -258,14 +259,14 @@ fn read_suite(
 
 /// Content of a spec file. Errors that do not prevent parsing are ignored.
 fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
-    let doing = || format!("cannot read `{}`", path.display());
+    let doing = || format!("cannot read `{}`", path.shown());
     let bytes = read_bounded(path, MAX_FILE_BYTES)
         .map_err(|error| Failure::operation_failed(&doing(), &error))?
         .unwrap_or_default();
-    let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
+    let read = argus_crds::yaml::read(&path.shown().to_string(), &bytes);
     read.spec.ok_or_else(|| {
-        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
-            .with_hint(format!("check the file with `argus validate {}`", path.display()))
+        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.shown()))
+            .with_hint(format!("check the file with `argus validate {}`", path.shown()))
     })
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_core::ident::{ContainerId, EnvName};
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::Secrets;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::error::Code;
@@ -368,7 +369,7 @@ fn cannot_start(command: &LocalCommand, error: &std::io::Error) -> Failure {
     let program = command.words.first().map_or("", String::as_str);
     let message = format!(
         "cannot start `{program}` in `{}`: {error}",
-        command.folder.display()
+        command.folder.shown()
     );
     Failure::with_code(Code::PrereqMissing, message)
         .with_hint("install the program, or set the `command` of the suite")

@@ -262,11 +262,19 @@ fn init_writes_no_spec_file_through_a_linked_folder() {
     let refused = init(None);
     assert_ne!(code(&refused), 0);
     assert!(
-        err(&refused).contains("is a link to another place"),
+        err(&refused).contains("is a link, so Argus writes no file there"),
         "{}",
         err(&refused)
     );
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    let git = home.path(".git/refs");
+    std::fs::create_dir_all(&git).unwrap();
+    std::fs::remove_file(home.path("environments")).unwrap();
+    symlink(".git/refs", home.path("environments")).unwrap();
+    assert_ne!(code(&init(None)), 0);
+    assert_eq!(std::fs::read_dir(&git).unwrap().count(), 0);
+    std::fs::remove_file(home.path("environments")).unwrap();
+    symlink(outside.path(), home.path("environments")).unwrap();
     // A folder that a person names can be a link.
     let named = init(Some("environments"));
     assert!(outside.path().join("e2e.yaml").exists(), "{}", err(&named));

@@ -464,6 +464,13 @@ fn init_allows_only_a_project_without_files_of_argus() {
     assert!(!init(&[]) && !is_allowed(), "another file was there before");
     std::fs::remove_file(home.path("e2e.yaml")).unwrap();
     std::fs::remove_file(home.path("specs/other.e2e.yaml")).unwrap();
+    for deep in ["a/b/c/e2e.yaml", "a/b/compose.yaml"] {
+        std::fs::create_dir_all(home.path("a/b/c")).unwrap();
+        std::fs::write(home.path(deep), GOOD).unwrap();
+        assert!(!init(&[]) && !is_allowed(), "{deep} was there before");
+        std::fs::remove_file(home.path("e2e.yaml")).unwrap();
+        std::fs::remove_dir_all(home.path("a")).unwrap();
+    }
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().display().to_string();
     assert!(!init(&["--specs", &outside]) && !is_allowed());

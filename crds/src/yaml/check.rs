@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::tree::{Entry, Kind, Node, shown};
+use super::entry_map::Entry;
+use super::tree::{Kind, Node, shown};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::{self, join};
 

@@ -4,7 +4,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
-use super::tree::{Entry, Kind, Node};
+use super::entry_map::Entry;
+use super::tree::{Kind, Node};
 use crate::number::{Keep, from_text};
 use crate::text::AS_WRITTEN;
 

@@ -230,7 +230,9 @@ fn replaced(text: &str, path: &[Step], part: &Part, now: &str, value: &str) -> O
     let current = part.text()?;
     let raw = text.get(part.range.clone())?;
     let is_only = !now.is_empty() && raw.matches(now).count() == 1 && current.matches(now).count() == 1;
-    is_only.then(|| Change {
+    // The only occurrence is a part of the new value, so an earlier change has written it.
+    let is_written = value.contains(now) && current.contains(value);
+    (is_only && !is_written).then(|| Change {
         edit: TextEdit {
             range: part.range.clone(),
             text: raw.replacen(now, value, 1),

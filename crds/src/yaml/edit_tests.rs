@@ -133,6 +133,23 @@ fn variables_change_inside_values_and_keep_dots_in_names() {
 }
 
 #[test]
+fn written_change_is_not_written_again() {
+    for (key, now, value) in [
+        ("services.web.command", "--port 80", "--port 8080"),
+        ("services.web.memory", "64", "640"),
+        (
+            "services.web.container.environment.DB",
+            "localhost",
+            "db.localhost",
+        ),
+        ("services.web.container.volumes", "./app:/app", "../app:/app"),
+    ] {
+        let new = edited(BLOCK, key, Some(now), value).unwrap_or_else(|| panic!("{key} is refused"));
+        assert_eq!(edited(&new, key, Some(now), value), None, "{key}");
+    }
+}
+
+#[test]
 fn values_have_their_meaning() {
     let text = "s:\n  command: [\"npm start\"]\n  entrypoint: \"npm run a && npm start\"\n  image: a:1\n  environment:\n    X: \"1\"\n    Y: 2\n";
     let list = "[\"sh\", \"-c\", \"npm start\"]";

@@ -3,7 +3,8 @@
 //! They check the tree of nodes, so their diagnostics appear together with those about types.
 
 use super::check::Collector;
-use super::tree::{Entry, Kind, Node, shown};
+use super::entry_map::Entry;
+use super::tree::{Kind, Node, shown};
 use crate::diagnostic::Diagnostic;
 use crate::suite::MAX_HISTORY_RUNS;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tree::{self, Entry, Kind, Node};
+use super::entry_map::Entry;
+use super::tree::{self, Kind, Node};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::join;
 
@@ -181,11 +182,10 @@ fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Location, usize)> {
         };
     }
     match &node.kind {
-        Kind::Map(entries) => entries
-            .iter()
-            .filter(|entry| is_next_key(&entry.key, rest))
-            .max_by_key(|entry| entry.key.len())
-            .map(|entry| entry_step(entry, entry.key.len())),
+        Kind::Map(entries) => {
+            let entry = entries.get(entries.find_next(rest)?)?;
+            Some(entry_step(entry, entry.key.len()))
+        }
         Kind::List(items) => items.iter().find_map(|item| {
             let Kind::Scalar { text, .. } = &item.get("name")?.value.kind else {
                 return None;

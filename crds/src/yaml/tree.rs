@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::entry_map::{Entry, EntryMap};
 use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::join;
@@ -26,15 +27,7 @@ pub(super) enum Kind {
         plain: bool,
     },
     List(Vec<Arc<Node>>),
-    Map(Vec<Entry>),
-}
-
-/// Entry of a map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) key_location: Location,
-    pub(super) value: Arc<Node>,
+    Map(EntryMap),
 }
 
 impl Node {
@@ -46,7 +39,7 @@ impl Node {
     /// Returns the entry under a key; `None` if the node is not a map.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         match &self.kind {
-            Kind::Map(entries) => entries.iter().find(|entry| entry.key == key),
+            Kind::Map(entries) => entries.find(key),
             Kind::Scalar { .. } | Kind::List(_) => None,
         }
     }
@@ -66,19 +59,14 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
             Kind::List(items)
         }
         Kind::Map(entries) => {
-            let mut entries = entries.clone();
-            let at = entries
-                .iter()
-                .enumerate()
-                .filter(|(_, entry)| source::is_next_key(&entry.key, path))
-                .max_by_key(|(_, entry)| entry.key.len())
-                .map(|(at, _)| at)?;
+            let at = entries.find_next(path)?;
+            let mut entries = entries.to_vec();
             let rest = path.get(entries[at].key.len()..)?.trim_start_matches('.');
             match without(&entries[at].value, rest) {
                 Some(value) => entries[at].value = value,
                 None => drop(entries.remove(at)),
             }
-            Kind::Map(entries)
+            Kind::Map(entries.into())
         }
     };
     Some(Arc::new(Node {
@@ -123,7 +111,7 @@ pub(super) fn relocate(
                     value: Arc::new(value),
                 }
             };
-            Kind::Map(entries.iter().map(moved).collect())
+            Kind::Map(entries.iter().map(moved).collect::<Vec<_>>().into())
         }
     };
     Node {
@@ -131,16 +119,6 @@ pub(super) fn relocate(
         location,
         weight: node.weight,
         depth: node.depth,
-    }
-}
-
-impl Entry {
-    /// Returns the location for diagnostics about the value: that of a non-empty scalar, otherwise that of the key.
-    pub(super) fn location(&self) -> Location {
-        match &self.value.kind {
-            Kind::Scalar { text, plain } if !(*plain && text.is_empty()) => self.value.location,
-            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => self.key_location,
-        }
     }
 }
 
@@ -265,7 +243,7 @@ impl Builder {
         let frame = self.frames.pop()?;
         let kind = match frame.content {
             Content::List(items) => Kind::List(items),
-            Content::Map(open) => Kind::Map(self.merged(open)),
+            Content::Map(open) => Kind::Map(self.merged(open).into()),
         };
         let node = Arc::new(Node {
             kind,

@@ -382,6 +382,30 @@ fn only_host_path_opens_files_that_others_can_make() {
     );
 }
 
+/// A repository can contain a file whose name has a line break. `quoting.rs` shows it in one line.
+#[test]
+fn messages_show_paths_in_one_line() {
+    // Addresses and folders of the operator, and keys.
+    let allowed = [
+        "controller/docker/src/connect.rs",
+        "controller/docker/src/connect/",
+        "controller/docker/src/image/credentials",
+        "controller/reconciler/src/lease/process.rs",
+        "controller/reconciler/src/specs/evaluation.rs",
+        "controller/src/api/preflight/checks.rs",
+    ];
+    let mut offences = Vec::new();
+    for path in modules() {
+        let code = code(&path);
+        let mut uses = code.split(".display()").skip(1);
+        let is_key = |rest: &str| rest.trim_start().starts_with(".to_string()");
+        if !allowed.iter().any(|start| path.starts_with(start)) && uses.any(|rest| !is_key(rest)) {
+            offences.push(path);
+        }
+    }
+    none("show paths with `PathText::shown`", &offences);
+}
+
 #[test]
 fn no_script_uses_a_fixed_path_in_tmp() {
     let is_script = |path: &String| path.starts_with("scripts/") || path == "justfile";

@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -214,7 +215,7 @@ impl Folder {
         };
         let directory = opened.map_err(|error| match error {
             Errno::NOTDIR | Errno::LOOP => {
-                let why = format!("`{}` is a link or not a folder", name.display());
+                let why = format!("`{}` is a link or not a folder", name.shown());
                 io::Error::new(ErrorKind::NotADirectory, why)
             }
             other => other.into(),

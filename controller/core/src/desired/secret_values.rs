@@ -23,6 +23,13 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             collect_env_names(text, &mut names);
         },
     );
+    let is_inner = |(name, inner): &(&String, &String)| is_secret(name) && !is_plain(inner.trim(), true);
+    let inner: Vec<&String> = context
+        .env_vars
+        .iter()
+        .filter(is_inner)
+        .map(|(_, inner)| inner)
+        .collect();
     for name in names {
         let Some(value) = context.env_vars.get(&name) else {
             continue;
@@ -31,11 +38,8 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             secrets.add(value);
         }
         // A value in a `.env` can contain others.
-        let is_inner = |(name, inner): &(&String, &String)| {
-            is_secret(name) && !is_plain(inner.trim(), true) && value.contains(inner.as_str())
-        };
-        let inner = context.env_vars.iter().filter(is_inner);
-        inner.for_each(|(_, inner)| secrets.add(inner));
+        let contained = inner.iter().filter(|inner| value.contains(inner.as_str()));
+        contained.for_each(|inner| secrets.add(inner));
     }
     for declared in spec.declared_services() {
         let service = declared.service;

@@ -1,5 +1,7 @@
 //! Facts of one failed run, as the rules read them.
 
+use std::borrow::Cow;
+
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
@@ -8,6 +10,7 @@ use super::rule::Scope;
 use crate::desired::Mount;
 use crate::failed_run::FailedRun;
 use crate::outcome::HostFile;
+use crate::quoting::escape_line;
 
 pub(super) use crate::failed_run::host_view::{is_below, is_plain, paths};
 
@@ -110,7 +113,11 @@ impl<'a> Case<'a> {
 
     /// Change of a file of the host, which the spec file mounts.
     pub(super) fn host_edit(file: String, reason: impl Into<String>, hint: impl Into<String>) -> SpecEdit {
-        SpecEdit::new(file, "", reason).hint(hint)
+        let shown = match escape_line(&file) {
+            Cow::Owned(shown) => Some(shown),
+            Cow::Borrowed(_) => None,
+        };
+        SpecEdit::new(shown.unwrap_or(file), "", reason).hint(hint)
     }
 }
 
@@ -176,18 +183,6 @@ pub(super) fn add_tmpfs(context: &EditContext<'_>, entry: &str, reason: String) 
     entries.push(entry.to_owned());
     let written = serde_json::to_string(&entries).unwrap_or_default();
     context.edit("tmpfs", reason).suggest(written)
-}
-
-/// A path as one word of a shell command.
-pub(super) fn shell_quoted(path: &str) -> String {
-    if path
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c))
-    {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', "'\\''"))
-    }
 }
 
 /// A part of a value and its replacement, with a character next to it if the part occurs more than once.

@@ -3,13 +3,14 @@
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::{Case, contains, host_file, is_plain, paths, quoted_after, shell_quoted};
+use super::case::{Case, contains, host_file, is_plain, paths, quoted_after};
 use super::network::ports;
 use super::program::{blamed, is_place, program_in};
 use super::shell::{SHELLS, list, shell_text};
 use crate::desired::Image;
 use crate::desired::suggest::closest;
 use crate::failed_run::{FailureKind, kind};
+use crate::quoting::shell_path;
 
 /// Parts of a message about a program that is not there, in lower case.
 const ABSENT: [&str; 3] = ["no such file", "not found", "cannot run"];
@@ -346,7 +347,7 @@ pub(super) fn built_script(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the image does not contain `{path}`, or not the interpreter in its line 1");
     let hint = format!(
         "convert CRLF line ends of `{name}` with `sed -i 's/\\r$//' {}`, or name an interpreter of the image in its line 1",
-        shell_quoted(name)
+        shell_path(name)
     );
     Some(Case::host_edit(build.context.clone(), reason, hint))
 }
@@ -380,12 +381,12 @@ pub(super) fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdi
 
 fn script(file: String, is_denied: bool) -> SpecEdit {
     if is_denied {
-        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_quoted(&file));
+        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
         return Case::host_edit(file, "the mounted file is not executable", hint);
     }
     let hint = format!(
         "convert CRLF line ends with `sed -i 's/\\r$//' {}`, or name an interpreter of the image in line 1; then `argus_retry`",
-        shell_quoted(&file)
+        shell_path(&file)
     );
     let reason = "the container cannot find the mounted file or the interpreter in its line 1";
     Case::host_edit(file, reason, hint)

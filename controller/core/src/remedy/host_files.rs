@@ -4,12 +4,13 @@ use std::path::Path;
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths, shell_quoted};
+use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
 use super::command::script_path;
 use crate::desired::Mount;
 use crate::failed_run::host_view::{absolute, differs_by_one_error, is_file_name, is_plain};
 use crate::failed_run::{FailureKind, kind};
 use crate::outcome::HostFile;
+use crate::quoting::shell_path;
 
 parts! {
     /// Parts of a message about a file that the process may not use, in lower case.
@@ -31,7 +32,7 @@ pub(super) fn script_mode(case: &Case<'_>) -> Option<SpecEdit> {
         "the mounted file has the mode {:04o}, so nothing may run it",
         mode & 0o7777
     );
-    let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_quoted(&file));
+    let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
     Some(Case::host_edit(file, reason, hint))
 }
 
@@ -44,7 +45,7 @@ pub(super) fn script_line_ends(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = "its lines end with CRLF, so the kernel does not find its interpreter";
     let hint = format!(
         "run `sed -i 's/\\r$//' {}`, then `argus_retry`",
-        shell_quoted(&file)
+        shell_path(&file)
     );
     Some(Case::host_edit(file, reason, hint).line(1))
 }
@@ -99,7 +100,7 @@ pub(super) fn stale_file(case: &Case<'_>) -> Option<SpecEdit> {
         let reason = format!("`{file}` is from an earlier run");
         return Some(add_tmpfs(&case.context, folder, reason));
     }
-    let hint = format!("run `rm {}`, then `argus_retry`", shell_quoted(&file));
+    let hint = format!("run `rm {}`, then `argus_retry`", shell_path(&file));
     Some(Case::host_edit(file, "it is from an earlier run", hint))
 }
 
@@ -116,7 +117,7 @@ pub(super) fn host_mode(case: &Case<'_>) -> Option<SpecEdit> {
         let hint = "make this user its owner with `chown`, then `argus_retry`";
         return Some(Case::host_edit(file, reason, hint));
     }
-    let hint = format!("run `chmod a+r {}`, then `argus_retry`", shell_quoted(&file));
+    let hint = format!("run `chmod a+r {}`, then `argus_retry`", shell_path(&file));
     Some(Case::host_edit(file, reason, hint))
 }
 
@@ -141,7 +142,7 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
     let mode = case.host_facts(path).and_then(HostFile::file_mode);
     if mode.is_some_and(|mode| mode & 0o111 == 0) && contains(line, &["spawn"]) {
         let file = case.host_file(path)?;
-        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_quoted(&file));
+        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
         return Some(Case::host_edit(file, "the mounted file is not executable", hint));
     }
     // Without the facts of the host, the reason can be another one.
@@ -152,8 +153,8 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the user of the process has no permission to write `{path}`");
     let hint = format!(
         "give {} to this user, or run `chmod a+rwx {}`; then `argus_retry`",
-        shell_quoted(&folder),
-        shell_quoted(&folder)
+        shell_path(&folder),
+        shell_path(&folder)
     );
     Some(Case::host_edit(folder, reason, hint))
 }

@@ -6,7 +6,7 @@ use argus_crds::ProbeScheme;
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
-use super::case::{Case, contains, is_plain, mount_of, paths, shell_quoted, unambiguous};
+use super::case::{Case, contains, is_plain, mount_of, paths, unambiguous};
 use super::command::script_in;
 use super::network::{UNRESOLVED, siblings};
 use super::probe_client::{Address, address, client_of, is_own, named_port, words};
@@ -14,6 +14,7 @@ use super::shell::{OPERATORS, SHELLS, list};
 use crate::desired::hosts::dns_names;
 use crate::desired::suggest::closest;
 use crate::desired::{Mount, ProbeHandler};
+use crate::quoting::shell_word;
 
 /// Key of the command.
 pub(super) const KEY: &str = "container.healthcheck.command";
@@ -125,7 +126,7 @@ pub(super) fn shell(case: &Case<'_>) -> Option<SpecEdit> {
         all => {
             let operator = all.iter().find(|word| is_operator(word) && !check.is_shell())?;
             let quoted = |word: &String| Some(word.clone()).filter(|word| is_operator(word));
-            let word = |word: &String| quoted(word).unwrap_or_else(|| shell_quoted(word));
+            let word = |word: &String| quoted(word).unwrap_or_else(|| shell_word(word));
             let text: Vec<String> = all.iter().map(word).collect();
             let reason = format!("without a shell, `{operator}` is an argument of the program");
             (text.join(" "), reason)

@@ -15,6 +15,7 @@ use argus_core::desired::excluded::{ContextEntry, Excluded};
 use argus_core::dockerfile::MAX_BYTES;
 use argus_core::hex::hex;
 use argus_core::ident::Hash;
+use argus_core::quoting::PathText as _;
 use rustix::fs::{FileType, Stat};
 use sha2::{Digest, Sha256};
 
@@ -268,7 +269,7 @@ fn walk(
 
 /// Adds the path in the context to the error of the system.
 fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+    io::Error::new(error.kind(), format!("`{}`: {error}", path.shown()))
 }
 
 /// Reads the exclusion rules: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context.

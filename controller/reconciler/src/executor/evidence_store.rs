@@ -13,6 +13,7 @@ use argus_backend::host_path::folder::Folder;
 use argus_core::action::{Action, Step, Subject};
 use argus_core::failed_run::{FailedRun, RunFacts};
 use argus_core::outcome::{ActionError, Evidence};
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -354,7 +355,7 @@ fn sweep(root: &Path, newest: &Path, most: u64, oldest: SystemTime, known: &dyn 
         }
         match fs::remove_dir_all(&run) {
             Ok(()) => total = total.saturating_sub(bytes),
-            Err(error) => tracing::warn!(%error, run = %run.display(), "cannot remove old evidence"),
+            Err(error) => tracing::warn!(%error, run = %run.shown(), "cannot remove old evidence"),
         }
     }
 }

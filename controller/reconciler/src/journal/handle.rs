@@ -6,6 +6,7 @@ use std::time::Duration;
 use argus_core::action::Step;
 use argus_core::journal::{Entry, Event, Intent, Outcome, outcome_of};
 use argus_core::outcome::{ActionError, Done};
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -249,8 +250,7 @@ impl WriterTask {
     /// Enters mode `Safe` because corrupt state could not be quarantined. A person must resolve it.
     pub(crate) fn enter_safe_mode(&mut self, stuck: Vec<(PathBuf, String)>) {
         let Some((path, why)) = stuck.first() else { return };
-        self.writer
-            .enter_safe_mode(format!("`{}`: {why}", path.display()));
+        self.writer.enter_safe_mode(format!("`{}`: {why}", path.shown()));
         self.writer
             .set_unquarantined(stuck.into_iter().map(|(path, _)| path).collect());
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder;
 use argus_core::journal::{Entry, Event, Intent, JOURNAL_VERSION, Record};
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use tokio::sync::{oneshot, watch};
 
@@ -320,7 +321,7 @@ impl JournalWriter {
 /// Writes a file, and removes the oldest files of its folder. The names are ULIDs and sort by time.
 fn write_file(path: &Path, text: &str, max_files: usize) {
     if let Err(error) = write_private(path, text.as_bytes()) {
-        tracing::error!(path = %path.display(), %error, "cannot write the incident");
+        tracing::error!(path = %path.shown(), %error, "cannot write the incident");
     }
     let Some(parent) = path.parent() else {
         return;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::ident::ContainerId;
 use argus_core::journal::Event;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -60,7 +61,7 @@ impl LoadedState {
         writer.enter_safe_mode(unquarantined);
         // A short record can fit on a full disk; the first action would then fail after its intent.
         if let Err(error) = preflight::try_to_write(&state.private()) {
-            writer.start_unwritable(format!("`{}`: {error}", state.private().display()));
+            writer.start_unwritable(format!("`{}`: {error}", state.private().shown()));
         }
         Self {
             controller,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use argus_core::desired::excluded::Excluded;
+use argus_core::quoting::PathText as _;
 
 use super::digest::{ContextDigest, Digests};
 
@@ -37,7 +38,7 @@ impl ContextProblem {
         } else {
             "`context` is relative to the folder of the spec file"
         };
-        let message = format!("cannot read build context `{}`: {error}", folder.display());
+        let message = format!("cannot read build context `{}`: {error}", folder.shown());
         Self { message, hint }
     }
 }

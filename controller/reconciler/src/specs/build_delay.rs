@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::Diagnostic;
 
@@ -179,7 +180,7 @@ fn changed_files(before: &ContextDigest, after: &ContextDigest) -> Vec<String> {
     changed.dedup();
     let more = changed.len().saturating_sub(NAMED_FILES);
     let named = changed.iter().take(NAMED_FILES);
-    let mut files: Vec<String> = named.map(|path| format!("`{}`", path.display())).collect();
+    let mut files: Vec<String> = named.map(|path| format!("`{}`", path.shown())).collect();
     if files.is_empty() {
         files.push("the Dockerfile".to_owned());
     }

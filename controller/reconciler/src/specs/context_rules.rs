@@ -9,6 +9,7 @@ use argus_backend::host_path::folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_core::budget::{Budget, Exceeded};
 use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::quoting::PathText as _;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Steps of the compilation of a rule.
@@ -118,7 +119,7 @@ pub(super) fn over_budget(exceeded: Exceeded) -> io::Error {
 
 /// Refuses a file of more than [`MAX_RULES_BYTES`] bytes.
 pub(super) fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().display();
+    let name = path.file_name().unwrap_or_default().shown();
     if meta.is_file() && meta.len() <= MAX_RULES_BYTES {
         Ok(())
     } else {

@@ -13,6 +13,7 @@ use argus_core::budget::Budget;
 use argus_core::desired::SENT_DOCKERFILE;
 use argus_core::desired::excluded::{ContextEntry, Excluded};
 use argus_core::hex::hex;
+use argus_core::quoting::PathText as _;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -286,7 +287,7 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::Interrupted => io::ErrorKind::Interrupted.into(),
         kind if path.as_os_str().is_empty() => io::Error::new(kind, error.to_string()),
-        kind => io::Error::new(kind, format!("`{}`: {error}", path.display())),
+        kind => io::Error::new(kind, format!("`{}`: {error}", path.shown())),
     }
 }
 

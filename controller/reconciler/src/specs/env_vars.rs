@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::dotenv::{self, Problem};
 use argus_core::hex;
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::{Diagnostic, OtherFile};
 use sha2::{Digest, Sha256};
 
@@ -29,7 +30,7 @@ pub fn dotenv(
 ) -> (BTreeMap<String, String>, Vec<Diagnostic>) {
     let path = dotenv_path(location);
     let unreadable = |why: String| {
-        let diagnostic = Diagnostic::warning("", format!("`{}` {why}", path.display()));
+        let diagnostic = Diagnostic::warning("", format!("`{}` {why}", path.shown()));
         (BTreeMap::new(), vec![diagnostic])
     };
     let bytes = match location.read(&path, MAX_FILE_BYTES) {
@@ -54,7 +55,7 @@ pub fn dotenv(
 
 /// Returns the text of a document that a spec file names, or the error text.
 pub fn document(path: &Path, location: &SpecLocation) -> Result<String, String> {
-    let shown = path.display();
+    let shown = path.shown();
     match location.read(path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8 text")),
         Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE_BYTES} bytes")),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_core::hex::hex;
 use argus_core::ident::Hash;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::DiagnosticSeverity;
 use sha2::{Digest, Sha256};
@@ -144,7 +145,7 @@ impl Evaluation {
         let (dotenv, dotenv_problems) = env_vars::dotenv(&location, &permitted);
         let mut variables = dotenv.clone();
         variables.extend(permitted);
-        let name = path.display().to_string();
+        let name = path.shown().to_string();
         let translated = translate(settings, &name, &location, text, &mut variables);
         let compose_files = translated.iter().flat_map(|translated| &translated.read);
         contexts.read.add_file(&env_vars::dotenv_path(&location));

@@ -1,4 +1,4 @@
-//! Submodules in the index of a git worktree.
+//! Entries in the index of a git worktree: its tracked files and its submodules.
 //!
 //! The index is in the git directory, which no container can change. `.gitmodules` is a file of the worktree: a container can change
 //! it, and git also runs in a submodule that it does not name.
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
 /// Mode of an entry that is a submodule.
-const GITLINK: u32 = 0o160_000;
+pub(super) const GITLINK: u32 = 0o160_000;
 /// Flag of an entry with two more bytes of flags.
 const EXTENDED: u8 = 0x40;
 /// Length of the times, the mode, the owner and the size of an entry. Its hash follows.
@@ -19,14 +19,14 @@ const MODE: usize = 24;
 /// Maximum length of a path.
 const MAX_PATH: usize = 4_096;
 
-/// Passes the relative path of each submodule to `found`, until that returns false. `hash_length` is the length of a hash in bytes.
+/// Passes the mode and the relative path of each entry to `found`, until that returns false. `hash_length` is the length of a hash in bytes.
 ///
 /// # Errors
-/// The index has another format, or its end is missing. The submodules before that are passed.
-pub(super) fn read_submodules(
+/// The index has another format, or its end is missing. The entries before that are passed.
+pub(super) fn read_entries(
     mut index: impl BufRead,
     hash_length: usize,
-    mut found: impl FnMut(&Path) -> bool,
+    mut found: impl FnMut(u32, &Path) -> bool,
 ) -> io::Result<()> {
     let mut header = [0; 12];
     index.read_exact(&mut header)?;
@@ -58,7 +58,7 @@ pub(super) fn read_submodules(
         let relative = Path::new(OsStr::from_bytes(&path));
         let mut parts = relative.components();
         let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
-        if u32::from_be_bytes(mode) == GITLINK && is_below && !path.is_empty() && !found(relative) {
+        if is_below && !path.is_empty() && !found(u32::from_be_bytes(mode), relative) {
             break;
         }
     }
@@ -144,8 +144,8 @@ mod tests {
 
     fn read(bytes: &[u8], hash_length: usize) -> (Vec<String>, bool) {
         let mut found = Vec::new();
-        let result = read_submodules(bytes, hash_length, |path| {
-            found.push(path.to_str().unwrap_or_default().to_owned());
+        let result = read_entries(bytes, hash_length, |mode, path| {
+            found.extend(path.to_str().filter(|_| mode == GITLINK).map(str::to_owned));
             true
         });
         (found, result.is_ok())

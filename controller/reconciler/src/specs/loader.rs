@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_backend::host_path::FileId;
 use argus_core::hex::hex;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use super::file_writes::FileWrites;
 use super::inputs::SpecInputs;
 use super::parsed_file::Translate;
 use super::registry::{Admission, SpecRegistry};
-use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
+use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::source::SpecSource;
 use argus_core::desired::Accepted;
 
@@ -158,10 +159,8 @@ impl SpecLoader {
         let scan = match self.scanner.scan(is_read_again) {
             Ok(scan) => scan,
             Err(error) => {
-                self.registry.suspend_grace_periods(format!(
-                    "`{}` cannot be read: {error}",
-                    self.rules.source.folder.display()
-                ));
+                let why = format!("`{}` cannot be read: {error}", folder.shown());
+                self.registry.suspend_grace_periods(why);
                 return ScanResult::default();
             }
         };
@@ -323,7 +322,7 @@ impl SpecLoader {
     ) -> Option<Fingerprints> {
         let text = match contents {
             Contents::Text(text) => text,
-            Contents::TooLong(_) | Contents::Unreadable(_) | Contents::NotFile(_) => {
+            Contents::TooLong(_) | Contents::Unreadable(_) | Contents::NotFile(_) | Contents::BadName => {
                 self.evaluations.remove(path);
                 return Some(Fingerprints::of(&format!("{contents:?}")));
             }
@@ -364,20 +363,21 @@ impl SpecLoader {
                 (None, refused(message, "split it into several environments"))
             }
             Contents::Unreadable(why) => {
-                let message = format!("file cannot be read: {why}");
-                (
-                    None,
-                    refused(message, "make it readable for the controller's user"),
-                )
+                let hint = "make it readable for the controller's user";
+                (None, refused(format!("file cannot be read: {why}"), hint))
             }
             Contents::NotFile(kind) => {
                 let message = format!("it is a {kind}, not a file");
                 (None, refused(message, "rename it, or replace it with a file"))
             }
+            Contents::BadName => (
+                None,
+                refused(BAD_NAME.to_owned(), "rename the file or its folder"),
+            ),
         };
         self.registry.enter(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
-            tracing::info!(file = %path.display(), state = ?entry.state, diagnostics = entry.diagnostics.len(), "spec processed");
+            tracing::info!(file = %path.shown(), state = ?entry.state, diagnostics = entry.diagnostics.len(), "spec processed");
         }
     }
 }
@@ -391,7 +391,7 @@ fn may_exist(scan: &Scan, path: &Path) -> bool {
 fn notes(scan: &Scan) -> Vec<String> {
     let unlisted = scan.unlisted.iter();
     let mut notes: Vec<String> = unlisted
-        .map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.display()))
+        .map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.shown()))
         .collect();
     if scan.too_many {
         notes.push(format!("more than {MAX_FILES} spec files, the rest is ignored"));

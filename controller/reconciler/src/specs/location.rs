@@ -182,7 +182,7 @@ fn find_similar(path: &Path) -> Option<String> {
 }
 
 /// Returns the git worktree of a directory.
-fn find_worktree(directory: &Path) -> Option<&Path> {
+pub(super) fn find_worktree(directory: &Path) -> Option<&Path> {
     let own = fs::symlink_metadata(directory).ok()?;
     let mut candidates = directory.ancestors().filter(|path| !is_system(path));
     candidates.find(|path| is_worktree(path, &own))

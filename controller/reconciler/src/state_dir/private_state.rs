@@ -3,8 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::{StateDir, StateError, write_private};
+use argus_backend::host_path;
+
+use super::{PRIVATE, StateDir, StateError, write_private};
 use crate::private_folder::{self, FolderError};
+use crate::specs::git_paths::is_tracked;
+
+/// Names in a state directory that Argus reads.
+const STATE_NAMES: [&str; 4] = [PRIVATE, "controller.json", "environments", "incidents"];
 
 impl StateDir {
     /// Checks that no other user can have made or can exchange the folder of the private state. A missing one is fine.
@@ -15,16 +21,25 @@ impl StateDir {
         let checked = if self.has_outer_private() {
             private_folder::check(&self.private)
         } else {
-            private_folder::check_given(&self.root, &self.private)
+            private_folder::check_given(&self.root, &self.private).and_then(|()| self.check_untracked())
         };
         checked.map_err(|error| self.refused(error))
+    }
+
+    /// Checks that no repository contains the state in a folder that a user named.
+    fn check_untracked(&self) -> Result<(), FolderError> {
+        let root = host_path::real(&std::path::absolute(&self.root)?);
+        if is_tracked(&root, &STATE_NAMES) {
+            return Err(FolderError::Tracked(root));
+        }
+        Ok(())
     }
 
     fn refused(&self, error: FolderError) -> StateError {
         let path = self.locked_folder().to_path_buf();
         match error {
             FolderError::Io(source) => StateError::Io { path, source },
-            source @ FolderError::Untrusted { .. } => StateError::Untrusted {
+            source @ (FolderError::Untrusted { .. } | FolderError::Tracked(_)) => StateError::Untrusted {
                 path,
                 is_given: !self.has_outer_private(),
                 source,

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_core::hex::hex;
+use argus_core::quoting::PathText as _;
 use sha2::{Digest, Sha256};
 
 use super::{StateDir, write_private};
@@ -18,7 +19,9 @@ const FIELD: &str = ",\n  \"seal\": \"";
 const END: &str = "\"\n}\n";
 /// End of a file without a seal.
 const OPEN_END: &str = "\n}\n";
-/// Maximum size of the key in bytes.
+/// Length of the key in bytes.
+const KEY: usize = 32;
+/// Maximum size of the file of the key in bytes.
 const MAX_KEY: u64 = 1024;
 
 impl StateDir {
@@ -35,12 +38,12 @@ impl StateDir {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let content = content_of(&text);
         let is_ours = || {
-            let key = state_file::read(&self.seal_key(), MAX_KEY).ok()?;
+            let key = self.read_seal_key().ok()?;
             let content = content.as_ref()?;
-            Some(text == seal(content, path, &key))
+            Some(text == seal(content, self.sealed_name(path), &key))
         };
         if !self.is_of_another_user() && is_ours() != Some(true) {
-            let why = format!("no controller of this user wrote `{}`", path.display());
+            let why = format!("no controller of this user wrote `{}`", path.shown());
             return Err(io::Error::new(ErrorKind::NotFound, why));
         }
         if let Some(content) = content {
@@ -49,10 +52,11 @@ impl StateDir {
         Ok(bytes)
     }
 
-    /// Returns true if the public state is that of another user, whose private state this user cannot find. Root finds all of them.
+    /// Returns true if the public state is that of another user, whose private state this user cannot find. Root finds all of them. A link
+    /// belongs to its own author, whoever owns its target.
     pub fn is_of_another_user(&self) -> bool {
         let user = rustix::process::geteuid();
-        let owner = self.root().metadata().map(|found| found.uid());
+        let owner = self.root().symlink_metadata().map(|found| found.uid());
         self.has_outer_private() && !user.is_root() && owner.is_ok_and(|owner| owner != user.as_raw())
     }
 
@@ -62,15 +66,31 @@ impl StateDir {
         if !self.has_outer_private() || !is_status {
             return Ok(bytes.to_vec());
         }
-        let key = match state_file::read(&self.seal_key(), MAX_KEY) {
+        let key = match self.read_seal_key() {
             Err(error) if error.kind() == ErrorKind::NotFound => self.create_seal_key()?,
             read => read?,
         };
-        Ok(seal(&String::from_utf8_lossy(bytes), path, &key).into_bytes())
+        let content = String::from_utf8_lossy(bytes);
+        Ok(seal(&content, self.sealed_name(path), &key).into_bytes())
+    }
+
+    /// Reads the key. One of another length, such as an empty file of a full disk, counts as missing: others could guess it.
+    fn read_seal_key(&self) -> io::Result<Vec<u8>> {
+        let key = state_file::read(&self.seal_key(), MAX_KEY)?;
+        if key.len() == 2 * KEY {
+            Ok(key)
+        } else {
+            Err(io::Error::from(ErrorKind::NotFound))
+        }
+    }
+
+    /// Path of a status file in the folder of the public state. An environment can have the name `controller`.
+    fn sealed_name<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(self.root()).unwrap_or(path)
     }
 
     fn create_seal_key(&self) -> io::Result<Vec<u8>> {
-        let mut random = [0_u8; 32];
+        let mut random = [0_u8; KEY];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let key = hex(&random).into_bytes();
         write_private(&self.seal_key(), &key)?;
@@ -92,11 +112,11 @@ fn content_of(text: &str) -> Option<String> {
 }
 
 /// Returns the content with its seal, which is valid for the name of the file only. Text in another form stays as it is.
-fn seal(content: &str, path: &Path, key: &[u8]) -> String {
+fn seal(content: &str, name: &Path, key: &[u8]) -> String {
     let Some(open) = content.strip_suffix(OPEN_END) else {
         return content.to_owned();
     };
-    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let name = name.as_os_str().as_encoded_bytes();
     let hash_of = |parts: &[&[u8]]| {
         let mut hash = Sha256::new();
         for part in parts {
@@ -142,11 +162,38 @@ mod tests {
         let other = state.environments().join("other.json");
         fs::copy(&path, &other).unwrap();
         assert_eq!(read(&other), Err(ErrorKind::NotFound), "it has another name");
+        let of_controller = state.environments().join("controller.json");
+        state.write_status(&of_controller, STATUS.as_bytes()).unwrap();
+        fs::rename(of_controller, state.controller_json()).unwrap();
+        assert_eq!(
+            read(&state.controller_json()),
+            Err(ErrorKind::NotFound),
+            "it is the status of an environment"
+        );
         fs::write(&path, written.replace("Ready", "Other")).unwrap();
         assert_eq!(read(&path), Err(ErrorKind::NotFound), "its content changed");
         fs::write(&path, &written).unwrap();
         fs::remove_file(state.seal_key()).unwrap();
         assert_eq!(read(&path), Err(ErrorKind::NotFound), "the private state is gone");
+    }
+
+    #[test]
+    fn empty_key_seals_nothing() {
+        let (_folder, state, path) = project();
+        fs::write(state.seal_key(), "").unwrap();
+        let forged = seal(STATUS, state.sealed_name(&path), b"");
+        fs::write(&path, forged).unwrap();
+        assert!(state.read_status(&path, LIMIT).is_err());
+        state.write_status(&path, STATUS.as_bytes()).unwrap();
+        assert_eq!(state.read_status(&path, LIMIT).unwrap(), STATUS.as_bytes());
+    }
+
+    #[test]
+    fn link_has_the_owner_of_its_author() {
+        let (_folder, state, _) = project();
+        fs::remove_dir_all(state.root()).unwrap();
+        std::os::unix::fs::symlink("/proc/1", state.root()).unwrap();
+        assert!(!state.is_of_another_user());
     }
 
     #[test]

@@ -151,6 +151,23 @@ fn files_are_written_on_change_and_removed_when_complete() {
     assert!(state.controller_json().exists());
 }
 
+#[test]
+fn status_files_of_a_repository_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::with_private(dir.path().join(".argus"), dir.path().join("outside/private"));
+    let state = state.create(&dir.path().join("specs")).unwrap();
+    let (shipped, own) = (
+        state.environments().join("shop.json"),
+        state.environments().join("own.json"),
+    );
+    std::fs::write(&shipped, "{}").unwrap();
+    state.write_status(&own, b"{\n  \"a\": 1\n}\n").unwrap();
+    let mut status_files = StatusFiles::default();
+    assert_eq!(status_files.read(&state).unwrap(), [shipped.clone()]);
+    assert_eq!(status_files.files[&shipped], "");
+    assert_ne!(status_files.files[&own], "");
+}
+
 /// View of all environments of the snapshot. It counts the rendered ones.
 #[derive(Default)]
 struct CountingView(AtomicUsize);

@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use argus_backend::host_path;
 use argus_backend::host_path::folder::{Folder, read_opened};
 use argus_crds::error::Reason;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
@@ -81,18 +80,19 @@ pub(super) fn check_file_name(name: &str) -> Result<PathBuf, Failure> {
     Err(Failure::with_reason(Reason::BadRequest, message).without_suggestions())
 }
 
-/// Writes a file atomically, without following a link below the specs folder, and keeps its mode. Returns false if the content is already
-/// the same. With `expected`, the file must still have this content.
+/// Writes a file atomically, without following a link below `real`, the path of the specs folder without links, and keeps its mode. Returns
+/// false if the content is already the same. With `expected`, the file must still have this content.
 pub(super) fn write_file(
     specs: &Path,
+    real: &Path,
     path: &Path,
     bytes: &[u8],
     expected: Option<&str>,
 ) -> io::Result<bool> {
-    let (Ok(inside), Ok(specs)) = (path.strip_prefix(specs), std::path::absolute(specs)) else {
+    let Ok(inside) = path.strip_prefix(specs) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    let path = host_path::real(&specs).join(inside);
+    let path = real.join(inside);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
@@ -154,35 +154,33 @@ mod tests {
         let (specs, outside) = (dir.path().join("specs"), dir.path().join("outside"));
         std::fs::create_dir_all(&specs).unwrap();
         std::fs::create_dir_all(&outside).unwrap();
+        let write = |path: &Path, bytes: &[u8], expected| write_file(&specs, &specs, path, bytes, expected);
         std::os::unix::fs::symlink(&outside, specs.join("team")).unwrap();
         std::os::unix::fs::symlink(outside.join("x"), specs.join("e2e.yaml")).unwrap();
-        assert!(write_file(&specs, &specs.join("team/e2e.yaml"), b"x", None).is_err());
-        assert!(write_file(&specs, &specs.join("e2e.yaml"), b"x", None).is_err());
+        assert!(write(&specs.join("team/e2e.yaml"), b"x", None).is_err());
+        assert!(write(&specs.join("e2e.yaml"), b"x", None).is_err());
         let long = specs.join("long.e2e.yaml");
         rustix::fs::mknodat(CWD, &long, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         assert!(
-            write_file(&specs, &long, b"x", None).is_err(),
+            write(&long, b"x", None).is_err(),
             "a FIFO is neither read nor replaced"
         );
         // A link at the name of a temporary file that someone predicted is not followed, either.
         std::os::unix::fs::symlink(outside.join("x"), specs.join(".shop.e2e.yaml.new")).unwrap();
-        assert!(write_file(&specs, &specs.join("shop.e2e.yaml"), b"x", None).unwrap());
+        assert!(write(&specs.join("shop.e2e.yaml"), b"x", None).unwrap());
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
-        assert!(write_file(&specs, &specs.join("new/e2e.yaml"), b"x", None).unwrap());
+        assert!(write(&specs.join("new/e2e.yaml"), b"x", None).unwrap());
         let new = specs.join("new/e2e.yaml");
         std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(
-            write_file(&specs, &new, b"z", Some("y")).is_err(),
-            "the file changed"
-        );
-        assert!(write_file(&specs, &new, b"z", Some("x")).unwrap());
+        assert!(write(&new, b"z", Some("y")).is_err(), "the file changed");
+        assert!(write(&new, b"z", Some("x")).unwrap());
         assert_eq!(
             std::fs::metadata(&new).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert!(write_file(&specs, &new, b"x", None).unwrap());
+        assert!(write(&new, b"x", None).unwrap());
         assert!(
-            !write_file(&specs, &specs.join("new/e2e.yaml"), b"x", None).unwrap(),
+            !write(&specs.join("new/e2e.yaml"), b"x", None).unwrap(),
             "the content is the same"
         );
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use argus_core::desired::Desired;
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use argus_reconciler::clock;
 use argus_reconciler::journal::Tail;
@@ -46,7 +47,7 @@ pub(crate) fn write_bundle(
     other: &OtherInputs,
     findings: &[Finding],
 ) -> Result<(), Failure> {
-    let name = out.display();
+    let name = out.shown();
     let opened = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -1,5 +1,6 @@
 //! Findings of `argus doctor`, most severe first, each with its remedies.
 
+use argus_core::quoting::PathText as _;
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase};
@@ -110,7 +111,7 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
     let mut found = Vec::new();
     let finding = |severity, message: String| Finding::new(severity, "controller", message);
     if !inputs.alive {
-        let root = inputs.state.root().display();
+        let root = inputs.state.root().shown();
         let message = format!("no controller is running on `{root}`");
         found.push(finding(FindingSeverity::Warn, message).with_remedy("start one with `argus run`"));
         return found;
@@ -186,10 +187,10 @@ fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
     }
     let mut found = Vec::new();
     for (path, entry) in &inputs.registry.files {
-        let place = format!("specs/{}", path.display());
+        let place = format!("specs/{}", path.shown());
         let hint = format!(
             "check the file with `argus validate {}`",
-            folder.join(path).display()
+            folder.join(path).shown()
         );
         found.extend(check_file(entry, &place).map(|one| one.with_remedy(hint)));
     }
@@ -222,7 +223,7 @@ fn check_file(entry: &FileEntry, place: &str) -> Option<Finding> {
         }
         FileState::Conflict { holder } => {
             let reason = first(&entry.diagnostics, true);
-            let conflict = || format!("`{}` claims the same names", holder.display());
+            let conflict = || format!("`{}` claims the same names", holder.shown());
             Some((Code::SpecConflict, reason.unwrap_or_else(conflict)))
         }
         FileState::Accepted => None,
@@ -295,7 +296,7 @@ fn describe_reached_limit(limit: &ReachedLimit) -> Finding {
 }
 
 fn describe_abandoned(one: &Abandoned) -> Finding {
-    let (folder, project) = (one.folder.display(), one.project.display());
+    let (folder, project) = (one.folder.shown(), one.project.shown());
     let message = format!("`{folder}` contains the state of `{project}`, which is removed or replaced");
     Finding::new(FindingSeverity::Warn, "state", message).with_remedy("remove it with `argus prune`")
 }

@@ -11,6 +11,7 @@ use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
 use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts};
+use argus_core::quoting::PathText as _;
 use argus_core::secrets::Secrets;
 use argus_crds::status::{CheckName, Orphan};
 use argus_docker::Docker;
@@ -120,7 +121,7 @@ impl FactCollector {
 
     async fn check_journal(&self) -> Fact<Result<(), String>> {
         if !self.state.private().exists() {
-            let root = self.state.root().display();
+            let root = self.state.root().shown();
             return Fact::NotApplicable(format!("no controller has used `{root}` yet"));
         }
         match preflight::check_state_dir_writable(&self.state).await {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::Diagnostic;
 use argus_reconciler::specs::{FileState, PersistedSpecs};
 use schemars::JsonSchema;
@@ -98,7 +99,7 @@ pub(crate) fn create_report(all: Vec<SpecFile>, suites: Vec<File>) -> Validation
     let one = |file: SpecFile| {
         let desired = file.desired.as_ref();
         File {
-            spec_path: file.path.display().to_string(),
+            spec_path: file.path.shown().to_string(),
             accepted: !is_rejected(&file),
             environment: desired.map(|desired| desired.env.to_string()),
             revision: desired.map(|desired| desired.revision.to_string()),

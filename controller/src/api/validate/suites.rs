@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use argus_crds::suite::{Runner, Tests};
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
@@ -21,7 +22,7 @@ pub(super) fn check_suites(
     let strict = settings.strict;
     let (mut suites, mut known) = (Vec::new(), BTreeSet::new());
     for spec in specs.iter_mut().take_while(|_| !stop.is_cancelled()) {
-        let name = spec.path.display().to_string();
+        let name = spec.path.shown().to_string();
         let read = argus_crds::yaml::read(&name, spec.text.as_bytes());
         let Some(tests) = read.spec.and_then(|spec| spec.tests) else {
             continue;
@@ -39,7 +40,7 @@ pub(super) fn check_suites(
                     suites.push(rejected(&path, message));
                 }
                 Err(error) => {
-                    let message = format!("cannot read the suite file `{}`: {error}", path.display());
+                    let message = format!("cannot read the suite file `{}`: {error}", path.shown());
                     let at = format!("tests.suites[{index}].file");
                     let diagnostic =
                         Diagnostic::warning(at, message).hint("write the suite, or correct its path");
@@ -62,7 +63,7 @@ fn named_files(tests: &Tests) -> Vec<(usize, &str)> {
 }
 
 fn check_suite(path: &Path, bytes: &[u8], strict: bool) -> File {
-    let name = path.display().to_string();
+    let name = path.shown().to_string();
     let parsed = argus_suite::parse(&name, bytes);
     let diagnostics: Vec<Diagnostic> = parsed
         .diagnostics
@@ -84,7 +85,7 @@ fn check_suite(path: &Path, bytes: &[u8], strict: bool) -> File {
 fn rejected(path: &Path, message: String) -> File {
     File {
         text: String::new(),
-        spec_path: path.display().to_string(),
+        spec_path: path.shown().to_string(),
         accepted: false,
         environment: None,
         revision: None,

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::StructuredError;
 use argus_reconciler::{clock, identity};
@@ -146,7 +147,7 @@ fn append(appended: &Appended) -> Result<(), Failure> {
         let used = file.metadata()?.len();
         file.write_all(appended.fit(used).as_bytes())
     });
-    written.map_err(|error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error))
+    written.map_err(|error| Failure::operation_failed(&format!("cannot write `{}`", path.shown()), &error))
 }
 
 fn of_diagnostic(found: &Diagnostic, file: &str) -> Annotation {

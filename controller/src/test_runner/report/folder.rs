@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::folder::Folder;
 use argus_backend::host_path::own_files::REPORT_MARK;
 use argus_backend::host_path::real;
+use argus_core::quoting::PathText as _;
 
 use super::Report;
 use crate::blocking_io;
@@ -95,5 +96,5 @@ impl Report {
 
 /// Failure of a write in a report folder.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::operation_failed(&format!("cannot write `{}`", path.display()), error)
+    Failure::operation_failed(&format!("cannot write `{}`", path.shown()), error)
 }

@@ -6,7 +6,8 @@ use super::{Check, types};
 use crate::Diagnostic;
 use crate::key_schema::{self, ANY};
 use crate::suggestion::{nearest, normalize};
-use crate::yaml::tree::{Entry, Kind};
+use crate::yaml::entry_map::Entry;
+use crate::yaml::tree::Kind;
 
 /// Maximum number of known keys in a hint.
 const MAX_LISTED: usize = 8;

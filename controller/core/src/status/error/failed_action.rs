@@ -11,6 +11,7 @@ use crate::action::{ActionFailure, ActionKind, FailedAttempt};
 use crate::outcome::one_line;
 use crate::outcome::{ActionError, Evidence, PortOwner};
 use crate::plan::image::registry_of;
+use crate::quoting::PathText as _;
 use crate::remedy;
 use crate::socket_access::code_of_reason;
 
@@ -226,7 +227,7 @@ fn dockerfile(failure: &ActionFailure) -> Option<String> {
     let (context, dockerfile) = (argument("context")?, argument("dockerfile")?);
     // An absolute path replaces the context.
     let path = Path::new(context).join(dockerfile);
-    Some(path.display().to_string())
+    Some(path.shown().to_string())
 }
 
 /// Registry of a base image in the message of a builder: from the step that reads the image, from the first URL, or from `FROM`.

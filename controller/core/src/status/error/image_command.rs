@@ -7,6 +7,7 @@ use argus_crds::error::SpecEdit;
 use crate::desired::{Build, Image, Service};
 use crate::dockerfile::Instruction;
 use crate::failed_run::{FailedRun, FailureKind, kind};
+use crate::quoting::PathText as _;
 
 /// Step for a program that the image does not have.
 const HINT: &str = "correct its program, or install it in the image";
@@ -75,5 +76,5 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 fn path(build: &Build) -> String {
     // An absolute path replaces the context.
     let path = Path::new(&build.context).join(&build.dockerfile);
-    path.display().to_string()
+    path.shown().to_string()
 }
