@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
 use argus_core::quoting::PathText as _;
+use argus_core::journal::Event;
 use argus_core::status::UNREACHABLE_HINT;
 use argus_crds::error::Reason;
 use argus_docker::Docker;
@@ -104,6 +105,10 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
     }
     let controller = open(&settings, &endpoint, engine_host).await?;
     let docker = connect_endpoint(&settings, endpoint);
+    let journal = controller.journal();
+    docker.record_changes(Box::new(move |change| {
+        journal.record_event(Event::EngineChange(change));
+    }));
     let endpoint = docker.endpoint();
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.shown(), state = %state.root().shown(), engine = endpoint, "argus run");

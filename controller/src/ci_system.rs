@@ -14,6 +14,8 @@ use argus_core::time::Timestamp;
 
 use crate::foreign_text;
 
+pub(crate) use github::cut_rows;
+
 /// CI system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CiSystem {
@@ -67,7 +69,7 @@ impl Appended {
     /// Returns the text for a file that already has `used` bytes. Text above the limit of the file loses its last rows.
     pub(crate) fn fit(&self, used: u64) -> String {
         let used = usize::try_from(used).unwrap_or(usize::MAX);
-        github::cut_rows(&self.text, self.max.saturating_sub(used))
+        cut_rows(&self.text, self.max.saturating_sub(used))
     }
 }
 

@@ -266,7 +266,10 @@ pub(crate) fn describe_end(ended: &Result<Exit, Failure>) -> (Exit, Option<Struc
     }
 }
 
-/// Adds identity, time, controller and request to an error of this process. An error of a status is complete already.
+/// Seconds after which a caller can repeat a command that failed and that Argus does not repeat.
+const RETRY_AFTER: u64 = 10;
+
+/// Adds identity, time, controller and request to an error of this process, and the time of a retry by the caller. An error of a status is complete already.
 pub(crate) fn add_context(error: StructuredError) -> StructuredError {
     let now = clock::now();
     let at = error.timestamp.clone().unwrap_or_else(|| now.to_string());
@@ -276,6 +279,12 @@ pub(crate) fn add_context(error: StructuredError) -> StructuredError {
     let env = error.environment.as_deref().unwrap_or_default();
     let id = error_id(env, error.service.as_deref(), error.code, &error.message, now);
     let request = correlation::current();
+    let is_silent = error.retryable && error.retry_after.is_none();
+    let error = if is_silent {
+        error.retry_after(RETRY_AFTER)
+    } else {
+        error
+    };
     StructuredError {
         controller: error.controller.clone().or(request.controller),
         correlation_id: Some(error.correlation_id.clone().unwrap_or(request.id)),
@@ -358,5 +367,15 @@ mod tests {
         ] {
             assert_eq!(Exit::from_code(code).number(), exit, "{code}");
         }
+    }
+
+    #[test]
+    fn retryable_error_of_a_command_has_a_time() {
+        let of = |error: StructuredError| Failure::new(error).into_error().retry_after;
+        let away = || StructuredError::new(Code::DockerUnavailable, "it is away");
+        assert_eq!(of(away()), Some(RETRY_AFTER));
+        assert_eq!(of(away().retry_after(3)), Some(3));
+        assert_eq!(of(away().error_id("1")), None, "an error of a status is complete");
+        assert_eq!(of(StructuredError::new(Code::SpecInvalid, "it is wrong")), None);
     }
 }

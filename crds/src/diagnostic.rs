@@ -59,13 +59,16 @@ pub struct Correction {
     /// Place of the problem in another file; absent if it is in the file of the diagnostic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<OtherFile>,
+    /// Place in another spec file that already holds the name; absent without a conflict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflicts_with: Option<OtherFile>,
 }
 
-/// Place of a problem in a file that the file of the diagnostic names.
+/// Place of a problem in another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OtherFile {
-    /// Path of the file, relative to the folder of the file of the diagnostic.
+    /// Path of the file, relative to the folder of the file of the diagnostic. Of another spec file: as in its status.
     pub file: String,
     /// Path in the file; empty for the whole file.
     pub path: String,
@@ -157,6 +160,13 @@ impl Diagnostic {
     #[must_use]
     pub fn elsewhere(mut self, place: OtherFile) -> Self {
         self.correction.get_or_insert_default().elsewhere = Some(place);
+        self
+    }
+
+    /// Sets the place in another spec file that holds the name.
+    #[must_use]
+    pub fn conflicts_with(mut self, place: OtherFile) -> Self {
+        self.correction.get_or_insert_default().conflicts_with = Some(place);
         self
     }
 

@@ -42,6 +42,9 @@ pub struct TargetResult {
     pub addresses: Vec<IpAddr>,
     /// Cause of a failed link; `None` for a working link.
     pub error: Option<LinkError>,
+    /// Names of all containers on the networks of the source, of any owner; empty for a working link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
 }
 
 /// Cause of a failed link, with the text of the tool that reported it.

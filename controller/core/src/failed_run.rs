@@ -13,11 +13,13 @@ mod facts;
 pub mod failed_dependency;
 pub mod host_view;
 mod log;
+mod memory;
 pub(crate) mod probe_program;
 
 pub use facts::{RunFacts, Stopper};
 pub use host_view::similar_name;
 pub use log::{first_line_of, last_lines};
+pub use memory::{OomConfidence, oom_confidence, oom_suspected};
 
 /// Number of last lines on stderr that an error contains.
 pub const REPORTED_LINES: usize = 5;
@@ -199,13 +201,6 @@ impl FailedRun {
                 .iter()
                 .all(|output| probe_program::is_missing(output))
     }
-
-    /// Memory peak in bytes; at least the limit if the run was out of memory.
-    pub fn peak(&self) -> Option<u64> {
-        let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
-        let reached = self.memory_limit.filter(|_| self.oom_killed || self.oom_event);
-        measured.max(reached)
-    }
 }
 
 /// Event that made a run count as failed.
@@ -243,14 +238,12 @@ pub fn is_wrong_format(line: &str) -> bool {
 
 /// Returns the kind of a failure.
 ///
-/// `OutOfMemory` requires the flag of the engine or a kernel event in this run. An exit code of 0 is never
+/// `OutOfMemory` requires the flag of the engine, a kernel event, or a kill in the control group of this run. An exit code of 0 is never
 /// `OutOfMemory`, even if the kernel killed a child process.
 pub fn kind(failed_run: &FailedRun) -> FailureKind {
     match failed_run.cause {
         FailureCause::Unhealthy => FailureKind::Unhealthy,
-        FailureCause::Exited
-            if (failed_run.oom_killed || failed_run.oom_event) && failed_run.exit_code != 0 =>
-        {
+        FailureCause::Exited if failed_run.has_oom_proof() && failed_run.exit_code != 0 => {
             FailureKind::OutOfMemory
         }
         FailureCause::Exited if matches!(failed_run.exit_code, 126 | 127) => FailureKind::NotRunnable,
@@ -258,15 +251,6 @@ pub fn kind(failed_run: &FailedRun) -> FailureKind {
         FailureCause::Exited if signal(failed_run.exit_code).is_some() => FailureKind::Signal,
         FailureCause::Exited => FailureKind::Exit,
     }
-}
-
-/// Returns whether a lack of memory is likely but not proven: exit code 137, and the memory peak at the limit.
-pub fn oom_suspected(failed_run: &FailedRun) -> bool {
-    let at_limit = match (failed_run.memory_limit, failed_run.peak()) {
-        (Some(limit), Some(peak)) => peak >= limit,
-        (Some(_) | None, _) => false,
-    };
-    failed_run.exit_code == 137 && at_limit && kind(failed_run) != FailureKind::OutOfMemory
 }
 
 /// Returns the signal name for an exit code above 128.

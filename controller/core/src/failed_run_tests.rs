@@ -60,6 +60,46 @@ fn kind_follows_exit_code_and_memory_evidence() {
 }
 
 #[test]
+fn kill_in_the_control_group_is_a_proof() {
+    let killed = |exit_code, kills| FailedRun {
+        memory_limit: Some(100),
+        evidence: Some(Evidence {
+            oom_kills: kills,
+            ..Evidence::default()
+        }),
+        ..failed_run(exit_code, "")
+    };
+    for (failed_run, expected, confidence) in [
+        (
+            killed(137, Some(1)),
+            FailureKind::OutOfMemory,
+            Some(OomConfidence::Certain),
+        ),
+        // A child was killed, and its parent ended with a code of its own.
+        (
+            killed(1, Some(2)),
+            FailureKind::OutOfMemory,
+            Some(OomConfidence::Likely),
+        ),
+        (killed(0, Some(2)), FailureKind::Exit, None),
+        (killed(137, Some(0)), FailureKind::Signal, None),
+        (killed(137, None), FailureKind::Signal, None),
+    ] {
+        assert_eq!(kind(&failed_run), expected, "{failed_run:?}");
+        assert_eq!(oom_confidence(&failed_run), confidence, "{failed_run:?}");
+        let facts = RunFacts::of(&failed_run, false);
+        assert_eq!(
+            (facts.oom_kills, facts.oom_confidence),
+            (failed_run.oom_kills(), confidence)
+        );
+    }
+    let mut at_limit = killed(137, None);
+    at_limit.evidence.as_mut().unwrap().memory_peak = Some(100);
+    assert_eq!(oom_confidence(&at_limit), Some(OomConfidence::Likely));
+    assert_eq!(killed(137, Some(1)).peak(), Some(100));
+}
+
+#[test]
 fn kill_at_the_memory_limit_is_only_suspected_oom() {
     let peaked = |peak| FailedRun {
         memory_limit: Some(100),

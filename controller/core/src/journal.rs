@@ -13,12 +13,14 @@ use crate::outcome::{ActionError, Done};
 use crate::status::code_of;
 
 mod action_record;
+mod engine_change;
 mod event_filter;
 mod name;
 mod recovery;
 mod status_diff;
 
 pub use action_record::ActionRecord;
+pub use engine_change::{ChangedObject, EngineChange};
 pub use event_filter::EventFilter;
 
 pub use recovery::{IntentResolution, resolve_intent};
@@ -325,6 +327,8 @@ pub enum Event {
         /// Observation that shows the outcome.
         how: String,
     },
+    /// The engine changed outside of a plan.
+    EngineChange(EngineChange),
     /// The journal is writable again after an error.
     Writable,
     /// A person ended mode `Safe`.

@@ -39,6 +39,9 @@ pub const PORTS: &str = "argusai.ports";
 /// after it. Empty without dependencies. Containers of older versions do not have this label.
 pub const DEPENDS_ON: &str = "argusai.depends-on";
 
+/// Digest of the build, on a built image. Its containers inherit the label.
+pub const BUILD_DIGEST: &str = "argusai.build-digest";
+
 /// Run id of the holder, on a lease.
 pub const LEASE: &str = "argusai.lease";
 

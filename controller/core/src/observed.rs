@@ -3,24 +3,24 @@
 //! A [`WatchEvent`] reports one change. [`Store`] merges all events and groups the objects by environment into
 //! [`Observed`], which the planner compares with the desired state.
 
-use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::Mount;
-use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort};
+use crate::ident::{ContainerId, ContainerSpecHash, NetworkId};
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
+mod config;
 mod containers;
 mod merge;
 mod outage;
 mod released;
 pub mod store;
 
+pub use config::Config;
 pub use containers::Containers;
 pub use outage::Outage;
 pub use released::{Released, ReleasedNames};
@@ -252,45 +252,6 @@ pub enum EngineHealthStatus {
     Healthy,
     /// The check fails.
     Unhealthy,
-}
-
-/// Part of the container configuration that Argus sets and compares.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Config {
-    /// Environment variables as `KEY=value`, including those of the image.
-    pub environment: Vec<String>,
-    /// Memory limit in bytes, 0 for none.
-    pub memory: u64,
-    /// CPU limit in billionths of a core, 0 for none.
-    pub nano_cpus: u64,
-    /// Published ports as (container port, host port).
-    pub bindings: Vec<(ProtocolPort, ProtocolPort)>,
-    /// Host addresses of the published ports as (host port, address); the unspecified address means all addresses.
-    #[serde(default)]
-    pub addresses: Vec<(ProtocolPort, IpAddr)>,
-    /// Restart policy of the engine; `no` on containers of Argus.
-    pub restart_policy: String,
-    /// Maximum number of processes, 0 for no limit; `None` if the engine does not report a limit.
-    #[serde(default)]
-    pub pids_limit: Option<u64>,
-    /// True if the container is privileged.
-    #[serde(default)]
-    pub privileged: bool,
-    /// Time between stop signal and kill; `None` if the create request did not set it.
-    #[serde(default)]
-    pub stop_grace: Option<Duration>,
-    /// Image reference of the create request.
-    #[serde(default)]
-    pub image: String,
-    /// Entry point, of the create request or of the image.
-    #[serde(default)]
-    pub entrypoint: Vec<String>,
-    /// Command, of the create request or of the image.
-    #[serde(default)]
-    pub command: Vec<String>,
-    /// Folders and volumes, without anonymous volumes.
-    #[serde(default)]
-    pub mounts: Vec<Mount>,
 }
 
 /// Network with the labels of Argus.

@@ -51,6 +51,9 @@ pub struct Evidence {
     /// Highest number of processes and threads; `None` if it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pids_peak: Option<u64>,
+    /// Number of its processes that the kernel killed for a lack of memory; `None` if the kernel did not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// Results of the network checks by check: those from outside during the collection, and those of the helper.
     #[serde(rename = "probeAnswers")]
     pub network_diagnostics: BTreeMap<String, String>,

@@ -111,8 +111,7 @@ impl EditContext<'_> {
             return vec![Phase::Crash, Phase::Crashed];
         }
         // A wrapper can outlive the process that the kernel killed, or end with an exit code of its own.
-        let is_out_of_memory =
-            failed_run.oom_killed || failed_run.oom_event || failed_run::oom_suspected(failed_run);
+        let is_out_of_memory = failed_run.has_oom_proof() || failed_run::oom_suspected(failed_run);
         let of_memory = is_out_of_memory.then_some(Phase::Memory);
         let of_kind = match failed_run::kind(failed_run) {
             FailureKind::Unhealthy if self.is_hidden_crash(failed_run) => {

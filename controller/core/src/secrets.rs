@@ -169,6 +169,7 @@ impl Secrets {
             suggest: correction.suggest.map(text),
             related: correction.related.into_iter().map(place).collect(),
             elsewhere: correction.elsewhere,
+            conflicts_with: correction.conflicts_with,
         }
     }
 

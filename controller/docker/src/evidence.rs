@@ -64,6 +64,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     shared.peaks.sample_one(run.id);
     evidence.memory_peak = shared.peaks.peak_of(run.id, run.since);
     evidence.pids_peak = shared.peaks.pids_peak_of(run.id, run.since);
+    evidence.oom_kills = shared.peaks.oom_kills_of(run.id, run.since);
     if evidence.memory_peak.is_none() && run.since.is_some() {
         evidence.missing.push(NO_PEAK.to_owned());
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use argus_core::desired::Build;
 use argus_core::ident::{ContainerId, NetworkId};
+use argus_core::journal::{ChangedObject, EngineChange};
+use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::ActionError;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
@@ -23,7 +25,7 @@ use crate::Shared;
 use crate::call::{self, REMOVE_TIMEOUT, WRITE_TIMEOUT};
 use crate::connect::MAX_ANSWER_BYTES;
 use crate::error::{self, Op};
-use crate::image::build::{BUILD_DIGEST, build};
+use crate::image::build::build;
 use crate::ownership;
 
 /// Creates the build context of this program's own image and returns its build. The function blocks.
@@ -35,6 +37,8 @@ const LABEL: &str = "argusai.helper";
 const MEMORY_LIMIT: i64 = 64 * 1024 * 1024;
 /// Age after which a helper counts as left behind by a run that has ended.
 const STALE_AGE: Duration = Duration::from_secs(60);
+/// Maximum length of the recorded command of a helper, in characters.
+const MAX_PURPOSE: usize = 200;
 /// Maximum time for the engine to remove a helper that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -83,6 +87,7 @@ pub(crate) async fn run(
         HelperNetwork::Container(id) => (format!("container:{id}"), None),
         HelperNetwork::Endpoint { network, extra_hosts } => (network.to_string(), Some(extra_hosts.to_vec())),
     };
+    let purpose: String = command.join(" ").chars().take(MAX_PURPOSE).collect();
     let body = ContainerCreateBody {
         image: Some(image.tag.clone()),
         cmd: Some(command),
@@ -102,6 +107,7 @@ pub(crate) async fn run(
     };
     let create = client.create_container(None::<CreateContainerOptions>, body);
     let id = call::run(Op::CreateContainer, WRITE_TIMEOUT, create).await?.id;
+    shared.record_change(EngineChange::created(ChangedObject::Helper, &id).purpose(purpose));
     let output = run_attached(shared, &id).await;
     if output.is_ok() {
         // The engine is about to remove the helper, and an explicit removal would interfere.
@@ -167,7 +173,10 @@ async fn ensure_image(shared: &Shared, built: &mut Option<Build>) -> Result<Buil
     let image = image.map_err(|error| ActionError::Unknown(error.to_string()))?;
     let image = image.map_err(|error| ActionError::Rejected(format!("helper image: {error}")))?;
     if !has_image(shared, &image).await? {
-        build(shared, &image, &()).await?;
+        let built = build(shared, &image, &()).await;
+        let change = EngineChange::created(ChangedObject::OwnImage, &image.tag);
+        shared.record_change(change.failed(built.is_err()));
+        built?;
     }
     Ok(built.insert(image).clone())
 }
@@ -192,6 +201,7 @@ async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
         let created_at = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
         if let Some(id) = helper.id.filter(|_| now.since(created_at) > STALE_AGE) {
             remove(shared, &id).await?;
+            shared.record_change(EngineChange::removed(ChangedObject::Helper, id));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::Mount;
 use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort, ResourceName};
+use argus_core::labels::BUILD_DIGEST;
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo, Network,
     Volume,
@@ -52,6 +53,7 @@ pub(crate) fn convert_summary(summary: models::ContainerSummary) -> Option<Liste
 pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option<Container> {
     let id = ContainerId::new(found.id?).ok()?;
     let config = found.config.unwrap_or_default();
+    let labels = to_btree_map(config.labels);
     let state = found.state.unwrap_or_default();
     let status = state
         .status
@@ -82,6 +84,10 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
                 .flatten()
                 .filter_map(convert_mount)
                 .collect(),
+            // A container inherits the labels of its image.
+            build: labels.get(BUILD_DIGEST).cloned().unwrap_or_default(),
+            user: config.user.unwrap_or_default(),
+            working_dir: config.working_dir.unwrap_or_default(),
             ..convert_host_config(found.host_config.unwrap_or_default())
         },
     };
@@ -90,7 +96,7 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
     Some(Container {
         id,
         name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
-        labels: to_btree_map(config.labels),
+        labels,
         image: config.image.unwrap_or_default(),
         state: status,
         created_at: Timestamp(created - created.rem_euclid(1000)),
@@ -288,11 +294,17 @@ fn convert_host_config(host: models::HostConfig) -> Config {
             .and_then(|limit| u64::try_from(limit).ok())
             .filter(|limit| *limit > 0),
         privileged: host.privileged.unwrap_or(false),
+        tmpfs: sorted_keys(host.tmpfs),
         restart_policy: policy
             .filter(|name| !name.is_empty())
             .unwrap_or_else(|| "no".to_owned()),
         ..Config::default()
     }
+}
+
+/// Keys of a map in a stable order.
+fn sorted_keys(map: Option<HashMap<String, String>>) -> Vec<String> {
+    to_btree_map(map).into_keys().collect()
 }
 
 /// Parses the host address of a published port; an empty text means all addresses.

@@ -101,7 +101,9 @@ fn image_command_and_mounts_are_read_without_anonymous_volumes() {
     let anonymous = "0123456789abcdef".repeat(4);
     let found = json!({
         "Id": id('a'),
-        "Config": {"Image": "app:1", "Entrypoint": ["/init"], "Cmd": ["serve"]},
+        "Config": {"Image": "app:1", "Entrypoint": ["/init"], "Cmd": ["serve"], "User": "app", "WorkingDir": "/srv",
+            "Labels": {"argusai.build-digest": "d1"}},
+        "HostConfig": {"Tmpfs": {"/tmp": "size=64m", "/run": ""}},
         "Mounts": [
             {"Type": "bind", "Source": "/src", "Destination": "/app", "RW": false},
             {"Type": "volume", "Name": "data", "Source": "/var/lib/docker/volumes/data/_data", "Destination": "/data", "RW": true},
@@ -111,6 +113,9 @@ fn image_command_and_mounts_are_read_without_anonymous_volumes() {
     });
     let found = convert_inspect(serde_json::from_value(found).unwrap()).unwrap();
     let config = found.inspect.unwrap().config;
+    let process = [&config.build, &config.user, &config.working_dir];
+    assert_eq!(process, ["d1", "app", "/srv"]);
+    assert_eq!(config.tmpfs, ["/run", "/tmp"]);
     assert_eq!(
         (config.image.as_str(), config.entrypoint, config.command),
         ("app:1", vec!["/init".to_owned()], vec!["serve".to_owned()])

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ResourceName};
+use argus_core::journal::{ChangedObject, EngineChange};
 use argus_core::labels::{CONTROLLER, CREATED_AT, LEASE, RUN_ID};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::outcome::ActionError;
@@ -50,6 +51,8 @@ pub(crate) struct RenewalCache {
     renewed: Mutex<BTreeMap<String, Timestamp>>,
     /// The last clock offset, and the time of its measurement.
     offset: Mutex<Option<(i64, Timestamp)>>,
+    /// Environments of the last recorded lease.
+    recorded: Mutex<Option<String>>,
 }
 
 /// All valid leases on the engine; a volume with invalid labels is ignored.
@@ -144,6 +147,7 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
         ..Default::default()
     };
     call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
+    record_renewal(shared, &name, spec);
     let mut found = list_after(shared, Some(&name)).await?;
     let now = (shared.now)();
     let stale = |lease: &ControllerLease| {
@@ -153,13 +157,28 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
         older || before || now.since(lease.renewed_at) >= stale_age
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
-        // The next renewal retries a removal that fails now.
-        if let Err(error) = remove(shared, &lease.name).await {
-            tracing::debug!(lease = lease.name, %error, "cannot remove a stale lease");
+        match remove(shared, &lease.name).await {
+            Ok(()) if lease.spec.run != spec.run => {
+                shared.record_change(EngineChange::removed(ChangedObject::Lease, &lease.name));
+            }
+            Ok(()) => {}
+            // The next renewal retries a removal that fails now.
+            Err(error) => tracing::debug!(lease = lease.name, %error, "cannot remove a stale lease"),
         }
     }
     found.retain(|lease| !stale(lease));
     Ok(found)
+}
+
+/// Records a lease with other environments than the last one. A mere renewal every few seconds would fill the journal.
+fn record_renewal(shared: &Shared, name: &str, spec: &LeaseSpec) {
+    let claims: Vec<&str> = spec.claims.keys().map(EnvName::as_str).collect();
+    let claims = claims.join(", ");
+    let mut recorded = lock(&shared.leases.recorded);
+    if recorded.as_ref() != Some(&claims) {
+        shared.record_change(EngineChange::created(ChangedObject::Lease, name).purpose(&claims));
+        *recorded = Some(claims);
+    }
 }
 
 /// Removes every lease of a run.
@@ -255,10 +274,9 @@ fn parse(volume: Volume) -> Option<ControllerLease> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lease_is_read_back_and_an_incomplete_one_is_ignored() {
+    fn spec() -> LeaseSpec {
         let env = |name| EnvName::new(name).unwrap();
-        let spec = LeaseSpec {
+        LeaseSpec {
             controller: "c".into(),
             run: "r".into(),
             state_dir: "p".into(),
@@ -273,7 +291,43 @@ mod tests {
                 (env("new"), None),
             ]
             .into(),
+        }
+    }
+
+    #[test]
+    fn renewal_is_recorded_only_with_other_environments() {
+        let endpoint = crate::Endpoint::Unix("/nowhere/engine.sock".into());
+        let docker = crate::Docker::new(endpoint, std::sync::Arc::new(|| Timestamp(0)));
+        let recorded = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let into = recorded.clone();
+        docker.record_changes(Box::new(move |change| lock(&into).push(change)));
+        let renew = |name: &str, claims: &[&str]| {
+            let claims = claims.iter().map(|name| (EnvName::new(*name).unwrap(), None));
+            let spec = LeaseSpec {
+                claims: claims.collect(),
+                ..spec()
+            };
+            record_renewal(&docker.shared, name, &spec);
         };
+        renew("l1", &[]);
+        renew("l2", &[]);
+        renew("l3", &["pay", "shop"]);
+        renew("l4", &["pay", "shop"]);
+        renew("l5", &["pay"]);
+        let created = |name, claims| EngineChange::created(ChangedObject::Lease, name).purpose(claims);
+        assert_eq!(
+            *lock(&recorded),
+            [
+                created("l1", ""),
+                created("l3", "pay, shop"),
+                created("l5", "pay")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_lease_is_read_back_and_an_incomplete_one_is_ignored() {
+        let spec = spec();
         let volume = |labels: HashMap<String, String>| Volume {
             name: "argus-lease-r-1".into(),
             labels,

@@ -43,14 +43,15 @@ mod tls_hello;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
 use argus_core::action::Action;
 use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::{ContainerId, ProtocolPort};
+use argus_core::journal::EngineChange;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done, PortOwner};
@@ -84,6 +85,9 @@ pub const QUIET_LOG: &str = "bollard=info";
 /// Source of the current time; this crate never reads the system clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Receiver of the changes that no plan contains.
+pub type ChangeRecorder = Box<dyn Fn(EngineChange) + Send + Sync>;
+
 /// One Docker engine. The constructor does not connect: an engine that is down at start is a normal state.
 #[derive(Clone)]
 pub struct Docker {
@@ -113,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) image_labels: ImageLabels,
     pub(crate) leases: lease::RenewalCache,
     pub(crate) helpers: Helpers,
+    changes: OnceLock<ChangeRecorder>,
     /// Time without progress after which a pull or a build is given up.
     pub(crate) progress_timeout: Duration,
     /// Minimum interval of the lists in addition to events.
@@ -121,6 +126,15 @@ pub(crate) struct Shared {
     pub(crate) bridges: Bridges,
     /// True after the engine refused `host-gateway`, for example because it runs without its default bridge.
     pub(crate) lacks_host_gateway: AtomicBool,
+}
+
+impl Shared {
+    /// Passes a change to its receiver. Commands have none.
+    pub(crate) fn record_change(&self, change: EngineChange) {
+        if let Some(record) = self.changes.get() {
+            record(change);
+        }
+    }
 }
 
 impl Docker {
@@ -160,6 +174,7 @@ impl Docker {
                 image_labels: ImageLabels::default(),
                 leases: lease::RenewalCache::default(),
                 helpers: Helpers::new(own_image),
+                changes: OnceLock::new(),
                 progress_timeout,
                 list_interval,
                 limits: EffectiveLimits::default(),
@@ -167,6 +182,12 @@ impl Docker {
                 lacks_host_gateway: AtomicBool::new(false),
             }),
         }
+    }
+
+    /// Sets the receiver of changes, once.
+    pub fn record_changes(&self, recorder: ChangeRecorder) {
+        // A second receiver would record each change twice.
+        let _already_set = self.shared.changes.set(recorder);
     }
 
     /// Address of the engine, for people.

@@ -31,17 +31,21 @@ struct Files {
     peak: &'static str,
     current: &'static str,
     inactive_cache: &'static str,
+    /// File whose field `oom_kill` counts the processes that the kernel killed for a lack of memory.
+    kills: &'static str,
 }
 
 const VERSION_1: Files = Files {
     peak: "memory.max_usage_in_bytes",
     current: "memory.usage_in_bytes",
     inactive_cache: "total_inactive_file",
+    kills: "memory.oom_control",
 };
 const VERSION_2: Files = Files {
     peak: "memory.peak",
     current: "memory.current",
     inactive_cache: "inactive_file",
+    kills: "memory.events",
 };
 
 /// Sampled runs by container.
@@ -60,6 +64,8 @@ struct Run {
     peak: Option<u64>,
     /// Highest number of processes and threads; `None` with cgroup version 1, which has it elsewhere.
     pids_peak: Option<u64>,
+    /// Number of processes that the kernel killed for a lack of memory; `None` with kernels before 4.13.
+    oom_kills: Option<u64>,
     is_high: bool,
     /// Number of rounds since the start of the sampling.
     rounds: u32,
@@ -93,6 +99,7 @@ impl MemoryPeaks {
                 limit,
                 peak: None,
                 pids_peak: None,
+                oom_kills: None,
                 is_high: false,
                 rounds: 0,
             };
@@ -150,6 +157,13 @@ impl MemoryPeaks {
         run.pids_peak
     }
 
+    /// Number of processes of this run that the kernel killed for a lack of memory.
+    pub(crate) fn oom_kills_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
+        let runs = self.lock();
+        let run = runs.get(id).filter(|run| run.started_at == started_at)?;
+        run.oom_kills
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Run>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,15 +179,17 @@ impl Run {
         // Kernels before 6.1 do not have the peak.
         let pids = self.read("pids.peak").or_else(|| self.read("pids.current"));
         self.pids_peak = self.pids_peak.max(pids);
+        self.oom_kills = self.oom_kills.max(self.read_field(self.files.kills, "oom_kill"));
     }
 
     /// Use and limit if the use became high, or normal again.
     fn changed_use(&mut self) -> Option<(u64, u64)> {
         let limit = self.limit?;
         // The kernel frees this cache before it refuses memory.
-        let used = self
-            .read(self.files.current)?
-            .saturating_sub(self.read_inactive_cache());
+        let used = self.read(self.files.current)?.saturating_sub(
+            self.read_field("memory.stat", self.files.inactive_cache)
+                .unwrap_or(0),
+        );
         let percent = if self.is_high {
             NORMAL_PERCENT
         } else {
@@ -190,13 +206,12 @@ impl Run {
         text.trim().parse().ok()
     }
 
-    fn read_inactive_cache(&self) -> u64 {
-        let text = std::fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+    /// Value of a field of a file with one `FIELD VALUE` per line.
+    fn read_field(&self, file: &str, field: &str) -> Option<u64> {
+        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
         let mut values = text.lines().filter_map(|line| line.split_once(' '));
-        let value = values.find(|(name, _)| *name == self.files.inactive_cache);
-        value
-            .and_then(|(_, bytes)| bytes.trim().parse().ok())
-            .unwrap_or(0)
+        let (_, value) = values.find(|(name, _)| *name == field)?;
+        value.trim().parse().ok()
     }
 }
 
@@ -260,6 +275,7 @@ mod tests {
             limit,
             peak: None,
             pids_peak: None,
+            oom_kills: None,
             is_high: false,
             rounds: 0,
         };
@@ -302,6 +318,29 @@ mod tests {
         }
         peaks.forget(&id);
         assert!(peaks.is_empty());
+    }
+
+    #[test]
+    fn kills_are_counted_in_both_cgroup_versions() {
+        // Recorded files: Linux 6.8 with version 2, Linux 5.15 and 4.9 with version 1.
+        let version_2 = "low 0\nhigh 0\nmax 71\noom 2\noom_kill 2\noom_group_kill 0\n";
+        let version_1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
+        let old = "oom_kill_disable 0\nunder_oom 1\n";
+        for (files, text, kills) in [
+            (&VERSION_2, version_2, Some(2)),
+            (&VERSION_1, version_1, Some(1)),
+            (&VERSION_1, old, None),
+        ] {
+            let (dir, peaks, id) = tracked(Some(1_000));
+            peaks.lock().get_mut(&id).unwrap().files = files;
+            let file = dir.path().join(files.kills);
+            std::fs::write(&file, text).unwrap();
+            peaks.sample_one(&id);
+            std::fs::remove_file(&file).unwrap();
+            peaks.sample_one(&id);
+            assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(1))), kills, "{text}");
+            assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(2))), None, "another run");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::{ContainerId, NetworkId};
-use argus_core::labels::{CREATED_AT, MANAGED, ObjectLabels};
+use argus_core::labels::{BUILD_DIGEST, CREATED_AT, MANAGED, ObjectLabels};
 use argus_core::observed::Container;
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
@@ -202,6 +202,19 @@ pub(crate) async fn inspect_network(
         Ok(found) => Ok(Some(found)),
         Err(error) if error.is_gone() => Ok(None),
         Err(error) => Err(classify_read(error)),
+    }
+}
+
+/// Replaces the digest of the build by that of the image itself. A label of the container can be copied from another one.
+///
+/// The inherited label stays if the image no longer exists, or if the engine does not answer.
+pub(crate) async fn read_build(shared: &Shared, container: &mut Container, image_id: &str) {
+    if let Some(info) = &mut container.inspect
+        && !info.config.build.is_empty()
+        && !image_id.is_empty()
+        && let Ok(Some(image)) = image_labels(shared, image_id).await
+    {
+        info.config.build = image.get(BUILD_DIGEST).cloned().unwrap_or_default();
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tests of inherited labels, their image and their time.
 
-use argus_core::observed::ContainerState;
+use argus_core::observed::{Config, ContainerState, InspectInfo};
 
 use super::*;
+use crate::{Docker, Endpoint};
 
 fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs
@@ -89,5 +90,48 @@ fn a_reference_cannot_change_the_path_of_the_url() {
         "a\n",
     ] {
         assert!(check_reference(bad).is_err(), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn build_of_an_image_counts_and_not_a_copied_label() {
+    let endpoint = Endpoint::Unix("/nowhere/engine.sock".into());
+    let docker = Docker::new(endpoint, Arc::new(|| Timestamp(0)));
+    let images = &docker.shared.image_labels.known;
+    for (id, image) in [
+        ("built", labels(&[(BUILD_DIGEST, "d1")])),
+        ("rebuilt", labels(&[(BUILD_DIGEST, "d2")])),
+        ("foreign", labels(&[])),
+    ] {
+        images.lock().unwrap().insert(id.to_owned(), Arc::new(image));
+    }
+    for (label, image_id, expected) in [
+        ("d1", "built", "d1"),
+        ("d1", "rebuilt", "d2"),
+        ("d1", "foreign", ""),
+        // The engine does not answer.
+        ("d1", "unknown", "d1"),
+        ("", "built", ""),
+    ] {
+        let mut found = container(&labels(&[]));
+        found.inspect = Some(InspectInfo {
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            image_id: None,
+            health: None,
+            config: Config {
+                build: label.to_owned(),
+                ..Config::default()
+            },
+        });
+        read_build(&docker.shared, &mut found, image_id).await;
+        assert_eq!(
+            found.inspect.unwrap().config.build,
+            expected,
+            "{label} {image_id}"
+        );
     }
 }

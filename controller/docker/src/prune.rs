@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::ActionError;
 use argus_core::prune::BuiltImage;
 use argus_core::time::Timestamp;
@@ -15,8 +16,8 @@ use bollard::query_parameters::{
 use crate::Shared;
 use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
+use crate::image::build::BUILD_TAG;
 use crate::image::build::label::{history, is_ours, writes_our_label};
-use crate::image::build::{BUILD_DIGEST, BUILD_TAG};
 use crate::ownership::inspect_image;
 use crate::raw_http;
 

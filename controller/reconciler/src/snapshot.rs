@@ -322,14 +322,40 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn open_breaker_of_an_answering_engine_is_the_reason() {
+    fn blank() -> Snapshot {
         let identity = ControllerIdentity {
             controller: "C".into(),
             run: "R".into(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
+        Snapshot::blank(identity, PlannerState::default(), Timestamp(0))
+    }
+
+    #[test]
+    fn unreadable_specs_and_a_lost_journal_have_a_mode_and_a_reason() {
+        let mut snapshot = blank();
+        let mut store = Store::default();
+        store.apply(WatchEvent::Connected(Timestamp(1)));
+        snapshot.store = Arc::new(store);
+        let check = |snapshot: &mut Snapshot, mode, reason: Option<&str>| {
+            snapshot.mode = snapshot.mode_inputs().mode();
+            assert_eq!(snapshot.mode, mode);
+            assert_eq!(snapshot.mode_reason().as_deref(), reason);
+        };
+        check(&mut snapshot, Mode::Full, None);
+        let specs = Arc::make_mut(&mut snapshot.specs);
+        specs.unavailable = Some("`specs` is gone".to_owned());
+        check(&mut snapshot, Mode::Limited, Some("`specs` is gone"));
+        snapshot.problems.safe = Some("the disk was full".to_owned());
+        let resolved = "the disk was full; resolved now, run `argus resume`";
+        check(&mut snapshot, Mode::Safe, Some(resolved));
+        snapshot.problems.unwritable = Some("the disk is full".to_owned());
+        check(&mut snapshot, Mode::Safe, Some("the disk was full"));
+    }
+
+    #[test]
+    fn open_breaker_of_an_answering_engine_is_the_reason() {
+        let mut snapshot = blank();
         snapshot.mode = Mode::Minimal;
         assert_eq!(snapshot.mode_reason().unwrap(), "the engine has not answered yet");
         let mut store = Store::default();

@@ -2,6 +2,7 @@
 
 pub(crate) mod code_page;
 pub(crate) mod key_page;
+mod traces;
 
 use std::collections::BTreeMap;
 

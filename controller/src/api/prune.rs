@@ -2,12 +2,31 @@
 
 pub(crate) mod report;
 
+use std::time::Duration;
+
+use argus_core::journal::Event;
+use argus_core::status::unwritable;
+use argus_reconciler::ControllerProblems;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::identity;
+use argus_reconciler::journal::CommandJournal;
+use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{Context, Effect, Operation, Route};
+use crate::client::{ControllerClient, remote};
+use crate::correlation;
+use crate::engine::offline::{lock_state, unwritable_failure};
 use crate::exit::Failure;
+use crate::settings::Settings;
 use report::PruneReport;
+
+/// Path of the removal.
+const REMOVAL: &str = "/api/v1/prune";
+/// Maximum time of a removal by a controller.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Images and build cache that can be removed.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -28,7 +47,7 @@ impl Operation for Prune {
             .fixed(&[("remove", "false")])
             .serial(),
         Route::post(
-            "/api/v1/prune",
+            REMOVAL,
             "removes them; `imagesOnly` keeps the build cache, which all users of the engine share",
         )
         .fixed(&[("remove", "true")])
@@ -41,8 +60,78 @@ impl Operation for Prune {
         let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
         let mut report = Box::pin(report::create_report(&settings, self.images_only)).await?;
         if self.remove {
-            report::remove_images(&settings, self.images_only, &mut report).await?;
+            Box::pin(remove(client, &settings, self.images_only, &mut report)).await?;
         }
         Ok(report)
+    }
+}
+
+/// Removes the images and the build cache of a report. The journal contains each removal, so none happens in mode `Safe`.
+pub(crate) async fn remove(
+    client: &ControllerClient,
+    settings: &Settings,
+    images_only: bool,
+    found: &mut PruneReport,
+) -> Result<(), Failure> {
+    if let Some(parts) = client.in_process_parts() {
+        check_mode(&parts.handle.snapshot().problems, client.state())?;
+        let record = |change| parts.handle.record_event(Event::EngineChange(change));
+        return report::remove_images(settings, images_only, found, record).await;
+    }
+    if client.is_alive() {
+        // The controller is the only writer of its journal.
+        *found = remote::post(
+            client.state(),
+            REMOVAL,
+            &json!({ "imagesOnly": images_only }),
+            TIMEOUT,
+        )
+        .await?;
+        return Ok(());
+    }
+    let run = identity::new_ulid(clock::now());
+    let (_, _held) = lock_state(settings, &run)?;
+    let mut journal = CommandJournal::open(client.state(), &run, Clock::system());
+    let command = Event::Command {
+        environment: None,
+        verb: "prune".to_owned(),
+        accepted: true,
+        correlation_id: Some(correlation::current().id),
+    };
+    let recorded = journal.record_event(command);
+    recorded.map_err(|error| unwritable_failure(&journal, &error))?;
+    let record = |change| {
+        // The first record shows that the journal can be written. A removal cannot be taken back.
+        let _full_since_then = journal.record_event(Event::EngineChange(change));
+    };
+    report::remove_images(settings, images_only, found, record).await
+}
+
+/// Refuses a removal in mode `Safe`, in which nothing can be recorded.
+fn check_mode(problems: &ControllerProblems, state: &StateDir) -> Result<(), Failure> {
+    let refuse = |reason: &String| {
+        Err(Failure::new(unwritable(
+            &state.root().display().to_string(),
+            reason,
+        )))
+    };
+    problems.safe.as_ref().map_or(Ok(()), refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::Code;
+
+    use super::*;
+
+    #[test]
+    fn prune_is_refused_in_mode_safe() {
+        let state = StateDir::at("state");
+        let mut problems = ControllerProblems::default();
+        assert!(check_mode(&problems, &state).is_ok());
+        problems.safe = Some("the disk was full".to_owned());
+        let refused = check_mode(&problems, &state).unwrap_err();
+        assert_eq!(refused.code(), Some(Code::JournalUnwritable));
+        assert_eq!(refused.message(), "the disk was full");
     }
 }

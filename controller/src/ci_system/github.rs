@@ -147,7 +147,7 @@ fn cut(text: &str, limit: usize, note: &str) -> String {
 }
 
 /// Returns the first rows of a text, and a note about the others if it is longer than `limit`; nothing if there is no space for the note.
-pub(super) fn cut_rows(text: &str, limit: usize) -> String {
+pub(crate) fn cut_rows(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }

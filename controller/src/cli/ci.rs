@@ -3,7 +3,7 @@
 mod console;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_core::quoting::PathText as _;
@@ -33,7 +33,7 @@ use crate::session::{KeepOptions, Session, SpecChoice};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::telemetry;
-use crate::test_runner::report::{Outcome, Report, ReportFolder};
+use crate::test_runner::report::{CommentFacts, Outcome, Report, ReportFolder};
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{
     AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, parse_workers, run_suites,
@@ -66,6 +66,9 @@ pub(crate) struct Ci {
     /// Folder for the reports, logs and evidence
     #[arg(long, value_name = "DIR", default_value = "argus-report")]
     out: PathBuf,
+    /// File for a Markdown comment about the run [default: none]
+    #[arg(long, value_name = "FILE")]
+    comment: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
     /// Maximum time until the environment is ready
@@ -233,6 +236,13 @@ impl Ci {
         Ok(())
     }
 
+    /// File and part of the suites, which a later run of the same job shares.
+    fn describe_run(&self) -> String {
+        let file = self.path.as_deref().unwrap_or(Path::new("e2e.yaml")).display();
+        let shard = self.selection.shard.map(|shard| format!(" {shard}"));
+        format!("{file}{}", shard.unwrap_or_default())
+    }
+
     /// Writes the reports, and returns the verdict.
     async fn finish(
         &self,
@@ -287,6 +297,17 @@ impl Ci {
             ("report".to_owned(), folder.path().display().to_string()),
         ]);
         console.publish_results(&results, &summary)?;
+        // The report contains the failed suites.
+        let error = error.filter(|error| error.code != Code::TestsFailed);
+        if let Some(path) = &self.comment {
+            let of_services = status.iter().flat_map(|status| &status.errors);
+            let facts = CommentFacts {
+                run: &self.describe_run(),
+                result: describe_exit(exit),
+                errors: error.iter().chain(of_services).collect(),
+            };
+            report.write_comment(path, &facts)?;
+        }
         let output = CiOutput {
             environment: name,
             result: describe_exit(exit),
@@ -294,8 +315,7 @@ impl Ci {
             reports: folder.path().display().to_string(),
             variables: status.as_ref().map(status::list_variables).unwrap_or_default(),
             report: &report,
-            // The report contains the failed suites.
-            error: error.filter(|error| error.code != Code::TestsFailed),
+            error,
         };
         self.output.print(&output, [name], || {
             format!("{name}: {}; reports in `{}`\n", output.result, output.reports)

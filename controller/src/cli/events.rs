@@ -1,4 +1,4 @@
-//! `argus events`: lists the events of the journal, and follows them. It needs no controller.
+//! `argus events`: lists the events of the journal, follows them, and runs a command for them. It needs no controller.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,8 +26,10 @@ use crate::status;
 use crate::table::Columns;
 
 mod record_formatter;
+mod settled;
 
 use record_formatter::RecordFormatter;
+use settled::Changes;
 
 /// Interval of reads of the journal with `--follow`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -42,6 +44,9 @@ pub(crate) struct Events {
     /// Wait for further events
     #[arg(short, long)]
     follow: bool,
+    /// Command to run in a shell once per settled change; the event is on its stdin
+    #[arg(long, value_name = "CMD", conflicts_with_all = ["follow", "since", "tail", "no_headers"])]
+    exec: Option<String>,
     /// Only events of the last TIME, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = crate::settings::parse_duration)]
     since: Option<Duration>,
@@ -102,6 +107,21 @@ impl Events {
         notes::note_if_not_running(&state);
         let (mut tail, mut formatter) = (Tail::new(journal.clone()), RecordFormatter::default());
         let (events, last) = self.read_past(&mut tail, &journal, &mut formatter)?;
+        if let Some(command) = &self.exec {
+            // Without a number, only changes from now on count.
+            let mut events = if self.after.is_some() { events } else { Vec::new() };
+            let mut changes = Changes::default();
+            return runtime::block_on(async {
+                loop {
+                    changes.add(events.into_iter().map(|event| event.record), clock::now());
+                    for record in changes.take_settled(clock::now()) {
+                        settled::call(command, &record).await?;
+                    }
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    events = self.select_events(read_more(&mut tail, &journal)?, &mut formatter, false);
+                }
+            });
+        }
         let mut screen = EventPrinter {
             format: self.output.format.unwrap_or(Format::Table),
             columns: Columns::default(),
@@ -142,9 +162,17 @@ impl Events {
         let target = self.target.as_deref();
         let environment = target.and_then(|target| target.split('/').next());
         let service = target.filter(|target| target.contains('/'));
+        // Without names, a command runs for changed phases.
+        let phases = (self.exec.is_some() && self.types.is_empty()).then_some("phase");
         let wanted = EventFilter {
             environments: environment.map(str::to_owned).into_iter().collect(),
-            names: self.types.iter().copied().map(str::to_owned).collect(),
+            names: self
+                .types
+                .iter()
+                .copied()
+                .chain(phases)
+                .map(str::to_owned)
+                .collect(),
         };
         let since = self.since.filter(|_| past).map(|since| clock::now() - since);
         let mut chosen = Vec::new();

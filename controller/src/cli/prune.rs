@@ -7,7 +7,9 @@ use argus_core::quoting::PathText as _;
 use clap::Args;
 use serde::Serialize;
 
-use crate::api::prune::report::{PruneReport, Row, create_report, remove_images};
+use crate::api::prune::remove;
+use crate::api::prune::report::{PruneReport, Row, create_report};
+use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
@@ -72,9 +74,10 @@ impl Prune {
             || found.report.build_cache_bytes > 0
             || !found.private_folders.is_empty();
         if anything && (self.yes || (is_text && !self.dry_run && confirm_removal()?)) {
-            abandoned::remove(&mut found.private_folders);
+            let client = ControllerClient::for_command(settings.clone());
             let report = &mut found.report;
-            runtime::block_on(remove_images(&settings, self.images_only, report))?;
+            runtime::block_on(remove(&client, &settings, self.images_only, report))?;
+            abandoned::remove(&mut found.private_folders);
         } else if anything && is_text {
             output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }

@@ -1,9 +1,13 @@
 //! Commands for a controller in another process, over its socket.
 
+use std::time::Duration;
+
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::Command;
 use argus_reconciler::handle::LINKS_TIMEOUT;
 use argus_reconciler::state_dir::StateDir;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::http::{self, ClientError};
 use crate::command_reply::CommandReply;
@@ -21,6 +25,19 @@ pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandR
     };
     let reply = http::post_within(limit, &state.socket(), COMMANDS, command).await?;
     serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
+}
+
+/// Sends a request of another operation to a running controller.
+pub(crate) async fn post<T: DeserializeOwned>(
+    state: &StateDir,
+    path: &str,
+    body: &impl Serialize,
+    limit: Duration,
+) -> Result<T, Failure> {
+    let reply = http::post_within(limit, &state.socket(), path, body).await;
+    let reply = reply.map_err(command_failure)?;
+    serde_json::from_slice(&reply)
+        .map_err(|error| command_failure(ClientError::InvalidResponse(error.to_string())))
 }
 
 /// Converts a client error to the failure of a command.

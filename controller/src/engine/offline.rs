@@ -1,4 +1,4 @@
-//! Controller of one command: it executes the selected actions of a [`Planner`], without journal, status files and lease.
+//! Controller of one command: it executes the selected actions of a [`Planner`], without status files and lease.
 //!
 //! A complete controller would also act on the other environments of the state directory. `argus down ENV` and
 //! `argus orphans --clean` must leave them alone (decision 0019).
@@ -9,14 +9,17 @@ use argus_backend::Backend as _;
 use argus_core::action::{Step, Subject};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::Store;
+use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
+use argus_core::status::unwritable;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::identity;
+use argus_reconciler::journal::{CommandJournal, StartedStep};
 use argus_reconciler::lock::{Lock, LockHolder, host_name};
 use argus_reconciler::overrides::DesiredState;
 use argus_reconciler::reconciler::PersistedState;
@@ -24,6 +27,7 @@ use argus_reconciler::state_dir::StateError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::observer::{EngineObserver, execute_step};
+use crate::correlation;
 use crate::exit::Failure;
 use crate::exit::state_failure;
 use crate::output;
@@ -56,6 +60,8 @@ pub(crate) struct OfflineController {
     pub(crate) specs: DesiredState,
     /// Requests of the user.
     pub(crate) requests: UserRequests,
+    /// Records each action before it runs; `None` for a command that runs none.
+    pub(crate) journal: Option<CommandJournal>,
 }
 
 /// Result of one pass.
@@ -87,6 +93,7 @@ impl OfflineController {
             observer,
             specs: DesiredState::new(),
             requests: UserRequests::default(),
+            journal: None,
         }
     }
 
@@ -107,7 +114,8 @@ impl OfflineController {
                     for step in steps {
                         let name = find_name(&step.subject, &self.observer.store);
                         output::print_note(&format!("{} {name} ({})", step.action.verb(), step.cause));
-                        running.push(execute_step(self.docker.clone(), step));
+                        let started = self.intend(&step)?;
+                        running.push(execute_started(self.docker.clone(), step, started));
                     }
                 }
             }
@@ -116,7 +124,10 @@ impl OfflineController {
             }
             let wake_at = wake_at.into_iter().chain(deadline).min();
             tokio::select! {
-                Some((step, outcome)) = running.next() => {
+                Some((step, outcome, started)) = running.next() => {
+                    if let (Some(journal), Some(started)) = (&mut self.journal, started) {
+                        journal.record_outcome(started, &step, &outcome);
+                    }
                     if let Err(error) = &outcome {
                         let name = find_name(&step.subject, &self.observer.store);
                         output::print_note(&format!("{} {name}: {error}", step.action.verb()));
@@ -127,6 +138,17 @@ impl OfflineController {
                 () = clock.sleep_until(wake_at) => {}
             }
         }
+    }
+
+    /// Records an action that is about to run.
+    fn intend(&mut self, step: &Step) -> Result<Option<StartedStep>, Failure> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(None);
+        };
+        let started = journal.intend(step, &correlation::current().id);
+        started
+            .map(Some)
+            .map_err(|error| unwritable_failure(journal, &error))
     }
 
     /// Makes one pass.
@@ -142,6 +164,23 @@ impl OfflineController {
             now: clock::now(),
         })
     }
+}
+
+/// Failure of a command that cannot record its changes, and therefore makes none.
+pub(crate) fn unwritable_failure(journal: &CommandJournal, error: &ActionError) -> Failure {
+    Failure::new(unwritable(
+        &journal.path().display().to_string(),
+        &error.to_string(),
+    ))
+}
+
+async fn execute_started(
+    docker: Docker,
+    step: Step,
+    started: Option<StartedStep>,
+) -> (Step, Result<Done, ActionError>, Option<StartedStep>) {
+    let (step, outcome) = execute_step(docker, step).await;
+    (step, outcome, started)
 }
 
 /// Name of a subject. Objects that are only known by id get the name that the engine reports.

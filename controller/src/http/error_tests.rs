@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{EnvironmentStatus, Mode};
 
 use crate::client::ControllerClient;
 use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raised};
@@ -100,6 +100,38 @@ async fn http_serves_status_errors_with_all_fields() {
         let name = row["name"].as_str().unwrap();
         let one = get(&client, &format!("/api/v1/environments/shop/services/{name}")).await;
         assert_complete(*code, &one["lastError"]);
+    }
+}
+
+#[tokio::test]
+async fn http_serves_every_mode() {
+    for mode in [Mode::Limited, Mode::Reduced, Mode::Safe] {
+        let status = EnvironmentStatus {
+            environment: "shop".to_owned(),
+            mode,
+            ..EnvironmentStatus::default()
+        };
+        let (dir, client) = client_without_controller(&status);
+        let controller = ControllerStatus {
+            mode,
+            mode_reason: Some("in words".to_owned()),
+            ..ControllerStatus::default()
+        };
+        let path = dir.path().join("state/controller.json");
+        std::fs::write(path, serde_json::to_vec(&controller).unwrap()).unwrap();
+        let served = get(&client, "/api/v1/controller").await;
+        let mode = json!(mode);
+        assert_eq!(
+            (&served["mode"], &served["modeReason"]),
+            (&mode, &json!("in words"))
+        );
+        for path in ["/api/v1/environments/shop", "/api/v1/environments?detail=full"] {
+            let served = get(&client, path).await;
+            let one = served["items"].get(0).unwrap_or(&served);
+            assert_eq!(one["mode"], mode, "{path}: {served:#}");
+        }
+        let all = get(&client, "/api/v1/environments").await;
+        assert_eq!(all["items"][0]["mode"], mode, "{all:#}");
     }
 }
 

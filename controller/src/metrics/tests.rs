@@ -11,7 +11,7 @@ use argus_core::plan::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
-use argus_crds::status::{BreakerState, EnvironmentStatus, ServiceStatus};
+use argus_crds::status::{BreakerState, EnvironmentStatus, Mode, ServiceStatus};
 use prometheus::proto::MetricType;
 
 use super::*;
@@ -35,12 +35,19 @@ struct Fixture {
 }
 
 fn fixture() -> Fixture {
+    fixture_in(Mode::Minimal)
+}
+
+fn fixture_in(mode: Mode) -> Fixture {
     let identity = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let blank = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
+    let blank = Snapshot {
+        mode,
+        ..Snapshot::blank(identity, PlannerState::default(), Timestamp(0))
+    };
     let snapshots = watch::channel(Arc::new(blank)).1;
     let (statuses, status_receiver) = watch::channel(Arc::<Statuses>::default());
     let task_metrics = TaskMetrics::default();
@@ -362,6 +369,17 @@ fn recovered(env: &EnvName) -> Event {
     Event::Recovered {
         environment: env.clone(),
         service: "api".to_owned(),
+    }
+}
+
+#[test]
+fn exactly_the_current_mode_is_set() {
+    for mode in Mode::ALL {
+        let text = fixture_in(*mode).metrics.render().unwrap();
+        for other in Mode::ALL {
+            let line = format!("argus_mode{{mode=\"{other:?}\"}} {}", i32::from(other == mode));
+            assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+        }
     }
 }
 

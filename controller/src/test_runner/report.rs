@@ -1,6 +1,7 @@
 //! Results of test suites: suites, their attempts, and the origins of failures.
 
 mod command;
+mod comment;
 mod final_case;
 mod folder;
 mod junit;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::output;
 
+pub(crate) use comment::CommentFacts;
 pub(crate) use folder::{ReportFolder, cannot_write};
 pub(crate) use place::FailedPlace;
 pub(crate) use summary::cell;

@@ -1,6 +1,7 @@
 //! Part of the suites, for parallel jobs of a CI system.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::str::FromStr;
 
 use super::selection::{Entry, name};
@@ -28,6 +29,12 @@ impl FromStr for Shard {
                 "`{text}` is not a valid part; write one from `1/N` to `N/N`, such as `1/4`"
             )),
         }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
     }
 }
 

@@ -144,3 +144,52 @@ fn follow_waits_for_complete_lines() {
     follower.kill().unwrap();
     follower.wait().unwrap();
 }
+
+#[test]
+fn command_runs_once_per_settled_change() {
+    let dir = tempfile::tempdir().unwrap();
+    write_history(dir.path());
+    // A quote and a substitution in the event are data.
+    let command = "cat >> calls; echo >> calls; exit 3";
+    let mut notifier = argus(dir.path(), &["events", "shop", "--after", "4", "--exec", command])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut notes = BufReader::new(notifier.stderr.take().unwrap()).lines();
+    let mut note = || {
+        notes
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| line.contains("--exec"))
+            .unwrap()
+    };
+    let phase = |seq, of: &str, to: &str| {
+        let phase = json!({ "kind": "event", "event": "phase", "environment": of, "from": "$(touch made)'", "to": to });
+        record(seq, "2026-01-02T00:00:00.000Z", phase)
+    };
+    let changes = [
+        phase(5, "shop", "Progressing"),
+        phase(6, "other", "Ready"),
+        phase(7, "shop", "Ready"),
+    ];
+    write(dir.path(), &changes.concat());
+    assert!(note().contains("failed for event 7"));
+    // A failed command does not end the next calls.
+    write(dir.path(), &phase(8, "shop", "Failed"));
+    assert!(note().contains("failed for event 8"));
+    notifier.kill().unwrap();
+    notifier.wait().unwrap();
+    let calls = std::fs::read_to_string(dir.path().join("calls")).unwrap();
+    let called: Vec<Value> = calls
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let seen: Vec<_> = called.iter().map(|event| (&event["seq"], &event["to"])).collect();
+    assert_eq!(
+        seen,
+        [(&json!(7), &json!("Ready")), (&json!(8), &json!("Failed"))]
+    );
+    assert!(!dir.path().join("made").exists());
+}

@@ -9,6 +9,7 @@ mod events;
 mod format;
 mod init;
 mod links;
+mod modes;
 mod targets;
 mod trust;
 mod why;

@@ -508,6 +508,27 @@ fn revoke_names_the_parent_that_still_allows() {
 }
 
 #[test]
+fn permission_of_a_parent_excludes_settings_below() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path("mine/sub")).unwrap();
+    let at = |folder: &str, args: &[&str]| {
+        let output = command(&home, args)
+            .current_dir(home.path(folder))
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        err(&output)
+    };
+    at("mine", &["allow"]);
+    std::fs::write(home.path("mine/sub/argus.toml"), "allow-mount = [\"/etc\"]\n").unwrap();
+    let warned = at("mine/sub", &["get"]);
+    assert!(
+        warned.contains("`allow-mount`, which a repository cannot set"),
+        "{warned}"
+    );
+}
+
+#[test]
 fn doctor_lists_the_state_of_a_removed_project() {
     let home = Home::new();
     std::fs::create_dir(home.path("mine")).unwrap();

@@ -99,7 +99,7 @@ codes! {
         "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and the owners of the first 20.";
     ContainerOom "CONTAINER_OOM": "run-container", Container, Recoverable, Permanent, [RaiseMemoryLimit, InspectLogs],
         "a container ran out of memory",
-        "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with proof: the engine's out-of-memory flag, or an out-of-memory event of the kernel since the last start. The details contain the proof, the memory limit and the memory peak.";
+        "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with proof: the engine's out-of-memory flag, an out-of-memory event of the kernel, or a kill that its control group counts, since the last start. The details contain the proof, its confidence, the memory limit and the memory peak.";
     ContainerCrash "CONTAINER_CRASH": "run-container", Container, Recoverable, Transient, [InspectLogs, FixContainer],
         "the main process of a container ended with an error",
         "The main process ended with a non-zero exit code or by a signal. Argus saved its last log lines, exit code and timestamps before it changed the container. Argus restarts the container within its restart budget.";

@@ -251,6 +251,12 @@ fn failed_test_annotates_its_line_and_keeps_logs() {
     assert!(ran.summary.contains("attribution: test"), "{}", ran.summary);
     assert_eq!(job.junit().failures, 1);
     assert!(exists(&job.report("logs/suite-checks.log")));
+    let comment = fs::read_to_string(job.workspace.join(".runner/argus-comment.md")).unwrap();
+    assert!(comment.starts_with("<!-- argus ci: "), "{comment}");
+    assert!(
+        comment.contains("- **failed** ` checks: page ` (` checks.yaml:3 `)"),
+        "{comment}"
+    );
     assert!(job.is_gone());
 }
 
@@ -309,6 +315,11 @@ fn blocked_environment_ends_early_with_its_reason() {
     assert_eq!(variables(&ran.outputs)["result"], "not-ready");
     assert!(ran.log.contains("::error file=e2e.yaml,line="), "{}", ran.log);
     assert!(ran.summary.contains("ENTRYPOINT_NOT_FOUND"), "{}", ran.summary);
+    let comment = fs::read_to_string(job.workspace.join(".runner/argus-comment.md")).unwrap();
+    assert!(
+        comment.contains("- **ENTRYPOINT_NOT_FOUND** ` web `: "),
+        "{comment}"
+    );
     let junit = job.junit();
     assert!(exists(&job.report("logs/web.log")), "{}", ran.log);
     assert_eq!((junit.tests, junit.errors), (1, 1), "{junit:?}");

@@ -133,6 +133,8 @@ fn dependents_stop_first_without_a_controller() {
     let output = alone.argus.cli(&["down", "stopalone"]);
     assert!(output.status.success(), "{}", text(&output));
     alone.assert_gone();
+    let recorded = text(&alone.argus.cli(&["events", "--type", "result", "--tail", "20"]));
+    assert!(recorded.contains("remove-container done"), "{recorded}");
 
     // Without the saved state, the labels of the containers are enough.
     let lost = Case::start(&engine, "stoplost");

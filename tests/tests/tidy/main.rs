@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod action;
 mod budgets;
 mod code_map;
 mod dependencies;

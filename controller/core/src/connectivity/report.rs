@@ -85,7 +85,7 @@ fn link_error(link: &LinkResult, error: &LinkError, input: &ConnectivityInput<'_
         "source": { "service": from, "state": attachment_state(from, input) },
         "target": { "service": to, "state": state },
         "network": input.network().map(|network| json!({ "name": network.name, "id": network.id })),
-        "members": members(input),
+        "members": members(input, link),
         "topology": topology(input),
     });
     if error.is_dns_error() {
@@ -135,12 +135,20 @@ fn is_member(container: &Container, input: &ConnectivityInput<'_>) -> bool {
     at.is_some_and(|at| at.network.as_ref().is_none_or(|id| *id == network.id))
 }
 
-/// Returns the names of the running containers on the network of the environment.
-fn members(input: &ConnectivityInput<'_>) -> Vec<String> {
+/// Returns the names of the running containers on the network of the environment, and then those of other owners. The latter can have a
+/// name that a service looks up.
+fn members(input: &ConnectivityInput<'_>, link: &LinkResult) -> Vec<String> {
     let containers = input.observed.containers.values();
-    let members = containers
+    let own = containers
         .filter(|container| container.state == ContainerState::Running && is_member(container, input));
-    members.map(|container| container.name.clone()).collect()
+    let mut members: Vec<String> = own.map(|container| container.name.clone()).collect();
+    let all = link.result.as_ref().map(|seen| seen.members.as_slice());
+    for name in all.unwrap_or_default() {
+        if !members.contains(name) {
+            members.push(name.clone());
+        }
+    }
+    members
 }
 
 /// Returns every container of the environment with its network attachments.

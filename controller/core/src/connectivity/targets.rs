@@ -167,10 +167,11 @@ mod tests {
         let refused = TargetResult {
             addresses: vec!["10.0.0.2".parse().unwrap()],
             error: Some(LinkError::Refused("os error 111".to_owned())),
+            ..TargetResult::default()
         };
         let unknown = TargetResult {
-            addresses: Vec::new(),
             error: Some(LinkError::NoSuchName("no such host".to_owned())),
+            ..TargetResult::default()
         };
         let described = describe_results(&targets, &[refused, unknown]);
         let described: Vec<_> = described

@@ -1,6 +1,6 @@
 //! Conflicts between spec files: names that another accepted file already uses, and mounts that it can replace.
 
-use argus_crds::Diagnostic;
+use argus_crds::{Diagnostic, OtherFile, SpecEdit};
 
 use crate::desired::nested_mounts::{self, MountPlaces, WritableMounts};
 use crate::desired::{Accepted, Desired};
@@ -41,9 +41,15 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
         return diagnostics;
     }
     let env = &other.env;
-    let mut reject = |path: &str, message: String, fix: &str| {
+    let lines = &existing.lines;
+    let mut reject = |path: &str, message: String, fix: &str, holder: SpecEdit| {
         let hint = format!("SPEC_CONFLICT: {fix}, or remove `{file}`");
-        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+        let diagnostic = Diagnostic::error(path, message).hint(hint);
+        diagnostics.push(diagnostic.conflicts_with(OtherFile {
+            file: file.clone(),
+            path: holder.key,
+            line: holder.line.or(lines.project()),
+        }));
     };
     if *env == desired.env {
         let message = format!("environment `{env}` is already defined by `{file}`");
@@ -51,16 +57,16 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             identity_path(desired),
             message,
             "set a different `isolation.namespace`",
+            lines.edit(file, identity_path(other), ""),
         );
         // All other names would conflict as well, and the same fix resolves that.
         return diagnostics;
     }
-    let is_taken = |name: &ResourceName| other.services.values().any(|it| it.container_name == *name);
-    for service in desired
-        .services
-        .values()
-        .filter(|service| is_taken(&service.container_name))
-    {
+    let holder_of = |name: &ResourceName| other.services.values().find(|it| it.container_name == *name);
+    for service in desired.services.values() {
+        let Some(holder) = holder_of(&service.container_name) else {
+            continue;
+        };
         let message = format!(
             "the container name `{}` of service `{}` is in use by environment `{env}` in `{file}`",
             service.container_name, service.name
@@ -69,6 +75,7 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             &format!("services.{}.container.name", service.name),
             message,
             "rename the container",
+            lines.edit_service(file, holder.name.as_str(), "container.name", ""),
         );
     }
     if other.network == desired.network {
@@ -76,13 +83,15 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             "the network `{}` is in use by environment `{env}` in `{file}`",
             other.network
         );
-        reject("network.name", message, "choose another `network.name`");
+        let holder = lines.edit(file, "network.name", "");
+        reject("network.name", message, "choose another `network.name`", holder);
     }
     if let Some(path) = &desired.env_file
         && other.env_file.as_ref() == Some(path)
     {
         let message = format!("the file `{path}` is in use by environment `{env}` in `{file}`");
-        reject("argus.envFile", message, "choose another `argus.envFile`");
+        let holder = lines.edit(file, "argus.envFile", "");
+        reject("argus.envFile", message, "choose another `argus.envFile`", holder);
     }
     diagnostics.extend(nested_mounts::conflicts(existing, candidate));
     diagnostics

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::{Diagnostic, E2eSpec};
+use argus_crds::{Diagnostic, E2eSpec, OtherFile};
 
 use crate::desired::conflict::Candidate;
 use crate::desired::identity::shown;
@@ -189,11 +189,16 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
         return diagnostics;
     }
     let (other, file) = (&existing.desired, &existing.spec_path);
-    let mut report = |at: PlacedMount<'_>, message: String, fix: &str| {
+    let mut report = |at: PlacedMount<'_>, message: String, fix: &str, holder: &Service| {
         let hint =
             format!("SPEC_CONFLICT: {fix}, run `argus allow` and restart the controller, or remove `{file}`");
         let path = candidate.mounts.find(at).path;
-        diagnostics.push(Diagnostic::error(path, message).hint(hint));
+        let holder = OtherFile {
+            file: file.clone(),
+            path: format!("services.{}", holder.name),
+            line: existing.lines.service(holder.name.as_str()),
+        };
+        diagnostics.push(Diagnostic::error(path, message).hint(hint).conflicts_with(holder));
     };
     // Without a permission, both files get the same covers once both are read again, so neither may wait for the other one.
     let with_covers = existing.allowed || candidate.allowed;
@@ -204,7 +209,7 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             "`{nested}` is below `{writable}`, which the container of `{}` of environment `{}` in `{file}` can write",
             above.service.name, other.env
         );
-        report(below, message, &above.fix(&writable));
+        report(below, message, &above.fix(&writable), above.service);
     }
     for (below, above) in candidate.writable.pairs(other.services.values(), with_covers) {
         let (nested, writable) = (format_mount(below.mount), format_mount(above.mount));
@@ -212,7 +217,7 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             "the container of `{}` can write `{writable}`, which contains `{nested}` of environment `{}` in `{file}`",
             above.service.name, other.env
         );
-        report(above, message, &above.fix(&writable));
+        report(above, message, &above.fix(&writable), below.service);
     }
     diagnostics
 }

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailedRun, FailureCause, FailureKind, failed_dependency, kind, oom_suspected, signal};
+use super::{
+    FailedRun, FailureCause, FailureKind, OomConfidence, failed_dependency, kind, oom_confidence,
+    oom_suspected, signal,
+};
 
 /// Party that stopped a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +62,12 @@ pub struct RunFacts {
     pub oom_event: bool,
     /// True if memory exhaustion is likely, without proof.
     pub oom_suspected: bool,
+    /// Number of processes that the kernel killed for a lack of memory, from the control group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// Confidence that a lack of memory ended the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_confidence: Option<OomConfidence>,
     /// Memory limit in bytes.
     pub memory_limit: Option<u64>,
     /// Highest measured memory use in bytes.
@@ -101,6 +110,8 @@ impl RunFacts {
             oom_killed: failed_run.oom_killed,
             oom_event: failed_run.oom_event,
             oom_suspected: oom_suspected(failed_run),
+            oom_kills: failed_run.oom_kills(),
+            oom_confidence: oom_confidence(failed_run),
             memory_limit: failed_run.memory_limit,
             memory_peak: failed_run.peak(),
             engine_error: text(&failed_run.error),

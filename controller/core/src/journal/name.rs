@@ -38,6 +38,7 @@ impl Record {
         "network_verified",
         "command",
         "intent_resolved",
+        "engine_change",
         "writable",
         "resumed",
     ];
@@ -100,6 +101,7 @@ impl Event {
             Self::Connectivity { verified: false, .. } => "network_check",
             Self::Command { .. } => "command",
             Self::IntentResolved { .. } => "intent_resolved",
+            Self::EngineChange(_) => "engine_change",
             Self::Writable => "writable",
             Self::Resumed => "resumed",
         }
@@ -129,6 +131,7 @@ impl Event {
             | Self::PreflightCheck { .. }
             | Self::PreflightEnd { .. }
             | Self::IntentResolved { .. }
+            | Self::EngineChange(_)
             | Self::Writable
             | Self::Resumed => None,
         }

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::action::ContainerSpec;
 use crate::desired::{Mount, substitute_tag};
@@ -34,6 +35,14 @@ impl ContainerSpec {
             entrypoint: self.entrypoint.clone().unwrap_or_default(),
             command: self.command.clone().unwrap_or_default(),
             mounts: self.mounts.clone(),
+            build: self.build.clone(),
+            user: self.user.clone().unwrap_or_default(),
+            working_dir: self.working_dir.clone().unwrap_or_default(),
+            tmpfs: self
+                .tmpfs
+                .iter()
+                .map(|entry| tmpfs_path(entry).to_owned())
+                .collect(),
         }
     }
 }
@@ -47,6 +56,9 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     }
     if !is_same_image(&requested.image, &config.image) && !is_substitute(spec, &config.image) {
         return Some(format!("image is {}", config.image));
+    }
+    if !spec.build.is_empty() && config.build != requested.build {
+        return Some("image is of another build".to_owned());
     }
     // Without them, the engine reports those of the image.
     // Older versions of Podman report the entry point as one text.
@@ -82,6 +94,13 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     if let Some(target) = different_mount(&requested.mounts, &config.mounts) {
         return Some(format!("mount of {target} differs"));
     }
+    if let Some(difference) = process_difference(spec, config) {
+        return Some(difference);
+    }
+    let has_label = |(key, value): &(&String, &String)| container.labels.get(*key) == Some(*value);
+    if let Some((key, _)) = spec.labels.iter().find(|label| !has_label(label)) {
+        return Some(format!("label {key} differs"));
+    }
     let requested_bindings: BTreeSet<(ProtocolPort, ProtocolPort)> = requested.bindings.into_iter().collect();
     let bound: BTreeSet<(ProtocolPort, ProtocolPort)> = config.bindings.iter().copied().collect();
     if requested_bindings != bound {
@@ -96,6 +115,29 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
         .iter()
         .find(elsewhere)
         .map(|(port, address)| format!("port {port} is published at {address}"))
+}
+
+/// First difference of user, working directory and tmpfs mounts. Without a request, the engine reports those of the image.
+fn process_difference(spec: &ContainerSpec, config: &Config) -> Option<String> {
+    if spec.user.as_ref().is_some_and(|user| *user != config.user) {
+        return Some(format!("user is {:?}", config.user));
+    }
+    let is_same_path = |one: &str, other: &str| Path::new(one) == Path::new(other);
+    let working_dir = spec.working_dir.as_deref();
+    if working_dir.is_some_and(|requested| !is_same_path(requested, &config.working_dir)) {
+        return Some(format!("working directory is {:?}", config.working_dir));
+    }
+    // Podman adds options, and tmpfs mounts of its own to a read-only container.
+    let mut requested = spec.tmpfs.iter().map(|entry| tmpfs_path(entry));
+    let is_missing = |path: &&str| !config.tmpfs.iter().any(|present| is_same_path(path, present));
+    requested
+        .find(is_missing)
+        .map(|path| format!("tmpfs of {path} is missing"))
+}
+
+/// Path of `/path` or `/path:options`.
+fn tmpfs_path(entry: &str) -> &str {
+    entry.split_once(':').map_or(entry, |(path, _)| path)
 }
 
 /// Returns whether the image has the substitute for a tag that names another image.
@@ -155,7 +197,15 @@ fn is_same_address(one: IpAddr, other: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
     use super::*;
+    use crate::desired::ContainerLimits;
+    use crate::ident::{ContainerId, ResourceName};
+    use crate::labels;
+    use crate::observed::{ContainerState, InspectInfo};
+    use crate::time::Timestamp;
 
     #[test]
     fn image_is_the_same_with_and_without_its_defaults() {
@@ -174,6 +224,113 @@ mod tests {
         ] {
             assert!(!is_same_image(requested, present), "{requested} {present}");
         }
+    }
+
+    fn requested() -> ContainerSpec {
+        ContainerSpec {
+            image: "web:1".to_owned(),
+            build: "d1".to_owned(),
+            entrypoint: None,
+            command: None,
+            env_vars: BTreeMap::new(),
+            labels: [(labels::SERVICE.to_owned(), "web".to_owned())].into(),
+            network: ResourceName::new("net").unwrap(),
+            aliases: Vec::new(),
+            bindings: Vec::new(),
+            mounts: Vec::new(),
+            tmpfs: vec!["/cache/:size=64m".to_owned()],
+            extra_hosts: Vec::new(),
+            user: Some("app".to_owned()),
+            working_dir: Some("/srv/app/".to_owned()),
+            process: Box::default(),
+            memory: None,
+            nano_cpus: None,
+            stop_grace: Duration::from_secs(10),
+            container_limits: ContainerLimits::default(),
+        }
+    }
+
+    fn present(spec: &ContainerSpec, change: impl FnOnce(&mut Config)) -> Container {
+        let mut config = spec.configuration();
+        change(&mut config);
+        Container {
+            id: ContainerId::new("c1").unwrap(),
+            name: "shop-web".to_owned(),
+            labels: spec.labels.clone(),
+            image: spec.image.clone(),
+            state: ContainerState::Running,
+            created_at: Timestamp(1),
+            networks: BTreeMap::new(),
+            inspect: Some(InspectInfo {
+                started_at: None,
+                finished_at: None,
+                exit_code: 0,
+                oom_killed: false,
+                error: String::new(),
+                image_id: None,
+                health: None,
+                config,
+            }),
+            stopped_by_other: None,
+            oom_at: None,
+        }
+    }
+
+    #[test]
+    fn container_made_by_hand_differs_in_image_and_process() {
+        let spec = requested();
+        let check = |change: fn(&mut Config), expected: Option<&str>| {
+            let found = first_difference(&spec, &present(&spec, change));
+            assert_eq!(found.as_deref(), expected);
+        };
+        check(|_| (), None);
+        check(|config| config.working_dir = "/srv/app".to_owned(), None);
+        check(
+            |config| config.tmpfs = vec!["/run".to_owned(), "/cache".to_owned()],
+            None,
+        );
+        let another_build = Some("image is of another build");
+        check(|config| config.build = "d2".to_owned(), another_build);
+        check(|config| config.build.clear(), another_build);
+        check(|config| config.user.clear(), Some("user is \"\""));
+        check(
+            |config| config.working_dir = "/".to_owned(),
+            Some("working directory is \"/\""),
+        );
+        check(|config| config.tmpfs.clear(), Some("tmpfs of /cache/ is missing"));
+    }
+
+    #[test]
+    fn user_and_folder_of_the_image_are_no_difference() {
+        let spec = ContainerSpec {
+            build: String::new(),
+            user: None,
+            working_dir: None,
+            tmpfs: Vec::new(),
+            ..requested()
+        };
+        let of_image = |config: &mut Config| {
+            config.build = "d1".to_owned();
+            config.user = "app".to_owned();
+            config.working_dir = "/srv".to_owned();
+            config.tmpfs = vec!["/run".to_owned()];
+        };
+        assert_eq!(first_difference(&spec, &present(&spec, of_image)), None);
+    }
+
+    #[test]
+    fn missing_or_changed_label_is_a_difference() {
+        let spec = requested();
+        let mut container = present(&spec, |_| ());
+        container.labels.insert("added".to_owned(), "by hand".to_owned());
+        assert_eq!(first_difference(&spec, &container), None);
+        let differs = Some("label argusai.service differs".to_owned());
+        container
+            .labels
+            .insert(labels::SERVICE.to_owned(), "db".to_owned());
+        assert_eq!(first_difference(&spec, &container), differs);
+        container.labels.remove(labels::SERVICE);
+        assert_eq!(first_difference(&spec, &container), differs);
     }
 
     #[test]

@@ -82,8 +82,8 @@ mod tests {
                 port: None,
             },
             result: Ok(TargetResult {
-                addresses: Vec::new(),
                 error,
+                ..TargetResult::default()
             }),
         };
         let run = |text: &str| (name(text), (ContainerId::new(text).unwrap(), None));

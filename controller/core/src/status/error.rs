@@ -36,6 +36,7 @@ mod removal;
 mod retry_after;
 mod scope;
 mod spec;
+pub(super) mod test_window;
 mod writable_source;
 
 pub use blocking::is_blocking;
@@ -361,8 +362,12 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     waits.iter().filter_map(error).collect()
 }
 
-/// Keeps the time and id of an error that was reported before, unless the error has a time of its own.
+/// Keeps the time and id of an error that was reported before, unless the error has a time of its own. Adds the test of that time.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
+    test_window::with_test(input, reported_occurrence(input, error))
+}
+
+fn reported_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
     // The reported errors are redacted, so the comparison needs a redacted error.
     let error = context::complete(input, redact::error(&redact::secrets(input), error));
     let Some(previous) = input.previous else {

@@ -7,6 +7,8 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, Truth, WaitingOn};
 
+use super::error::test_window::TEST;
+
 /// Conditions whose messages quote waits.
 const QUOTE_WAITS: [&str; 2] = ["Progressing", "Ready"];
 /// Condition whose message quotes an error.
@@ -74,12 +76,13 @@ fn hide_diagnostic(diagnostic: &mut Diagnostic) {
 /// Error without foreign text.
 #[must_use]
 pub fn error(error: &StructuredError) -> StructuredError {
-    let error = StructuredError {
+    let mut error = StructuredError {
         stdout_tail: None,
         stderr_tail: None,
         debug: Vec::new(),
         ..error.clone()
     };
+    error.details.remove(TEST);
     if !quotes_text(error.code) {
         return error;
     }

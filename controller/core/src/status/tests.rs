@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_crds::diagnostic::{Diagnostic, Location};
+use argus_crds::diagnostic::{Diagnostic, Location, OtherFile};
 use argus_crds::error::{ActionId, Class, Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
@@ -42,7 +42,7 @@ use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::status::SpecsProblem;
 use crate::time::Timestamp;
-use crate::user_requests::UserRequests;
+use crate::user_requests::{TestLease, UserRequests};
 use crate::wait::{Wait, WaitReason};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
@@ -1416,6 +1416,7 @@ fn check_with_error(shop: &Shop, error: Option<LinkError>) -> ConnectivityCheck 
     let seen = TargetResult {
         addresses: vec![[10, 0, 0, 2].into()],
         error,
+        members: vec!["shop-web".to_owned(), "stranger".to_owned()],
     };
     ConnectivityCheck {
         key: topology.request().unwrap().key,
@@ -1459,6 +1460,9 @@ fn broken_link_is_reported_while_the_check_is_current() {
     assert_eq!(error.retry_after, Some(20), "the next check is automatic");
     assert_eq!(error.service.as_deref(), Some("web"));
     assert_eq!(error.container_id.as_deref(), Some("c-web-e1"));
+    let members = error.details["members"].as_array().unwrap();
+    let count = |name: &str| members.iter().filter(|member| *member == name).count();
+    assert_eq!((count("shop-web"), count("stranger")), (1, 1), "{members:?}");
     let link = &status.connectivity.as_ref().unwrap().links[0];
     assert!(link.dns && !link.tcp && link.error.is_some(), "{link:?}");
 
@@ -1478,6 +1482,38 @@ fn broken_link_is_reported_while_the_check_is_current() {
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_none());
+}
+
+#[test]
+fn error_names_the_test_of_its_time_also_after_it() {
+    let lease = |since| TestLease {
+        environment: EnvName::new("shop").unwrap(),
+        case: "buy".to_owned(),
+        since,
+        until: since + Duration::from_secs(600),
+        holder: Some("ci".to_owned()),
+        purpose: None,
+        unverified: None,
+    };
+    let mut shop = Shop::ready();
+    shop.attach_all();
+    let broken = check_with_error(&shop, Some(refused()));
+    shop.connectivity.checks.insert(shop.env.clone(), broken);
+    let test = |shop: &Shop| shop.status().errors[0].details.get("test").cloned();
+    assert_eq!(test(&shop), None);
+    shop.requests.begin(lease(NOW + Duration::from_secs(1)));
+    assert_eq!(test(&shop), None, "the test began later");
+    shop.requests = UserRequests::default();
+    shop.requests.begin(lease(NOW));
+    let status = shop.status();
+    let expected =
+        serde_json::json!({ "case": "buy", "holder": "ci", "purpose": null, "since": NOW.to_string() });
+    assert_eq!(status.errors[0].details["test"], expected);
+    let public = super::public_view::environment(&status);
+    assert_eq!(public.errors[0].details.get("test"), None);
+    shop.requests = UserRequests::default();
+    shop.previous = Some(status);
+    assert_eq!(test(&shop), Some(expected), "the test has ended");
 }
 
 #[test]
@@ -1903,7 +1939,13 @@ fn unreachable_engine_is_reported_with_its_retry_state() {
 fn conflicting_file_is_reported_and_changes_nothing_else() {
     let mut shop = Shop::ready();
     let baseline = shop.status();
-    shop.conflicting_spec = Some(vec![Diagnostic::error("project.name", "is held by `e2e.yaml`")]);
+    let holder = OtherFile {
+        file: "e2e.yaml".to_owned(),
+        path: "project.name".to_owned(),
+        line: Some(2),
+    };
+    let diagnostic = Diagnostic::error("project.name", "is held by `e2e.yaml`");
+    shop.conflicting_spec = Some(vec![diagnostic.conflicts_with(holder)]);
     let status = shop.status();
     let reported: Vec<_> = status.errors.iter().map(|error| error.code).collect();
     assert_eq!(reported, [Code::SpecConflict]);
@@ -1911,6 +1953,10 @@ fn conflicting_file_is_reported_and_changes_nothing_else() {
     assert_eq!(
         status.errors[0].details["specPath"],
         "environments/shop/other.e2e.yaml"
+    );
+    assert_eq!(
+        status.errors[0].details["conflictsWith"],
+        serde_json::json!({ "file": "e2e.yaml", "path": "project.name", "line": 2 })
     );
     assert_eq!(
         (status.phase, status.conditions),

@@ -416,10 +416,11 @@ fn chain_of_500_services_is_admitted_but_not_501() {
 fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
     let one = |(path, text): &(&str, &str)| {
         let desired = desired(text, &context());
+        let read = argus_crds::yaml::read(path, text.as_bytes());
         let accepted = Accepted {
             desired,
             spec_path: (*path).to_owned(),
-            lines: argus_core::desired::key_lines::KeyLines::default(),
+            lines: argus_core::desired::key_lines::KeyLines::of(&read.spec.unwrap(), &read.source),
             accepted_at: Timestamp(0),
             has_pending_edit: false,
             allowed: false,
@@ -547,17 +548,20 @@ fn name_in_use_by_another_file_is_rejected() {
         (
             file("a", "other", "other", "other"),
             "environment `a` is already defined by `a.e2e.yaml`",
+            ("project.name", 1),
         ),
         (
             file("b", "app", "x", "y"),
             "the container name `app` of service `app` is in use by environment `a` in `a.e2e.yaml`",
+            ("service.container.name", 3),
         ),
         (
             file("b", "x", "y", "net"),
             "the network `net` is in use by environment `a` in `a.e2e.yaml`",
+            ("network.name", 2),
         ),
     ];
-    for (text, expected) in cases {
+    for (text, expected, (key, line)) in cases {
         let found = conflicts(&held, &desired(&text, &context()), "b.e2e.yaml");
         let messages: Vec<_> = found
             .iter()
@@ -567,6 +571,17 @@ fn name_in_use_by_another_file_is_rejected() {
         assert!(
             found[0].hint.as_ref().unwrap().starts_with("SPEC_CONFLICT: "),
             "{found:?}"
+        );
+        let holder = found[0]
+            .correction
+            .as_ref()
+            .unwrap()
+            .conflicts_with
+            .as_ref()
+            .unwrap();
+        assert_eq!(
+            (holder.file.as_str(), holder.path.as_str(), holder.line),
+            ("a.e2e.yaml", key, Some(line))
         );
     }
     assert_eq!(

@@ -102,8 +102,8 @@ impl World {
                 from: web,
                 target,
                 result: Ok(TargetResult {
-                    addresses: Vec::new(),
                     error: Some(LinkError::TimedOut(String::new())),
+                    ..TargetResult::default()
                 }),
             }],
             is_current: true,

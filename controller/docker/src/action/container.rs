@@ -8,7 +8,7 @@ use std::time::Duration;
 use argus_core::action::ContainerSpec;
 use argus_core::desired::{InjectedFile, substitute_tag};
 use argus_core::ident::{ContainerId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, FOLDER, SERVICE, SPEC_HASH};
+use argus_core::labels::{BUILD_DIGEST, CONTROLLER, ENVIRONMENT, FOLDER, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
 use argus_core::outcome::{ActionError, Done};
 use bollard::query_parameters::{
@@ -21,7 +21,7 @@ use crate::Shared;
 use crate::call::{self, CallError, REMOVE_TIMEOUT, WRITE_TIMEOUT};
 use crate::create;
 use crate::error::Op;
-use crate::image::build::{BUILD_DIGEST, label::is_own};
+use crate::image::build::label::is_own;
 use crate::ownership::{self, Inspected};
 
 /// Time after the grace within which the engine must have killed and cleaned up the container.

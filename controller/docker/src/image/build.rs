@@ -17,6 +17,7 @@ use std::time::Duration;
 use argus_backend::Progress;
 use argus_core::action::{ActionProgress, Amount};
 use argus_core::desired::{Build, substitute_tag};
+use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
 use bollard::models::BuildInfoAux;
@@ -30,9 +31,6 @@ use super::credentials;
 use crate::Shared;
 use crate::error::{self, Op};
 use crate::ownership::inspect_image;
-
-/// Label with the digest of an image's build.
-pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
 
 /// Common prefix of the labels of a build.
 pub(crate) const BUILD_LABELS: &str = "argusai.build-";

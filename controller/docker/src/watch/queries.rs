@@ -136,6 +136,7 @@ pub(super) async fn inspect(
                         }
                         Some(mut container) => {
                             shared.limits.complete(&mut container);
+                            ownership::read_build(&shared, &mut container, &image).await;
                             track_memory(&shared, &container, pid);
                             Some(Object::Container(Arc::new(container)))
                         }

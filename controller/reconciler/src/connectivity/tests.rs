@@ -184,8 +184,8 @@ impl Fixture {
 
 fn refused() -> TargetResult {
     TargetResult {
-        addresses: Vec::new(),
         error: Some(LinkError::Refused("no".to_owned())),
+        ..TargetResult::default()
     }
 }
 

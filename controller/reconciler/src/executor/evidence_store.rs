@@ -182,6 +182,7 @@ fn run_facts(run: &FailedRun, evidence: &Evidence, by_engine: bool, secrets: &Se
     let decisive = Evidence {
         stderr: evidence.stderr.last().cloned().into_iter().collect(),
         memory_peak: evidence.memory_peak,
+        oom_kills: evidence.oom_kills,
         ..Evidence::default()
     };
     let run = FailedRun {

@@ -8,6 +8,7 @@ use argus_core::journal::{Entry, Event, Intent, Outcome, outcome_of};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
+use argus_crds::error::Code;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -224,17 +225,24 @@ impl StartedAction {
         self.record_end(end, code);
     }
 
-    fn record_end(&mut self, end: Outcome, code: Option<argus_crds::error::Code>) {
+    fn record_end(&mut self, end: Outcome, code: Option<Code>) {
         self.finished = true;
         let took = self.journal.clock.now().since(self.at);
-        self.journal.record(Entry::Result {
-            of: self.seq,
-            environment: self.step.subject.environment().cloned(),
-            verb: self.step.action.kind(),
-            outcome: end,
-            code,
-            ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        });
+        let entry = result_of(self.seq, &self.step, (end, code), took);
+        self.journal.record(entry);
+    }
+}
+
+/// Result of the intent with this number.
+pub(super) fn result_of(seq: u64, step: &Step, end: (Outcome, Option<Code>), took: Duration) -> Entry {
+    let (outcome, code) = end;
+    Entry::Result {
+        of: seq,
+        environment: step.subject.environment().cloned(),
+        verb: step.action.kind(),
+        outcome,
+        code,
+        ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
@@ -247,6 +255,11 @@ impl Drop for StartedAction {
 }
 
 impl WriterTask {
+    /// Returns the writer, for a process without tasks.
+    pub(super) fn into_writer(self) -> JournalWriter {
+        self.writer
+    }
+
     /// Enters mode `Safe` because corrupt state could not be quarantined. A person must resolve it.
     pub(crate) fn enter_safe_mode(&mut self, stuck: Vec<(PathBuf, String)>) {
         let Some((path, why)) = stuck.first() else { return };

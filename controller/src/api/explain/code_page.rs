@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::traces::traces_of;
 use crate::exit::Exit;
 use crate::output;
 
@@ -22,6 +23,10 @@ pub(crate) struct CodePage {
     exit_code: u8,
     pub(crate) summary: &'static str,
     explanation: &'static str,
+    /// Journal records of such a failure, by name.
+    events: &'static [&'static str],
+    /// Parts of the status and files that such a failure leaves.
+    artifacts: &'static [&'static str],
     /// Identifiers of the suggested actions.
     suggested_actions: &'static [ActionId],
     /// The actions as commands and MCP calls. `ENV` and `SERVICE` are placeholders for the names in the error.
@@ -35,6 +40,7 @@ pub(crate) const SERVICE: &str = "SERVICE";
 /// Returns the meaning of a code.
 pub(crate) fn explain_code(code: Code) -> CodePage {
     let about = code.explanation();
+    let traces = traces_of(code);
     CodePage {
         code,
         category: about.category,
@@ -44,6 +50,8 @@ pub(crate) fn explain_code(code: Code) -> CodePage {
         exit_code: Exit::from_code(code).number(),
         summary: about.summary,
         explanation: about.explanation,
+        events: traces.events,
+        artifacts: traces.artifacts,
         suggested_actions: about.actions,
         remedies: list_remedies(about.actions),
     }
@@ -58,8 +66,15 @@ pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
 pub(crate) fn format_page(meaning: &CodePage) -> String {
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let actions = output::format_remedies(&meaning.remedies);
+    let list = |items: &[&str]| {
+        if items.is_empty() {
+            "none".to_owned()
+        } else {
+            items.join(", ")
+        }
+    };
     format!(
-        "{}: {}\n\n{}\n\ncategory: {}   severity: {}   retryable: {}   exit code: {}\nclass: {} ({})\n\n\
+        "{}: {}\n\n{}\n\ncategory: {}   severity: {}   retryable: {}   exit code: {}\nclass: {} ({})\nevents: {}\nleaves: {}\n\n\
          suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
         meaning.code,
         meaning.summary,
@@ -70,6 +85,8 @@ pub(crate) fn format_page(meaning: &CodePage) -> String {
         meaning.exit_code,
         meaning.class.name(),
         meaning.class.meaning(),
+        list(meaning.events),
+        list(meaning.artifacts),
         output::join_lines(actions.iter().map(|line| format!("- {line}"))),
     )
 }

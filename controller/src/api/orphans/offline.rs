@@ -13,8 +13,9 @@ use argus_core::status::{orphans, remaining_objects};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_crds::status::Orphan;
-use argus_reconciler::clock::{self};
+use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::identity;
+use argus_reconciler::journal::CommandJournal;
 use argus_reconciler::lock::Lock;
 use argus_reconciler::reconciler::PersistedState;
 
@@ -39,15 +40,20 @@ pub(crate) async fn list_or_clean(
     let state = settings.state.clone();
     let (own, there, me) = (settings.clone(), state.clone(), run.clone());
     // The lock is held until the end of the function.
-    let (controller, _held, persisted): (String, Option<Lock>, PersistedState) =
+    let (controller, held, persisted): (String, Option<(Lock, CommandJournal)>, PersistedState) =
         blocking_io::read(move || {
             let (controller, held) = match clean {
-                Some(_) => lock_state(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
+                Some(_) => {
+                    let (controller, lock) = lock_state(&own, &me)?;
+                    let journal = CommandJournal::open(&there, &me, Clock::system());
+                    (controller, Some((lock, journal)))
+                }
                 None => (identity::peek(&there.identity()).unwrap_or_default(), None),
             };
             Ok((controller, held, PersistedState::peek(&there)))
         })
         .await?;
+    let (_held, journal) = held.unzip();
     let wanted = read_desired(settings, &state, &controller, false).await;
     let identity = ControllerIdentity {
         controller,
@@ -74,6 +80,7 @@ pub(crate) async fn list_or_clean(
     observer.inspect().await?;
     let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);
     offline.requests = requests;
+    offline.journal = journal;
     offline.specs = wanted.as_ref().cloned().unwrap_or_default();
     let Some(clean) = clean else {
         let pass = offline.reconcile();

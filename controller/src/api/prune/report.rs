@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use argus_core::journal::{ChangedObject, EngineChange};
 use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
 use argus_reconciler::reconciler::PersistedState;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::preflight::facts::FactCollector;
 use crate::blocking_io;
@@ -15,7 +16,7 @@ use crate::settings::Settings;
 use crate::status::read_or_default;
 
 /// Removable images and cache, and the result of the removal.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PruneReport {
     pub(crate) images: Vec<Row>,
@@ -26,7 +27,7 @@ pub(crate) struct PruneReport {
     pub(crate) applied: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
     pub(crate) id: String,
@@ -35,7 +36,7 @@ pub(crate) struct Row {
     /// True if the image was removed.
     pub(crate) removed: bool,
     /// Error of the removal.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
 }
 
@@ -69,11 +70,12 @@ pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Res
     })
 }
 
-/// Removes the images and the build cache of a report, and records the results in it.
-pub(crate) async fn remove_images(
+/// Removes the images and the build cache of a report, records the results in it, and passes each change to `record`.
+pub(super) async fn remove_images(
     settings: &Settings,
     images_only: bool,
     found: &mut PruneReport,
+    mut record: impl FnMut(EngineChange),
 ) -> Result<(), Failure> {
     let docker = engine::connect_docker(settings).await?;
     // Newest first, because layers are removed together with the last image that contains them.
@@ -84,9 +86,12 @@ pub(crate) async fn remove_images(
             .err()
             .map(|error| error.to_string());
         row.removed = row.message.is_none();
+        record(EngineChange::removed(ChangedObject::Image, &row.id).failed(!row.removed));
     }
     if !images_only {
         let pruned = docker.prune_build_cache().await;
+        let change = EngineChange::removed(ChangedObject::BuildCache, "unused build cache");
+        record(change.failed(pruned.is_err()));
         found.build_cache_bytes =
             pruned.map_err(|error| engine_failure("cannot remove the build cache", &error))?;
     }

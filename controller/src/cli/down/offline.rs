@@ -17,7 +17,8 @@ use argus_core::wait::WaitReason;
 use argus_crds::compose::is_compose_name;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
-use argus_reconciler::clock::{self};
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::journal::CommandJournal;
 use argus_reconciler::overrides::Down;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
@@ -70,7 +71,9 @@ pub(super) async fn remove_environments(
     }
     let mut observer = EngineObserver::open(&docker, Some(envs.clone())).await?;
     observer.inspect().await?;
+    let journal = CommandJournal::open(&state, &identity.run, Clock::system());
     let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);
+    offline.journal = Some(journal);
     let removed = offline.run(None, |pass, store, is_idle| {
         remove_all(pass, store, is_idle, &envs)
     });
@@ -84,7 +87,7 @@ pub(super) async fn remove_environments(
         )
     })?;
     remove_state(&state, &settings.specs, &envs)?;
-    drop(lock);
+    drop((offline, lock));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::action::{ActionKind, Subject};
-use argus_core::journal::{ActionRecord, Entry, Event, IntentResolution, Outcome, Record};
+use argus_core::journal::{ActionRecord, EngineChange, Entry, Event, IntentResolution, Outcome, Record};
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
@@ -258,9 +258,21 @@ fn describe_event(event: &Event) -> (String, String) {
         }
         // The description of the intent contains the resolution.
         Event::IntentResolved { of, .. } => (of.to_string(), "resolved".to_owned()),
+        Event::EngineChange(change) => (change.name.clone(), describe_change(change)),
         Event::Writable => (controller(), "journal is writable again".to_owned()),
         Event::Resumed => (controller(), "a user ended safe mode".to_owned()),
     }
+}
+
+fn describe_change(change: &EngineChange) -> String {
+    let verb = match (change.failed, change.removed) {
+        (false, false) => "created",
+        (false, true) => "removed",
+        (true, false) => "not created",
+        (true, true) => "not removed",
+    };
+    let purpose = change.purpose.as_ref().map(|purpose| format!(": {purpose}"));
+    format!("{} {verb}{}", change.what, purpose.unwrap_or_default())
 }
 
 /// Name of a record, coloured by its meaning.

@@ -43,8 +43,8 @@ async fn check_target(host: String, port: Option<u16>) -> TargetResult {
         Ok(addresses) => addresses,
         Err(error) => {
             return TargetResult {
-                addresses: Vec::new(),
                 error: Some(error),
+                ..TargetResult::default()
             };
         }
     };
@@ -52,7 +52,11 @@ async fn check_target(host: String, port: Option<u16>) -> TargetResult {
         None => None,
         Some(port) => connect(&addresses, port).await.err(),
     };
-    TargetResult { addresses, error }
+    TargetResult {
+        addresses,
+        error,
+        ..TargetResult::default()
+    }
 }
 
 /// Resolves a name with the resolver of this container, as any program in it would.

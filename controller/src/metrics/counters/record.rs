@@ -130,6 +130,7 @@ impl Counters {
             | Event::PreflightEnd { .. }
             | Event::Connectivity { .. }
             | Event::IntentResolved { .. }
+            | Event::EngineChange(_)
             | Event::Writable
             | Event::Resumed => {}
         }

@@ -56,8 +56,8 @@ impl Model {
             is_closed.then(|| LinkError::Refused("connection refused".to_owned()))
         };
         let check = |target: &Target| TargetResult {
-            addresses: Vec::new(),
             error: error(target),
+            ..TargetResult::default()
         };
         Ok(targets.iter().map(check).collect())
     }

@@ -99,13 +99,18 @@ pub(in crate::status) fn of_spec(
         } else {
             rejection.code
         };
-        let error = StructuredError::new(code, message).details(json!({
+        let mut details = json!({
             "specPath": rejection.spec_path,
             "path": diagnostic.path,
             "line": diagnostic.location.map(|position| position.line),
             "column": diagnostic.location.map(|position| position.column),
             "hint": forbidden.or(hint),
-        }));
+        });
+        let correction = diagnostic.correction.as_ref();
+        if let Some(holder) = correction.and_then(|correction| correction.conflicts_with.as_ref()) {
+            details["conflictsWith"] = json!(holder);
+        }
+        let error = StructuredError::new(code, message).details(details);
         let line = diagnostic.location.map(|position| position.line);
         let diagnostic = misspelled_key(diagnostic, rejection.diagnostics).unwrap_or(diagnostic);
         let edit = edit_of(diagnostic, rejection.spec_path);

@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::io;
 
 use argus_core::desired::Build;
+use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::{ActionError, Done};
 use bollard::models::ImageHistoryResponseItem;
 use bollard::query_parameters::{BuildImageOptions, BuilderVersion, TagImageOptionsBuilder};
 use bytes::Bytes;
 use futures::StreamExt as _;
 
-use super::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG, Log, classify, context_error};
+use super::{BUILD_LABELS, BUILD_TAG, Log, classify, context_error};
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;

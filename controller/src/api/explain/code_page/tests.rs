@@ -3,12 +3,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use argus_core::journal::Record;
 use argus_crds::error::StructuredError;
 
 use super::*;
 
 const BEGIN: &str = "<!-- begin: all codes; `UPDATE=1 cargo test -p argus errors` writes this -->\n";
 const END: &str = "<!-- end -->\n";
+const TRACES: &str =
+    "<!-- begin: traces of all codes; `UPDATE=1 cargo test -p argus errors` writes this -->\n";
 const EXAMPLE: &str = "<!-- begin: example -->\n";
 const EXAMPLE_END: &str = "<!-- end: example -->\n";
 
@@ -89,6 +92,40 @@ fn errors_page_lists_every_code() {
     assert!(
         std::env::var_os("UPDATE").is_some(),
         "docs/errors.md is out of date; hint: UPDATE=1 cargo test -p argus errors"
+    );
+    std::fs::write(path, wanted).unwrap();
+}
+
+#[test]
+fn failures_page_lists_the_traces_of_all_errors() {
+    let mut wanted = "\n| code | events | leaves |\n|---|---|---|\n".to_owned();
+    for code in Code::ALL {
+        let is = explain_code(*code);
+        let unknown: Vec<_> = is
+            .events
+            .iter()
+            .filter(|name| !Record::NAMES.contains(name))
+            .collect();
+        assert!(unknown.is_empty(), "{code}: {unknown:?}");
+        let events: Vec<_> = is.events.iter().map(|name| format!("`{name}`")).collect();
+        let (events, artifacts) = (events.join(", "), is.artifacts.join(", "));
+        let link = code.to_string().to_lowercase();
+        writeln!(
+            wanted,
+            "| [`{code}`](errors.md#{link}) | {events} | {artifacts} |"
+        )
+        .unwrap();
+    }
+    wanted.push('\n');
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/failures.md");
+    let found = std::fs::read_to_string(&path).unwrap();
+    let wanted = between(&found, TRACES, END, &wanted);
+    if found == wanted {
+        return;
+    }
+    assert!(
+        std::env::var_os("UPDATE").is_some(),
+        "docs/failures.md is out of date; hint: UPDATE=1 cargo test -p argus errors"
     );
     std::fs::write(path, wanted).unwrap();
 }
