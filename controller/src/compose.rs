@@ -103,6 +103,7 @@ pub(crate) fn create_draft_with_dotenv(
             awaited: &awaited,
             notes: &mut notes,
             env_files: &mut env_files,
+            read: &mut variables.read,
         };
         found.extend(one.translate(service));
     }
@@ -173,6 +174,8 @@ struct Service<'a> {
     notes: &'a mut Vec<Note>,
     /// Rest of the budget for the files under `env_file`.
     env_files: &'a mut Budget,
+    /// Variables whose values the spec file reads.
+    read: &'a mut BTreeSet<String>,
 }
 
 impl Service<'_> {
@@ -198,13 +201,16 @@ impl Service<'_> {
             let all = variables.chain(own).collect();
             container.insert("environment".to_owned(), Value::Object(all));
         }
-        let files = self.mount_files(written);
-        if !files.is_empty() {
+        let (mounts, files) = self.translate_files(written);
+        if !mounts.is_empty() {
             let volumes = container.entry("volumes").or_insert_with(|| json!([]));
             volumes
                 .as_array_mut()
                 .into_iter()
-                .for_each(|all| all.extend(files.clone()));
+                .for_each(|all| all.extend(mounts.clone()));
+        }
+        if !files.is_empty() {
+            container.insert("files".to_owned(), json!(files));
         }
         if self
             .awaited
@@ -321,8 +327,9 @@ impl Service<'_> {
                 _ if *value == false => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
                 other => {
-                    let Some((name, value)) = process::translate(other, value) else {
-                        self.add_note(other, &format!("`{other}`"));
+                    let Some((name, value)) = process::translate(other, value, self.project.is_inlined)
+                    else {
+                        self.note_process_key(other, value);
                         continue;
                     };
                     (&mut *service, name, Some(value))

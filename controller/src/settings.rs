@@ -100,6 +100,9 @@ pub(crate) struct AdmissionOptions {
     /// Let containers write the git directories of a mounted project [default: read-only]
     #[arg(long, env = "ARGUS_GIT_WRITABLE", value_parser = FalseyValueParser::new())]
     pub(crate) git_writable: bool,
+    /// Let containers of an allowed project be privileged, which gives them the host [default: refuse]
+    #[arg(long, env = "ARGUS_ALLOW_PRIVILEGED", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_privileged: bool,
     /// Namespace of files without one: `worktree`, `branch` or `env:NAME` [default: none]
     #[arg(long, env = "ARGUS_NAMESPACE_FROM", value_name = "SOURCE", value_parser = parse_namespace_from)]
     pub(crate) namespace_from: Option<NamespaceFrom>,
@@ -244,6 +247,7 @@ impl Settings {
             env_allow,
             allow_mount,
             git_writable,
+            allow_privileged,
             namespace_from,
         } = specs.admission.clone();
         // Each file is valid already.
@@ -280,7 +284,10 @@ impl Settings {
             allow_mount: first_given(allow_mount, file.allow_mount),
             git_writable: git_writable || file.git_writable.unwrap_or(false),
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
-            ceiling: file.ceiling,
+            ceiling: Ceiling {
+                allow_privileged,
+                ..file.ceiling
+            },
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
             ignored_keys,

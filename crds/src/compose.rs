@@ -46,6 +46,7 @@ pub fn compose_key(key: &str) -> String {
         "readOnly" => "read_only",
         "stdinOpen" => "stdin_open",
         "capDrop" => "cap_drop",
+        "capAdd" => "cap_add",
         "extraHosts" => "extra_hosts",
         "pullPolicy" => "pull_policy",
         "stopGrace" => "stop_grace_period",

@@ -58,7 +58,9 @@ pub use resilience::{
     CircuitBreaker, ContainerResilience, NetworkResilience, PortConflictStrategy, Preflight, Resilience,
     RestartBackoff,
 };
-pub use service::{Build, Container, Criticality, Dependency, DependencyCondition, PullPolicy, Service};
+pub use service::{
+    Build, Container, ContainerFile, Criticality, Dependency, DependencyCondition, PullPolicy, Service,
+};
 pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };

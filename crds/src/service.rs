@@ -114,13 +114,13 @@ pub struct Service {
     /// `important`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,
-    /// Privileged mode. Argus rejects a file that requests it.
+    /// Privileged mode. Argus rejects it, except in an allowed project with `--allow-privileged`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
-    /// Added capabilities. Argus rejects a file that requests any.
+    /// Added capabilities, such as `NET_ADMIN`. Argus rejects them, except in an allowed project with `--allow-privileged`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cap_add: Vec<String>,
-    /// Devices of the host. Argus rejects a file that requests any.
+    /// Devices of the host: `/dev/name[:/dev/other[:rwm]]`. Argus rejects them, except in an allowed project with `--allow-privileged`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     /// Network mode. Argus rejects every value except `bridge`, `default` and `private`.
@@ -201,6 +201,9 @@ pub struct Container {
     /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
+    /// Files that Argus copies into the container before its first start. A changed file replaces the container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ContainerFile>,
     /// Labels of the container. Argus reserves the prefix `argusai.`.
     #[serde(
         default,
@@ -218,6 +221,25 @@ pub struct Container {
     /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without a health check, a running container is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
+}
+
+/// File of a container with its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerFile {
+    /// Absolute path in the container, outside of its mounts.
+    pub path: String,
+    /// Text of the file, in which Argus resolves its own templates.
+    pub content: String,
+    /// Permissions as three octal digits with an optional leading zero. Default: `0444`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Numeric ID of the owner. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Numeric ID of the group. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
 }
 
 /// Time of the pull of an image: if it is missing, also before the first container of a revision, or never.

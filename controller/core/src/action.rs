@@ -254,12 +254,12 @@ pub enum Action {
         #[serde(default)]
         host: Box<HostView>,
     },
-    /// Copy a file into a container, running or not, and replace the existing one.
+    /// Copy files into a container, running or not, and replace the existing ones.
     CopyFile {
         /// Id of the container.
         id: ContainerId,
-        /// File with its path.
-        file: InjectedFile,
+        /// Files with their paths.
+        files: Vec<InjectedFile>,
     },
     /// Connect a container to its network.
     ConnectNetwork {

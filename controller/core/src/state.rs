@@ -222,7 +222,7 @@ pub struct ServiceHistory {
     pub late_recovery: Option<u64>,
     /// Number of failures before the last healthy run.
     pub failures_before_recovery: u64,
-    /// Container that received the service's file last, and the digest of that file.
+    /// Container that received the service's files last, and their digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_files: Option<(ContainerId, ContainerSpecHash)>,
     /// Identifier of the last action that created or started a container of the service.

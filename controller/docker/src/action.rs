@@ -65,7 +65,7 @@ pub(crate) async fn execute(
             };
             evidence::collect(shared, run).await
         }
-        Action::CopyFile { id, file } => container::copy_file(shared, id, file).await,
+        Action::CopyFile { id, files } => container::copy_files(shared, id, files).await,
         Action::StartContainer { id } => container::start(shared, id).await,
         Action::StopContainer { id, grace } => container::stop(shared, id, *grace).await,
         Action::UnpauseContainer { id } => container::unpause(shared, id).await,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{Mount, ProcessOptions};
+use argus_core::desired::{Device, Mount, ProcessOptions};
 use bollard::models;
 
 /// Name of the engine's host in every container.
@@ -53,7 +53,7 @@ pub(crate) fn container_body(spec: &ContainerSpec, host_gateway: bool) -> models
 
 fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
     let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    let confined = &spec.container_limits;
+    let (confined, privileges) = (&spec.container_limits, &spec.process.privileges);
     models::HostConfig {
         // Without an init, a PID 1 that ignores SIGTERM delays each restart of the engine by ten seconds.
         init: Some(confined.init),
@@ -96,8 +96,20 @@ fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
         readonly_rootfs: spec.process.read_only.then_some(true),
         ulimits: Some(ulimits(&spec.process)).filter(|ulimits| !ulimits.is_empty()),
         cap_drop: Some(spec.process.cap_drop.clone()).filter(|names| !names.is_empty()),
+        cap_add: Some(privileges.cap_add.clone()).filter(|names| !names.is_empty()),
+        privileged: privileges.privileged.then_some(true),
+        devices: Some(privileges.devices.iter().map(device).collect::<Vec<_>>())
+            .filter(|devices| !devices.is_empty()),
         sysctls: Some(to_hash_map(&spec.process.sysctls)).filter(|sysctls| !sysctls.is_empty()),
         ..Default::default()
+    }
+}
+
+fn device(device: &Device) -> models::DeviceMapping {
+    models::DeviceMapping {
+        path_on_host: Some(device.host.clone()),
+        path_in_container: Some(device.container.clone()),
+        cgroup_permissions: Some(device.permissions.clone()),
     }
 }
 

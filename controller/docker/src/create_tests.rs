@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_core::action::Binding;
-use argus_core::desired::ContainerLimits;
+use argus_core::desired::{ContainerLimits, Privileges};
 use argus_core::ident::{Protocol, ResourceName};
 use serde_json::{Value, json};
 
@@ -138,6 +138,16 @@ fn the_body_contains_every_field_of_the_spec() {
             ulimits: [("nofile".into(), (1, 2))].into(),
             cap_drop: vec!["ALL".into()],
             sysctls: [("net.core.somaxconn".into(), "9".into())].into(),
+            files: vec![],
+            privileges: Privileges {
+                privileged: true,
+                cap_add: vec!["NET_ADMIN".into()],
+                devices: vec![Device {
+                    host: "/dev/a".into(),
+                    container: "/dev/b".into(),
+                    permissions: "r".into(),
+                }],
+            },
         }),
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),
@@ -163,6 +173,14 @@ fn the_body_contains_every_field_of_the_spec() {
     assert_eq!(
         (&host["ReadonlyRootfs"], &host["CapDrop"]),
         (&json!(true), &json!(["ALL"]))
+    );
+    assert_eq!(
+        (&host["Privileged"], &host["CapAdd"]),
+        (&json!(true), &json!(["NET_ADMIN"]))
+    );
+    assert_eq!(
+        host["Devices"],
+        json!([{"PathOnHost": "/dev/a", "PathInContainer": "/dev/b", "CgroupPermissions": "r"}])
     );
     assert_eq!(host["Ulimits"], json!([{"Name": "nofile", "Soft": 1, "Hard": 2}]));
     assert_eq!(host["Sysctls"], json!({"net.core.somaxconn": "9"}));

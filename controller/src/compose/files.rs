@@ -84,9 +84,10 @@ impl Service<'_> {
         })
     }
 
-    /// Mounts of the files under `secrets` and `configs`.
-    pub(super) fn mount_files(&mut self, written: &Value) -> Vec<Value> {
-        let mut mounts = Vec::new();
+    /// Mounts of the files under `secrets` and `configs`, and the files with a text or the value of a variable.
+    pub(super) fn translate_files(&mut self, written: &Value) -> (Vec<Value>, Vec<Value>) {
+        let (mut mounts, mut files) = (Vec::new(), Vec::new());
+        let top = self.top;
         for (section, folder) in [("secrets", "/run/secrets/"), ("configs", "/")] {
             for one in written[section].as_array().into_iter().flatten() {
                 let source = one
@@ -94,20 +95,36 @@ impl Service<'_> {
                     .or_else(|| one["source"].as_str())
                     .unwrap_or_default();
                 let target = one["target"].as_str().unwrap_or(source);
+                let target = if target.starts_with('/') {
+                    target.to_owned()
+                } else {
+                    format!("{folder}{target}")
+                };
+                let entry = &top[section][source];
+                if let Some(content) = self.content_of(entry, section, source) {
+                    let mut file = json!({ "path": target, "content": content });
+                    for key in ["uid", "gid"] {
+                        let text = parts::scalar_to_text(&one[key]);
+                        match text.and_then(|text| text.parse::<u32>().ok()) {
+                            Some(number) => file[key] = json!(number),
+                            None if one[key].is_null() => {}
+                            None => self.add_note(section, &format!("`{section}`: `{key}` of `{source}`")),
+                        }
+                    }
+                    let mode = translate_mode(&one["mode"]);
+                    mode.into_iter().for_each(|mode| file["mode"] = json!(mode));
+                    files.push(file);
+                    continue;
+                }
                 for key in ["uid", "gid", "mode"]
                     .into_iter()
                     .filter(|key| one.get(key).is_some())
                 {
                     self.add_note(section, &format!("`{section}`: `{key}` of `{source}`"));
                 }
-                let Some(file) = self.top[section][source]["file"].as_str() else {
+                let Some(file) = entry["file"].as_str() else {
                     self.add_note(section, &format!("`{section}`: `{source}` is not a file"));
                     continue;
-                };
-                let target = if target.starts_with('/') {
-                    target.to_owned()
-                } else {
-                    format!("{folder}{target}")
                 };
                 let lead = if file.starts_with(['.', '/', '~']) {
                     ""
@@ -121,6 +138,31 @@ impl Service<'_> {
                 }
             }
         }
-        mounts
+        (mounts, files)
     }
+
+    /// Text of a secret or config: its own, or a reference to a variable, so that no value is in the spec file. `None` for a file.
+    fn content_of(&mut self, entry: &Value, section: &str, name: &str) -> Option<String> {
+        let Some(variable) = entry["environment"].as_str() else {
+            return parts::scalar_to_text(&entry["content"]);
+        };
+        if !self.project.is_inlined && !self.project.variables.contains_key(variable) {
+            let what = format!(
+                "`{section}.{name}` needs the variable `{variable}`, which is not set: add it to the `.env` file next to this file, or run \
+`argus allow`, after which variables of the shell count"
+            );
+            let place = self.document.place(self.name, section);
+            self.notes.push(Note::error(what, place));
+        }
+        self.read.insert(variable.to_owned());
+        Some(format!("{{{{env.{variable}}}}}"))
+    }
+}
+
+/// Octal digits of a file mode. YAML reads `0440` as the number 440, and `0o440` as 288.
+fn translate_mode(value: &Value) -> Option<String> {
+    let text = parts::scalar_to_text(value)?;
+    let is_octal = value.is_string() || !text.contains(['8', '9']);
+    let decimal = || Some(format!("{:o}", value.as_u64()?));
+    if is_octal { Some(text) } else { decimal() }
 }

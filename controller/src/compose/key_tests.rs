@@ -76,7 +76,9 @@ fn translation(document: &Value) -> (String, Vec<(bool, String)>) {
         file: Path::new("/shop/compose.yaml"),
         bytes: text.as_bytes(),
         read: &read,
-        variables: &[("COMPOSE_PROFILES".to_owned(), "p".to_owned())].into(),
+        variables: &[("COMPOSE_PROFILES", "p"), ("B", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
     };
     let translation = translate(&source).unwrap();
     let diagnostics = translation.contents.diagnostics.into_iter();
@@ -201,6 +203,14 @@ fn keys_are_documented() {
                 silent.push(key);
                 continue;
             }
+        };
+        let is_privilege = ["privileged", "cap_add", "devices"]
+            .iter()
+            .any(|name| key == format!("services.*.{name}"));
+        let remark = if is_privilege {
+            "in an allowed project with `--allow-privileged`, else refused".to_owned()
+        } else {
+            remark
         };
         if matches!(effect, "noted" | "refused") {
             whole.push(key);

@@ -25,7 +25,7 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
             for (key, inner) in entry.as_object().into_iter().flatten() {
                 let is_kept = match section {
                     "networks" => key == "internal" && internal,
-                    "secrets" | "configs" => key == "file",
+                    "secrets" | "configs" => matches!(key.as_str(), "file" | "content" | "environment"),
                     _ => matches!(key.as_str(), "external" | "name") && volumes::is_external(entry),
                 };
                 let is_default = *inner == false || (key == "driver" && *inner == driver);

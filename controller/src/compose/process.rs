@@ -2,16 +2,38 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parts;
+use super::{Note, Service, parts};
 
-/// Translates the setting of a key; `None` for another key, or without a value.
-pub(super) fn translate(key: &str, value: &Value) -> Option<(&'static str, Value)> {
+/// Namespaces that a container can share with the host.
+const NAMESPACES: [&str; 6] = ["network_mode", "pid", "ipc", "uts", "userns_mode", "cgroup"];
+
+impl Service<'_> {
+    /// Notes a key without a counterpart. A service with a namespace of the host would be another one without it.
+    pub(super) fn note_process_key(&mut self, key: &str, value: &Value) {
+        if self.project.is_inlined || !NAMESPACES.contains(&key) || *value != "host" {
+            return self.add_note(key, &format!("`{key}`"));
+        }
+        let what = format!(
+            "`{key}: host` of `{}` is not allowed: remove it, because no flag gives a container a namespace of the host",
+            self.name
+        );
+        let place = self.document.place(self.name, key);
+        self.notes.push(Note::error(what, place));
+    }
+}
+
+/// Translates the setting of a key; `None` for another key, or without a value. The text of a spec file is `is_inlined`, and does not
+/// request privileges, because admission would refuse it.
+pub(super) fn translate(key: &str, value: &Value, is_inlined: bool) -> Option<(&'static str, Value)> {
     Some(match key {
         "stop_signal" => ("stopSignal", json!(parts::scalar_to_text(value)?)),
         "hostname" => ("hostname", json!(parts::scalar_to_text(value)?)),
         "read_only" => ("readOnly", to_bool(value)?),
         "stdin_open" => ("stdinOpen", to_bool(value)?),
         "cap_drop" => ("capDrop", value.as_array()?.clone().into()),
+        "cap_add" if !is_inlined => ("capAdd", value.as_array()?.clone().into()),
+        "privileged" if !is_inlined => ("privileged", to_bool(value)?),
+        "devices" if !is_inlined => ("devices", value.as_array()?.iter().map(to_device).collect()),
         "ulimits" => ("ulimits", value.as_object()?.iter().map(to_ulimit).collect()),
         "sysctls" => ("sysctls", to_map(value)?.into()),
         _ => return None,
@@ -22,6 +44,16 @@ pub(super) fn translate(key: &str, value: &Value) -> Option<(&'static str, Value
 fn to_bool(value: &Value) -> Option<Value> {
     let is_true = value.as_bool().or_else(|| value.as_str()?.parse().ok())?;
     Some(is_true.into())
+}
+
+fn to_device(device: &Value) -> Value {
+    let part = |key: &str| parts::scalar_to_text(&device[key]);
+    let Some(source) = part("source") else {
+        return device.clone();
+    };
+    let target = part("target").unwrap_or_else(|| source.clone());
+    let permissions = part("permissions").unwrap_or_else(|| "rwm".to_owned());
+    format!("{source}:{target}:{permissions}").into()
 }
 
 fn to_ulimit((name, value): (&String, &Value)) -> (String, Value) {

@@ -244,7 +244,7 @@ fn profiles_of_the_project_select_services() {
 #[test]
 fn override_file_is_merged_as_compose_merges_it() {
     let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\", \"82:82/tcp\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
-    let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\", { target: 82, published: \"82\" }], environment: { B: 3 }, volumes: [\"./b:/data\"], privileged: true }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
+    let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\", { target: 82, published: \"82\" }], environment: { B: 3 }, volumes: [\"./b:/data\"], oom_score_adj: 5 }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";
     let found = translated(text, &[("compose.override.yaml", over)]);
     assert_eq!(
         found.files,
@@ -258,7 +258,7 @@ fn override_file_is_merged_as_compose_merges_it() {
         .collect();
     assert_eq!(
         notes,
-        ["left out of `a`: `privileged` (`compose.override.yaml`, line 2)"]
+        ["left out of `a`: `oom_score_adj` (`compose.override.yaml`, line 2)"]
     );
     let services = found.contents.spec.unwrap().services;
     let names: Vec<_> = services
@@ -295,7 +295,7 @@ fn override_file_is_merged_as_compose_merges_it() {
 #[test]
 fn each_file_is_resolved_before_the_merge() {
     let text = "include: [sub/b.yaml]\nservices:\n  a: { image: x, user: main }\n  d: { extends: b }\n";
-    let over = "services:\n  b: { image: z, privileged: true }\n  a: { extends: base, working_dir: /w }\n  base: { image: base, user: base }\n";
+    let over = "services:\n  b: { image: z, oom_score_adj: 5 }\n  a: { extends: base, working_dir: /w }\n  base: { image: base, user: base }\n";
     let files = [
         (
             "sub/b.yaml",
@@ -312,7 +312,7 @@ fn each_file_is_resolved_before_the_merge() {
         .collect();
     assert_eq!(
         notes,
-        ["left out of `b`: `privileged` (`compose.override.yaml`, line 2)"]
+        ["left out of `b`: `oom_score_adj` (`compose.override.yaml`, line 2)"]
     );
     let services = found.contents.spec.unwrap().services;
     let described: Vec<_> = services
@@ -648,6 +648,80 @@ services:
     assert!(services[1].depends_on.is_empty());
     let variables = &services[1].container.as_ref().unwrap().environment;
     assert_eq!(variables.keys().collect::<Vec<_>>(), ["TAG"]);
+}
+
+#[test]
+fn texts_and_variables_become_files_of_the_container() {
+    let text = r#"
+services:
+  a:
+    image: x
+    secrets: [s, { source: t, target: /etc/token, mode: 0440, uid: "103" }]
+    configs: [{ source: c, target: app/x.conf, mode: 0o400 }, { source: d, gid: staff }]
+  b: { image: y }
+secrets: { s: { environment: TAG }, t: { environment: P }, unused: { environment: NONE } }
+configs:
+  c: { content: "tag=${TAG} $$HOME {{ .Name }}\n" }
+  d: { environment: P }
+"#;
+    let found = translated(text, &[]);
+    let notes = found.contents.diagnostics.iter();
+    let notes: Vec<_> = notes.map(|note| note.message.as_str()).collect();
+    assert_eq!(notes, ["left out of `a`: `configs`: `gid` of `d`"]);
+    assert!(!found.text.contains("till"), "{}", found.text);
+    let services = found.contents.spec.unwrap().services;
+    let files = services[0].container.as_ref().unwrap().files.iter();
+    let files: Vec<_> = files
+        .map(|file| {
+            (
+                file.path.as_str(),
+                file.content.as_str(),
+                file.mode.as_deref(),
+                file.uid,
+            )
+        })
+        .collect();
+    let expected = [
+        ("/run/secrets/s", "{{env.TAG}}", None, None),
+        ("/etc/token", "{{env.P}}", Some("440"), Some(103)),
+        (
+            "/app/x.conf",
+            "tag={{env.TAG}} $HOME {{ .Name }}\n",
+            Some("400"),
+            None,
+        ),
+        ("/d", "{{env.P}}", None, None),
+    ];
+    assert_eq!(files, expected);
+    let missing = "services: { a: { image: x, secrets: [s] } }\nsecrets: { s: { environment: NONE } }";
+    let found = errors(missing, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("`secrets.s` needs the variable `NONE`, which is not set"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn privileges_are_requests_and_host_namespaces_are_errors() {
+    let text = "services: { a: { image: x, privileged: true, cap_add: [NET_ADMIN], devices: [/dev/a, { source: /dev/b, permissions: r }] } }";
+    let found = translated(text, &[]).contents;
+    assert!(found.diagnostics.is_empty(), "{:?}", found.diagnostics);
+    let service = &found.spec.unwrap().services[0];
+    assert!(service.privileged);
+    assert_eq!(service.cap_add, ["NET_ADMIN"]);
+    assert_eq!(service.devices, ["/dev/a", "/dev/b:/dev/b:r"]);
+    for key in ["network_mode", "pid", "ipc", "uts", "userns_mode"] {
+        let text = format!("services:\n  a:\n    image: x\n    {key}: host\n");
+        let found = translated(&text, &[]).contents.diagnostics;
+        assert!(
+            found[0]
+                .message
+                .starts_with(&format!("`{key}: host` of `a` is not allowed")),
+            "{found:?}"
+        );
+        assert_eq!(found[0].location.unwrap().line, 4, "{key}");
+    }
 }
 
 #[test]

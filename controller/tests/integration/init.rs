@@ -408,6 +408,26 @@ fn generated_file_is_always_accepted() {
 }
 
 #[test]
+fn secret_of_a_variable_stays_in_the_dotenv() {
+    let compose = "services: { a: { image: 'a:1', secrets: [pin], configs: [conf] } }
+secrets: { pin: { environment: PIN } }
+configs: { conf: { content: \"level=${LEVEL}\" } }
+";
+    let dir = project(&[
+        ("compose.yaml", compose),
+        (".env", "PIN=sesame-4711\nLEVEL=debug\n"),
+    ]);
+    let app = dir.path().join("app");
+    let text = written(&app);
+    for part in ["{{env.PIN}}", "level=debug"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("sesame"), "{text}");
+    let dotenv = std::fs::read_to_string(app.join("environments/.env")).unwrap();
+    assert!(dotenv.contains("sesame-4711"), "{dotenv}");
+}
+
+#[test]
 fn internal_networks_of_all_services_make_one_internal_network() {
     for (networks, internal) in [("back: { internal: true }", true), ("back: {}", false)] {
         let compose = format!(

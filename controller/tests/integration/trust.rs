@@ -353,6 +353,53 @@ fn git_directory_is_writable_only_with_a_permission() {
 }
 
 #[test]
+fn privileges_need_an_allowed_project_and_a_flag() {
+    let home = Home::new();
+    for (name, text) in [
+        (
+            "e2e.yaml",
+            GOOD.replace("  image:", "  privileged: true\n  image:"),
+        ),
+        (
+            "compose.yaml",
+            "services:\n  web: { image: 'web:1', cap_add: [NET_ADMIN] }\n".to_owned(),
+        ),
+    ] {
+        std::fs::write(home.path(name), text).unwrap();
+        for allowed in [false, true] {
+            let refused = run(&home, &["validate", name]);
+            let shown = out(&refused) + &err(&refused);
+            assert_eq!(code(&refused), 3, "{shown}");
+            for named in ["argus allow", "--allow-privileged", &format!("{name}:")] {
+                assert!(shown.contains(named), "{named} in {shown}");
+            }
+            let permitted = run(&home, &["validate", name, "--allow-privileged"]);
+            let expected = if allowed { 0 } else { 3 };
+            assert_eq!(
+                code(&permitted),
+                expected,
+                "{}{}",
+                out(&permitted),
+                err(&permitted)
+            );
+            assert!(run(&home, &["allow"]).status.success());
+        }
+        assert!(run(&home, &["allow", "--revoke"]).status.success());
+    }
+    for text in [
+        "allow-privileged = true\n",
+        "ceiling = { allow-privileged = true }\n",
+    ] {
+        std::fs::write(home.path("own.toml"), text).unwrap();
+        let refused = run(&home, &["validate", "--config", "own.toml"]);
+        assert!(
+            !refused.status.success() && err(&refused).contains("allow-privileged"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn settings_of_the_user_count_below_those_of_the_project() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("xdg-config/argus")).unwrap();

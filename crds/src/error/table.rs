@@ -141,7 +141,7 @@ codes! {
         "Another file already uses the name of this environment, the name of one of its containers, or the name of its network. The file that Argus accepted first keeps the name. The details name that file.";
     PolicyViolation "POLICY_VIOLATION": "read-spec", System, Fatal, Human, [AllowInPolicy, FixSpec],
         "a spec file requests a denied setting",
-        "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A path outside the project needs `argus run --allow-mount DIR`. Argus runs no container with the denied setting.";
+        "Argus always denies namespaces of the host or of other containers, and the engine's socket. Privileged mode, added capabilities and devices need `argus allow` and `argus run --allow-privileged`. A path outside the project needs `argus run --allow-mount DIR`. Argus runs no container with the denied setting.";
     PrereqMissing "PREREQ_MISSING": "run-command", System, Fatal, Human, [InstallPrerequisite],
         "a prerequisite is missing",
         "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Argus also uses this code for rejected requests. `details.reason` then contains the cause. The message names the problem. `argus preflight` checks the prerequisites again.";

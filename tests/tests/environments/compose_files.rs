@@ -20,7 +20,7 @@ services:
       GREETING: ${GREETING}
     ports: ["18310:8080"]
     depends_on: { database: { condition: service_healthy } }
-    privileged: true
+    oom_score_adj: 5
     stop_grace_period: 1s
 volumes:
   data: {}
@@ -41,12 +41,12 @@ fn commands_read_the_compose_file_of_a_project() {
         ("app/Dockerfile", dockerfile),
     ];
     let me = Newcomer::clones("direct", &files);
-    let left_out = format!("compose.yaml:{}:", line("privileged"));
+    let left_out = format!("compose.yaml:{}:", line("oom_score_adj"));
     me.sees(
         "argus validate compose.yaml",
         &[
             "ok environment `direct`, 2 services",
-            "left out of `web`: `privileged`",
+            "left out of `web`: `oom_score_adj`",
             &left_out,
         ],
     );
@@ -129,4 +129,51 @@ fn up_takes_a_compose_file_for_one_command() {
     );
     me.writes("docker-compose.yml", "services: [\n");
     me.fails("argus up docker-compose.yml", 3, &["docker-compose.yml:"]);
+}
+
+const KEPT: &str = r#"services:
+  web:
+    image: busybox:local
+    command:
+      - sh
+      - -c
+      - "mkdir -p /www; { cat /run/secrets/pin /app/x.conf; stat -c %a:%u /run/secrets/pin; } > /www/index.html; exec httpd -f -p 8080 -h /www"
+    ports: ["18320:8080"]
+    volumes: ["./seed:/seed:ro"]
+    secrets: [{ source: pin, mode: 0440, uid: "7" }]
+    configs: [{ source: conf, target: /app/x.conf }]
+    stop_grace_period: 1s
+secrets: { pin: { environment: PIN } }
+configs: { conf: { content: "greeting=${GREETING}\n" } }
+"#;
+
+#[test]
+fn values_of_secrets_and_configs_reach_the_container() {
+    let files = [
+        ("compose.yaml", KEPT),
+        (".env", "PIN=sesame-4711\nGREETING=hello\n"),
+        ("seed/rows", "rows"),
+    ];
+    let me = Newcomer::clones("kept", &files);
+    let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
+    me.waits();
+    assert_eq!(me.page(18320), "sesame-4711greeting=hello\n440:7\n");
+    for line in ["describe kept -o json", "diff kept", "logs kept", "events kept"] {
+        let shown = me.types(&format!("argus {line} || true"), 0);
+        assert!(!shown.contains("sesame"), "{line}: {shown}");
+    }
+    me.types("! grep -r sesame .argus", 0);
+    me.types("! grep sesame compose.yaml", 0);
+    me.rests(&run);
+
+    me.writes(".env", "PIN=sesame-4712\nGREETING=welcome\n");
+    run.until("the changed values are used", || {
+        (me.page(18320) == "sesame-4712greeting=welcome\n440:7\n").then_some(())
+    });
+    me.waits();
+    me.writes(".env", "GREETING=hello\n");
+    let message = "`secrets.pin` needs the variable `PIN`, which is not set";
+    me.fails("argus validate compose.yaml", 3, &["compose.yaml:10:", message]);
+    assert_eq!(me.page(18320), "sesame-4712greeting=welcome\n440:7\n");
+    me.leaves();
 }

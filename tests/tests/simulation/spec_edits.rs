@@ -1,5 +1,6 @@
 //! From files to the engine: a rejected file changes nothing that runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,6 +66,47 @@ fn rejected_spec_changes_nothing() {
     fixture.kill_controller(Duration::from_secs(1), true);
     assert!(fixture.run_to_rest(Duration::from_secs(60)));
     assert_eq!(fixture.engine.model.calls().len(), before);
+}
+
+#[test]
+fn files_are_copied_before_the_first_start() {
+    let file = |content: &str| {
+        let files = format!("\"8080:80\"], files: [{{ path: /etc/a, content: {content} }}]");
+        GOOD.replace("\"8080:80\"]", &files)
+    };
+    // The creations of network and container, the copy and the start.
+    for killed_after in 0..=4 {
+        let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+        fixture.engine.change(START, |model| model.add_image(PRESENT));
+        let mut book = SpecRegistry::default();
+        book.resume_grace_periods(fixture.now);
+        judge(&mut book, file("one").as_bytes(), &fixture);
+        fixture.specs.clone_from(&book.environments);
+        fixture.run_until_started(killed_after);
+        fixture.kill_controller(Duration::from_secs(1), false);
+        assert!(fixture.run_to_rest(Duration::from_secs(60)), "{killed_after}");
+        judge(&mut book, file("two").as_bytes(), &fixture);
+        fixture.specs.clone_from(&book.environments);
+        assert!(fixture.run_to_rest(Duration::from_secs(60)), "{killed_after}");
+
+        let mut copied = BTreeMap::new();
+        let mut starts = Vec::new();
+        for call in fixture.engine.model.calls() {
+            match &call.action {
+                Action::CopyFile { id, files } => {
+                    copied.insert(id, files[0].text.as_str());
+                }
+                Action::StartContainer { id } => starts.push(copied.get(id).copied()),
+                _ => {}
+            }
+        }
+        starts.dedup();
+        assert_eq!(
+            starts,
+            [Some("one"), Some("two")],
+            "killed after {killed_after} calls"
+        );
+    }
 }
 
 #[test]

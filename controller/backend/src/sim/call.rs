@@ -61,8 +61,8 @@ impl Model {
                 }
             },
             Action::CollectEvidence { run, .. } => self.collect_evidence(&run.container),
-            Action::CopyFile { id, file } => self.ensure_owned(action, id).map(|()| {
-                self.files.insert(id.clone(), file.clone());
+            Action::CopyFile { id, files } => self.ensure_owned(action, id).map(|()| {
+                self.files.insert(id.clone(), files.clone());
                 Done::Applied
             }),
             Action::ConnectNetwork {

@@ -43,8 +43,8 @@ pub struct Model {
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
     pub(super) leases: BTreeMap<String, ControllerLease>,
-    /// File that was copied into each container.
-    pub(super) files: BTreeMap<ContainerId, InjectedFile>,
+    /// Files that were copied into each container.
+    pub(super) files: BTreeMap<ContainerId, Vec<InjectedFile>>,
     /// Present images by reference, with the digest of their build.
     pub(super) images: BTreeMap<String, String>,
     /// References that can be pulled.

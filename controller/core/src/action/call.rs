@@ -82,7 +82,10 @@ impl Action {
             Self::RenameContainer { id, to } => json!({ "container": id, "to": to }),
             Self::RemoveContainer { id, name } => json!({ "container": id, "name": name }),
             Self::CollectEvidence { run, .. } => json!({ "container": run.container, "run": run.number }),
-            Self::CopyFile { id, file } => json!({ "container": id, "path": file.path }),
+            Self::CopyFile { id, files } => {
+                let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+                json!({ "container": id, "path": paths.join(", ") })
+            }
             Self::ConnectNetwork {
                 network,
                 container,

@@ -19,6 +19,9 @@ pub struct Ceiling {
     pub local_ports: bool,
     /// True if a file may not allow processes to gain privileges.
     pub no_new_privileges: bool,
+    /// True if a file of an allowed project may request privileges. Only a flag sets it, and no settings file.
+    #[serde(skip)]
+    pub allow_privileged: bool,
 }
 
 impl Ceiling {
@@ -31,6 +34,7 @@ impl Ceiling {
             min_port: self.min_port.max(other.min_port),
             local_ports: self.local_ports || other.local_ports,
             no_new_privileges: self.no_new_privileges || other.no_new_privileges,
+            allow_privileged: self.allow_privileged && other.allow_privileged,
         }
     }
 }
@@ -145,6 +149,7 @@ mod tests {
             min_port: Some(1_025),
             local_ports: true,
             no_new_privileges: true,
+            allow_privileged: false,
         }
     }
 

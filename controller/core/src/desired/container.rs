@@ -14,8 +14,8 @@ use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{
-    Criticality, Port, Role, Service, aliases, container_labels, mounts, needs, paths, policy, ports, probe,
-    process, tmpfs,
+    Criticality, Port, Role, Service, aliases, container_files, container_labels, mounts, needs, paths,
+    policy, ports, probe, process, tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
 use crate::published::overlap;
@@ -58,7 +58,7 @@ pub(super) fn admit_service(
 ) -> Option<Service> {
     let (path, spec) = (&declared.path, &declared.service);
     let container = spec.container.as_ref();
-    policy::check(spec, path, diagnostics);
+    let privileges = policy::check(spec, path, context, diagnostics);
     let name = service_name(declared, diagnostics);
     let Some(container) = container else {
         let message = format!("service `{}` has no `container`", shown(declared.name));
@@ -117,7 +117,8 @@ pub(super) fn admit_service(
     let tmpfs = tmpfs::resolve_tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
     let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
     check_process(spec, path, diagnostics);
-    let process = process::resolve(spec, path, diagnostics);
+    let files = container_files::resolve_files(spec, &mounts, path, &resolver, diagnostics);
+    let process = process::resolve(spec, path, files, privileges, diagnostics);
     // The remaining checks need the name.
     let name = name?;
     let depends_on = needs::resolve_dependencies(spec, &name, path, referenced_services, diagnostics);

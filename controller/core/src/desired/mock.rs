@@ -16,8 +16,8 @@ use crate::desired::image;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{
-    Build, Criticality, HttpOptions, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role, Service,
-    mounts, own_image_tag, paths, probe,
+    Build, Criticality, FileAccess, HttpOptions, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role,
+    Service, mounts, own_image_tag, paths, probe,
 };
 use crate::ident::Protocol;
 
@@ -244,6 +244,7 @@ fn from_own_image(
         },
         injected_file: Some(InjectedFile {
             path: CONFIG.to_owned(),
+            access: FileAccess::default(),
             target: served.target.clone(),
             text: MockConfig::new(name, served, document).to_json(),
         }),

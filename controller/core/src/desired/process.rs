@@ -6,6 +6,7 @@ use argus_crds::{Diagnostic, Service as ServiceSpec};
 use serde::{Deserialize, Serialize};
 
 use super::identity::shown;
+use super::{InjectedFile, Privileges};
 
 /// Names of signals without `SIG`, in the order of their numbers from 1.
 const SIGNALS: [&str; 31] = [
@@ -54,6 +55,13 @@ pub struct ProcessOptions {
     pub cap_drop: Vec<String>,
     /// Settings of the kernel in the container's namespaces.
     pub sysctls: BTreeMap<String, String>,
+    /// Files that the container receives before its first start. Texts can contain `{{ports…}}` and `{{services…}}`, which the
+    /// renderer resolves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<InjectedFile>,
+    /// Privileges that an operator permits.
+    #[serde(skip_serializing_if = "Privileges::is_none")]
+    pub privileges: Privileges,
 }
 
 impl ProcessOptions {
@@ -64,7 +72,13 @@ impl ProcessOptions {
 }
 
 /// Reads the settings of a service, and reports invalid values.
-pub(super) fn resolve(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnostic>) -> ProcessOptions {
+pub(super) fn resolve(
+    spec: &ServiceSpec,
+    path: &str,
+    files: Vec<InjectedFile>,
+    privileges: Privileges,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> ProcessOptions {
     let mut report = |key: &str, message: String, hint: &str| {
         diagnostics.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
     };
@@ -105,21 +119,6 @@ pub(super) fn resolve(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diag
             );
         }
     }
-    let mut cap_drop = Vec::new();
-    for (index, name) in spec.cap_drop.iter().enumerate() {
-        let short = name.to_ascii_uppercase();
-        let short = short.strip_prefix("CAP_").unwrap_or(&short);
-        if short.is_empty() || !short.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
-            let message = format!("`{}` is not a capability", shown(name));
-            report(
-                &format!("capDrop[{index}]"),
-                message,
-                "write a name such as `NET_RAW`, or `ALL`",
-            );
-        } else {
-            cap_drop.push(short.to_owned());
-        }
-    }
     for name in spec.sysctls.keys().filter(|name| !is_own_sysctl(name)) {
         let message = format!(
             "the kernel setting `{}` does not belong to a container alone",
@@ -128,6 +127,7 @@ pub(super) fn resolve(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diag
         let hint = "POLICY_VIOLATION: remove it; a container has its own `net.*`, `fs.mqueue.*`, `kernel.shm*`, `kernel.msg*` and `kernel.sem`";
         report(&format!("sysctls.{name}"), message, hint);
     }
+    let cap_drop = resolve_capabilities(&spec.cap_drop, &format!("{path}.capDrop"), diagnostics);
     ProcessOptions {
         stop_signal: spec.stop_signal.clone(),
         hostname: spec.hostname.clone(),
@@ -136,7 +136,30 @@ pub(super) fn resolve(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diag
         ulimits,
         cap_drop,
         sysctls: spec.sysctls.clone(),
+        files,
+        privileges,
     }
+}
+
+/// Returns the names of capabilities without `CAP_`, and reports invalid ones.
+pub(super) fn resolve_capabilities(
+    names: &[String],
+    path: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        let short = name.to_ascii_uppercase();
+        let short = short.strip_prefix("CAP_").unwrap_or(&short);
+        if short.is_empty() || !short.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+            let message = format!("`{}` is not a capability", shown(name));
+            let diagnostic = Diagnostic::error(format!("{path}[{index}]"), message);
+            diagnostics.push(diagnostic.hint("write a name such as `NET_RAW`, or `ALL`"));
+        } else {
+            all.push(short.to_owned());
+        }
+    }
+    all
 }
 
 fn is_signal(text: &str) -> bool {

@@ -57,9 +57,11 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
             .iter()
             .filter_map(|container| container.healthcheck.as_ref())
             .flat_map(|healthcheck| header_values(&healthcheck.headers));
+        let files = service.container.iter().flat_map(|container| &container.files);
+        let files = files.map(|file| (file.path.as_str(), file.content.as_str()));
         let texts = vars.iter().chain(container).chain(args);
         let texts = texts.map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in texts.chain(headers) {
+        for (name, value) in texts.chain(headers).chain(files) {
             if is_secret(name) && !has_placeholders(value) && !is_plain(value.trim(), true) {
                 secrets.add(value);
             }
@@ -148,7 +150,8 @@ impl Desired {
     }
 }
 
-/// Returns the values of environment variables, labels and build arguments with a secret name.
+/// Returns the values of environment variables, labels and build arguments with a secret name, and files with a secret path, such as
+/// those in `/run/secrets`.
 fn values_of_secret_variables(service: &Service) -> Secrets {
     let args = match &service.image {
         Image::Built(build) => Some(build.args.iter().chain(&build.options.labels)),
@@ -162,7 +165,9 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
     let texts = service.env_vars.iter().chain(&service.labels);
     let texts = texts.chain(args.into_iter().flatten());
     let texts = texts.map(|(name, value)| (name.as_str(), value.as_str()));
-    for (name, value) in texts.chain(headers.into_iter().flatten()) {
+    let files = service.process.files.iter();
+    let files = files.map(|file| (file.path.as_str(), file.text.as_str()));
+    for (name, value) in texts.chain(headers.into_iter().flatten()).chain(files) {
         // Messages about an unresolved template must contain it.
         if is_secret(name) && !is_harmless(value) {
             secrets.add(value);

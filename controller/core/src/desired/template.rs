@@ -74,6 +74,23 @@ pub(super) fn trim_placeholders(text: &str) -> String {
     segments(text).into_iter().map(segment).collect()
 }
 
+/// Resolves the templates of a text that Argus knows. Other braces belong to the format of the text, and stay without a warning.
+pub(super) fn fill_known(
+    resolver: &TemplateResolver<'_>,
+    text: &str,
+    path: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> String {
+    let segment = |segment: Segment<'_>| match segment {
+        Segment::Text(text) => text.to_owned(),
+        Segment::Template(placeholder, raw) if is_known_placeholder(placeholder) => {
+            resolver.fill(raw, path, PortReferences::Rendered, diagnostics)
+        }
+        Segment::Template(_, raw) => raw.to_owned(),
+    };
+    segments(text).into_iter().map(segment).collect()
+}
+
 /// Maximum length of one argument or variable of a Linux process, in bytes.
 const MAX_TEXT: usize = 128 * 1024;
 

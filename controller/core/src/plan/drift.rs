@@ -29,7 +29,7 @@ impl ContainerSpec {
             addresses: bindings.map(|b| (port(b.host, b.protocol), b.address)).collect(),
             restart_policy: "no".to_owned(),
             pids_limit: Some(self.container_limits.pids_limit.into()),
-            privileged: false,
+            privileged: self.process.privileges.privileged,
             stop_grace: Some(self.stop_grace),
             image: self.image.clone(),
             entrypoint: self.entrypoint.clone().unwrap_or_default(),
@@ -51,7 +51,7 @@ impl ContainerSpec {
 pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> Option<String> {
     let config = &container.inspect.as_ref()?.config;
     let requested = spec.configuration();
-    if config.privileged {
+    if config.privileged && !requested.privileged {
         return Some("it is privileged".to_owned());
     }
     if !is_same_image(&requested.image, &config.image) && !is_substitute(spec, &config.image) {

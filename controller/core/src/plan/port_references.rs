@@ -218,7 +218,7 @@ mocks:
             let mock = of(&desired, name);
             let file = rewrite_file(mock.injected_file.as_ref().unwrap(), &desired, mock, ports);
             let served = MockConfig::parse(file.text.as_bytes()).unwrap();
-            (served.mock.target.unwrap(), file.digest())
+            (served.mock.target.unwrap(), file.into_owned())
         };
         let (unmoved, before) = target("away", &PortMap::new());
         let (moved, after) = target("away", &ports);

@@ -122,6 +122,10 @@ fn container(
     if !bindings.is_empty() {
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));
     }
+    let mut process = service.process.clone();
+    for file in &mut process.files {
+        file.text = resolve(&file.text, desired, ports);
+    }
     let mut aliases = vec![service.name.to_string()];
     aliases.extend(
         service
@@ -152,7 +156,7 @@ fn container(
         extra_hosts: service.extra_hosts.clone(),
         user: service.user.clone(),
         working_dir: service.working_dir.clone(),
-        process: service.process.clone(),
+        process,
         memory: service.memory,
         nano_cpus: service.nano_cpus,
         stop_grace: service.stop_grace,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::action::{Action, ActionFailure, CallArgs, Deadlines, Step, Subject};
 use crate::correlation;
+use crate::desired::InjectedFile;
 use crate::effect::ObservableEffect;
 use crate::failed_run::REPORTED_LINES;
 use crate::ident::{EnvName, ServiceName};
@@ -118,9 +119,9 @@ impl PlannerState {
                 self.store_evidence(subject, run.number, evidence);
                 self.record_refusal_evidence(subject, run.number);
             }
-            (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
+            (Action::CopyFile { id, files }, Subject::Service { environment, service }) => {
                 let history = self.service_history_mut(environment, service);
-                history.copied_files = Some((id.clone(), file.digest()));
+                history.copied_files = Some((id.clone(), InjectedFile::digest_of(files)));
             }
             (Action::PullImage { .. } | Action::BuildImage(_), Subject::Image { key }) => {
                 self.images.insert(key.clone(), ImageState::Present);

@@ -62,7 +62,10 @@ fn object(action: &Action) -> String {
         | Action::BuildImage(_) => String::new(),
         Action::CreateContainer { name, spec } => describe_container(name.as_str(), spec),
         Action::CollectEvidence { run, .. } => format!("{}, {}", run.number, run.container),
-        Action::CopyFile { id, file } => format!("{} into {id}", file.path),
+        Action::CopyFile { id, files } => {
+            let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            format!("{} into {id}", paths.join(", "))
+        }
         Action::StartContainer { id } | Action::UnpauseContainer { id } => id.to_string(),
         Action::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
         Action::RenameContainer { id, to } => format!("{id} to {to}"),

@@ -254,7 +254,7 @@ pub(super) fn action_message(kind: ActionKind) -> &'static str {
         ActionKind::UnpauseContainer => "the unpausing of its container",
         ActionKind::RenameContainer => "the renaming of its container",
         ActionKind::RemoveContainer => "the removal of its container",
-        ActionKind::CopyFile => "the copy of its file into its container",
+        ActionKind::CopyFile => "the copy of its files into its container",
         ActionKind::CollectEvidence => "the collection of its evidence",
         ActionKind::ConnectNetwork => "the attachment of its container to the network",
         ActionKind::DisconnectNetwork => "the detachment of its container from a network",

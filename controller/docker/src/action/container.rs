@@ -141,20 +141,21 @@ fn describe_holder(holder: &Inspected, is_owned: bool, own_folder: Option<&Strin
     format!("`{}` ({short}): {owner}", container.name)
 }
 
-/// Copies a file into a container, running or not. The engine writes it into the container's file system.
-pub(super) async fn copy_file(
+/// Copies files into a container, running or not. The engine writes them into the container's file system, with all mounts in place.
+pub(super) async fn copy_files(
     shared: &Shared,
     id: &ContainerId,
-    file: &InjectedFile,
+    files: &[InjectedFile],
 ) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
+    mounts::before_copy(shared, id, files).await?;
     let client = shared.connection.client()?;
     let options = UploadToContainerOptionsBuilder::default()
         .path("/")
         // A folder at the path of the file is a mistake of the image; it is not replaced.
         .no_overwrite_dir_non_dir("true")
         .build();
-    let archive = pack_file(file).map_err(|error| ActionError::Rejected(error.to_string()))?;
+    let archive = pack_files(files).map_err(|error| ActionError::Rejected(error.to_string()))?;
     let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(archive.into()));
     match call::run(Op::CopyFile, WRITE_TIMEOUT, call).await {
         Ok(()) => Ok(Done::Applied),
@@ -164,13 +165,17 @@ pub(super) async fn copy_file(
     }
 }
 
-/// A tar archive that contains only the file, readable by all users.
-fn pack_file(file: &InjectedFile) -> std::io::Result<Vec<u8>> {
-    let mut head = tar::Header::new_gnu();
-    head.set_size(file.text.len() as u64);
-    head.set_mode(0o644);
+/// A tar archive that contains only the files. The engine creates missing folders.
+fn pack_files(files: &[InjectedFile]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    archive.append_data(&mut head, file.path.trim_start_matches('/'), file.text.as_bytes())?;
+    for file in files {
+        let mut head = tar::Header::new_gnu();
+        head.set_size(file.text.len() as u64);
+        head.set_mode(file.access.mode);
+        head.set_uid(file.access.uid.into());
+        head.set_gid(file.access.gid.into());
+        archive.append_data(&mut head, file.path.trim_start_matches('/'), file.text.as_bytes())?;
+    }
     archive.into_inner()
 }
 

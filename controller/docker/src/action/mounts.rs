@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{Mount, closest};
+use argus_core::desired::{InjectedFile, Mount, closest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use bollard::models;
@@ -73,16 +73,15 @@ impl Binds {
 
     /// Returns the paths in the container that must not be links: each target that matters, and each directory above it.
     fn paths_without_links(&self) -> BTreeSet<String> {
-        let parts = |target: &String| {
-            let ends = target
-                .match_indices('/')
-                .map(|(end, _)| end)
-                .filter(|end| *end > 0);
-            let parts: Vec<String> = ends.map(|end| target[..end].to_owned()).collect();
-            [parts, vec![target.clone()]].concat()
-        };
-        self.covered.iter().flat_map(parts).collect()
+        let above = self.covered.iter().flat_map(|target| folders_above(target));
+        above.chain(self.covered.iter().cloned()).collect()
     }
+}
+
+/// Directories above a path, without the root.
+fn folders_above(path: &str) -> impl Iterator<Item = String> {
+    let ends = path.match_indices('/').map(|(end, _)| end);
+    ends.filter(|end| *end > 0).map(|end| path[..end].to_owned())
 }
 
 impl BindMounts {
@@ -123,28 +122,60 @@ pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Resu
 /// # Errors
 /// The errors of [`before_create`], and [`ActionError::MountRefused`] for such a link.
 pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
-    let known = shared.bind_mounts.lock().get(id).cloned();
-    let binds = match known {
-        Some(binds) => binds,
-        None => inspect_binds(shared, id).await?,
-    };
+    let binds = find_binds(shared, id).await?;
     let paths = binds.paths_without_links();
     check_sources(shared, binds.sources).await?;
+    let use_of_path = "a mount with a git directory or a state directory";
     for path in paths {
-        check_target(shared, id, &path).await?;
+        check_target(shared, id, &path, use_of_path).await?;
     }
     Ok(())
 }
 
+/// Checks a container that is to receive files. The engine mounts the sources meanwhile, without a tmpfs that hides a part of them. A link in
+/// the image could lead a file into such a part.
+///
+/// # Errors
+/// The errors of [`before_start`].
+pub(super) async fn before_copy(
+    shared: &Shared,
+    id: &ContainerId,
+    files: &[InjectedFile],
+) -> Result<(), ActionError> {
+    let binds = find_binds(shared, id).await?;
+    if binds.sources.is_empty() {
+        return Ok(());
+    }
+    check_sources(shared, binds.sources).await?;
+    let folders: BTreeSet<String> = files.iter().flat_map(|file| folders_above(&file.path)).collect();
+    for folder in folders {
+        check_target(shared, id, &folder, "a file of a container with a bind mount").await?;
+    }
+    Ok(())
+}
+
+async fn find_binds(shared: &Shared, id: &ContainerId) -> Result<Binds, ActionError> {
+    let known = shared.bind_mounts.lock().get(id).cloned();
+    match known {
+        Some(binds) => Ok(binds),
+        None => inspect_binds(shared, id).await,
+    }
+}
+
 /// Checks that a path in a container is not a link. The engine creates a missing one.
-async fn check_target(shared: &Shared, id: &ContainerId, path: &str) -> Result<(), ActionError> {
+async fn check_target(
+    shared: &Shared,
+    id: &ContainerId,
+    path: &str,
+    use_of_path: &str,
+) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = ContainerArchiveInfoOptionsBuilder::default().path(path).build();
     let call = client.get_container_archive_info(id.as_str(), Some(options));
     match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
         Ok(found) if found.link_target.is_empty() => Ok(()),
         Ok(_) => Err(ActionError::MountRefused(format!(
-            "the path `{path}` in the container is a link, and a mount with a git directory or a state directory needs a path without links"
+            "the path `{path}` in the container is a link, and {use_of_path} needs a path without links"
         ))),
         Err(error) if error.has_status(404) => Ok(()),
         Err(error) => Err(error.classify(Op::Inspect)),

@@ -173,6 +173,7 @@ fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
             "envAllow": settings.env_allow,
             "allowMount": settings.allow_mount,
             "gitWritable": settings.git_writable,
+            "allowPrivileged": settings.ceiling.allow_privileged,
             "listen": settings.listen,
             "dockerHost": settings.docker_host,
             "allowTestCommands": settings.allow_test_commands,

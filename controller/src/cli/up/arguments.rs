@@ -58,6 +58,7 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
     add("namespace-from", from.map(|from| from.to_string().into()));
     for (flag, is_set) in [
         ("--git-writable", admission.git_writable),
+        ("--allow-privileged", admission.allow_privileged),
         ("--no-helpers", *no_helpers),
         ("--debug", *debug),
     ] {
@@ -107,6 +108,7 @@ mod tests {
             "--env-allow=B",
             "--allow-mount=/srv",
             "--git-writable",
+            "--allow-privileged",
             "--namespace-from=branch",
         ];
         let line = Line::try_parse_from(given).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
 use crate::connectivity;
-use crate::desired::ProbeHandler;
+use crate::desired::{InjectedFile, ProbeHandler};
 use crate::failed_run::FailedRun;
 use crate::failed_run::FailureCause;
 use crate::failed_run::host_view::HostView;
@@ -31,11 +31,11 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
     match container.state {
         ContainerState::Created => plan_run(planner, container),
         ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
-            // An unhealthy container is restarted before it receives its file.
+            // An unhealthy container is restarted before it receives its files.
             decision @ (Decision::Settled
             | Decision::Wait(WaitReason::Probe | WaitReason::MinimumRunTime { .. })) => {
-                let missing_file = missing_file(planner, container);
-                missing_file.map_or(decision, |action| Decision::Do(action, Cause::SpecChanged))
+                let missing = missing_files(planner, container);
+                missing.map_or(decision, |action| Decision::Do(action, Cause::SpecChanged))
             }
             decision => decision,
         },
@@ -253,20 +253,26 @@ fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {
     ready::check_start(planner.input, planner.service).and_then(|()| planner.check_binding())
 }
 
-/// Copies the service's file into the container, unless that is known to be done.
-fn missing_file(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
+/// Copies the service's files into the container, unless that is known to be done.
+fn missing_files(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&planner.accepted.desired, &planner.input.ports.ports);
-    let file = port_references::rewrite_file(
-        planner.service.injected_file.as_ref()?,
-        desired,
-        planner.service,
-        ports,
-    );
+    let of_mock = planner.service.injected_file.as_ref();
+    let of_mock = of_mock.map(|file| port_references::rewrite_file(file, desired, planner.service, ports));
+    let files: &[InjectedFile] = match &of_mock {
+        Some(file) => std::slice::from_ref(file.as_ref()),
+        // A change of them replaces the container, so only its first run needs them.
+        None if container.state == ContainerState::Created => &planner.spec.process.files,
+        None => &[],
+    };
+    if files.is_empty() {
+        return None;
+    }
     let copied = service_history(planner).and_then(|history| history.copied_files.as_ref());
-    let is_copied = copied.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
+    let is_copied =
+        copied.is_some_and(|(id, digest)| *id == container.id && *digest == InjectedFile::digest_of(files));
     (!is_copied).then(|| Action::CopyFile {
         id: container.id.clone(),
-        file: file.into_owned(),
+        files: files.to_vec(),
     })
 }
 
@@ -274,8 +280,8 @@ fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause)
     if let Err(wait) = check_start(planner) {
         return Decision::Wait(wait);
     }
-    // The service reads its file at the start.
-    if let Some(action) = missing_file(planner, container) {
+    // The service reads its files at the start.
+    if let Some(action) = missing_files(planner, container) {
         return Decision::Do(action, planner.input.cause(&planner.subject, cause));
     }
     // A refused port that is still assigned was free in a later check.
