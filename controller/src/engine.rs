@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use argus_core::outcome::ActionError;
 use argus_core::status::code_of;
+use argus_crds::ByteSize;
 use argus_crds::error::Code;
 use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_reconciler::clock;
@@ -39,6 +40,7 @@ pub(crate) fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docke
         Some(own_image).filter(|_| settings.helpers),
         settings.times.deadlines.long,
         settings.times.waits.list_interval,
+        settings.build_cache_limit.map(ByteSize::bytes),
     )
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::ceiling::Ceiling;
 use argus_core::desired::namespace::NamespaceFrom;
+use argus_crds::ByteSize;
 use argus_reconciler::state_dir::StateDir;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
@@ -170,6 +171,7 @@ struct File {
     status_group: Option<StatusGroup>,
     allow_test_commands: bool,
     ceiling: Ceiling,
+    build_cache_limit: Option<ByteSize>,
     no_helpers: bool,
     debug: bool,
     color: Option<Colour>,
@@ -204,6 +206,8 @@ pub(crate) struct Settings {
     pub(crate) namespace_from: NamespaceFrom,
     /// Limits of the operator for all spec files.
     pub(crate) ceiling: Ceiling,
+    /// Maximum size of the unused build cache, which all users of the engine share.
+    pub(crate) build_cache_limit: Option<ByteSize>,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
     /// True if clients of HTTP and MCP may run suites with commands, and commands in containers.
@@ -288,6 +292,7 @@ impl Settings {
                 allow_privileged,
                 ..file.ceiling
             },
+            build_cache_limit: file.build_cache_limit,
             listen: file.listen.unwrap_or_default().address(),
             allow_test_commands: file.allow_test_commands,
             ignored_keys,
@@ -347,6 +352,7 @@ impl File {
             status_group: self.status_group.or(other.status_group),
             allow_test_commands: self.allow_test_commands || other.allow_test_commands,
             ceiling: self.ceiling.and(other.ceiling),
+            build_cache_limit: self.build_cache_limit.or(other.build_cache_limit),
             no_helpers: self.no_helpers || other.no_helpers,
             debug: self.debug || other.debug,
             color: self.color.or(other.color),

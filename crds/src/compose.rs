@@ -59,6 +59,8 @@ pub fn compose_key(key: &str) -> String {
         ("healthcheck", ".startPeriod") => ".start_period",
         ("build", ".platform") => ".platforms",
         ("build", ".cacheFrom") => ".cache_from",
+        ("build", ".cacheTo") => ".cache_to",
+        ("build", ".additionalContexts") => ".additional_contexts",
         ("build", ".dockerfileInline") => ".dockerfile_inline",
         (_, rest) => rest,
     };
@@ -112,6 +114,7 @@ mod tests {
             ("container.environment.DB.URL", "environment.DB.URL"),
             ("container.healthcheck.command", "healthcheck.test"),
             ("build.cacheFrom", "build.cache_from"),
+            ("build.additionalContexts", "build.additional_contexts"),
             ("build.dockerfileInline", "build.dockerfile_inline"),
             ("build.image", "image"),
             ("build.args.A", "build.args.A"),

@@ -19,6 +19,7 @@
 //!
 //! Start with [`yaml::read`] for spec files and with [`StructuredError`] for errors.
 
+pub mod build;
 pub mod compose;
 pub mod diagnostic;
 pub mod diff;
@@ -42,6 +43,7 @@ pub mod text;
 pub mod volume;
 pub mod yaml;
 
+pub use build::{Build, BuildSecret};
 pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, OtherFile, render};
 pub use environment::{
     Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
@@ -59,7 +61,7 @@ pub use resilience::{
     RestartBackoff,
 };
 pub use service::{
-    Build, Container, ContainerFile, Criticality, Dependency, DependencyCondition, PullPolicy, Service,
+    Container, ContainerFile, Criticality, Dependency, DependencyCondition, PullPolicy, Service,
 };
 pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,

@@ -9,6 +9,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::build::Build;
 use crate::probe::Healthcheck;
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::text::{self, Command, PortText};
@@ -132,52 +133,6 @@ pub struct Service {
     /// IPC namespace. Argus rejects every value except `bridge`, `default` and `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipc: Option<String>,
-}
-
-/// Build of an image from a Dockerfile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Build {
-    /// Path of the Dockerfile, relative to the file's folder. Default: `Dockerfile` in the context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dockerfile: Option<String>,
-    /// Text of the Dockerfile, instead of a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dockerfile_inline: Option<String>,
-    /// Build context, relative to the file's folder.
-    #[serde(default = "default_context")]
-    pub context: String,
-    /// Stage of the Dockerfile to build. Default: the last stage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// Tag to build and run. Default: `image` of the service, otherwise `argus/<environment>-<service>:latest`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Build arguments by name.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "text::map"
-    )]
-    #[schemars(with = "text::TextMap")]
-    pub args: BTreeMap<String, String>,
-    /// Platform of the image, such as `linux/arm64`. Default: the platform of the engine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub platform: Option<String>,
-    /// Network of the `RUN` instructions: `default` or `none`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<String>,
-    /// Labels of the image by name.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "text::map"
-    )]
-    #[schemars(with = "text::TextMap")]
-    pub labels: BTreeMap<String, String>,
-    /// Images with an inline build cache whose layers the build can reuse.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cache_from: Vec<String>,
 }
 
 /// Container of a service.
@@ -388,8 +343,4 @@ pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         }
     }
     deserializer.deserialize_any(Either)
-}
-
-fn default_context() -> String {
-    ".".to_owned()
 }

@@ -61,7 +61,9 @@ use crate::secrets::Secrets;
 
 pub use accepted::Accepted;
 pub use argus_crds::{PullPolicy, RestartMode};
-pub use build::{Build, BuildOptions, SENT_DOCKERFILE, substitute_tag};
+pub use build::{
+    Build, BuildOptions, CacheTarget, NamedContext, SENT_DOCKERFILE, SecretSource, substitute_tag,
+};
 pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};

@@ -174,7 +174,7 @@ impl Secrets {
     }
 
     /// Adds a value: as a whole, and each of its lines without surrounding blanks.
-    pub(crate) fn add(&mut self, value: &str) {
+    pub fn add(&mut self, value: &str) {
         for part in value.lines().chain([value]).map(str::trim) {
             // A part of the replacement text would match it again.
             if part.len() >= MIN_LENGTH && !REDACTED.contains(part) {

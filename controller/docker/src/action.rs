@@ -15,6 +15,7 @@ use argus_core::outcome::{ActionError, Done};
 use crate::Shared;
 use crate::evidence;
 use crate::image;
+use crate::prune;
 
 pub(crate) use container::pause;
 
@@ -45,7 +46,13 @@ pub(crate) async fn execute(
             policy: PullPolicy::Never,
         } => image::pull::check_local(shared, reference).await,
         Action::PullImage { reference, .. } => image::pull::pull(shared, reference, progress).await,
-        Action::BuildImage(build) => image::build::build(shared, build, progress).await,
+        Action::BuildImage(build) => {
+            let built = image::build::build(shared, build, progress).await;
+            if built.is_ok() {
+                prune::limit(shared, &build.tag).await;
+            }
+            built
+        }
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
         Action::CollectEvidence {
             run,

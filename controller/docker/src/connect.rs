@@ -4,9 +4,11 @@ mod access;
 mod discover;
 mod tls;
 mod transport;
+mod upgrade;
 
 pub(crate) use discover::config_folder;
 pub(crate) use transport::{MAX_ANSWER_BYTES, open};
+pub(crate) use upgrade::upgrade;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

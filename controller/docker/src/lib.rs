@@ -122,6 +122,8 @@ pub(crate) struct Shared {
     pub(crate) progress_timeout: Duration,
     /// Minimum interval of the lists in addition to events.
     pub(crate) list_interval: Duration,
+    /// Maximum size of the unused build cache in bytes after a build.
+    pub(crate) build_cache_limit: Option<u64>,
     pub(crate) limits: EffectiveLimits,
     pub(crate) bridges: Bridges,
     /// True after the engine refused `host-gateway`, for example because it runs without its default bridge.
@@ -146,19 +148,21 @@ impl Docker {
     /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
         let list_interval = Waits::default().list_interval;
-        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT, list_interval)
+        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT, list_interval, None)
     }
 
     /// A backend for the engine at `endpoint`.
     ///
     /// `own_image` builds this program's image for helper containers; `None` disables them. A pull or a build without
     /// progress for `progress_timeout` is given up. The watch lists every `list_interval`, or less often if that is expensive.
+    /// `build_cache_limit` is the maximum size of the unused build cache in bytes after a build.
     pub fn with_own_image(
         endpoint: Endpoint,
         now: Clock,
         own_image: Option<OwnImageBuilder>,
         progress_timeout: Duration,
         list_interval: Duration,
+        build_cache_limit: Option<u64>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -177,6 +181,7 @@ impl Docker {
                 changes: OnceLock::new(),
                 progress_timeout,
                 list_interval,
+                build_cache_limit,
                 limits: EffectiveLimits::default(),
                 bridges: Bridges::default(),
                 lacks_host_gateway: AtomicBool::new(false),
@@ -215,9 +220,9 @@ impl Docker {
         prune::unused_build_cache(&self.shared).await
     }
 
-    /// Removes the unused build cache and returns the freed bytes.
-    pub async fn prune_build_cache(&self) -> Result<u64, ActionError> {
-        prune::prune_build_cache(&self.shared).await
+    /// Removes the unused build cache beyond `keep` bytes, and returns the freed bytes.
+    pub async fn prune_build_cache(&self, keep: u64) -> Result<u64, ActionError> {
+        prune::prune_build_cache(&self.shared, keep).await
     }
 
     /// Pauses a container that Argus owns. No plan does this; it is a fault that `argus selftest` injects.

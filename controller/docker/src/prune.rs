@@ -1,17 +1,19 @@
 //! Reclaimable space on an engine's disk: outdated images that Argus built, and the unused build cache.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use argus_core::desired::substitute_tag;
 use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::ActionError;
-use argus_core::prune::BuiltImage;
+use argus_core::prune::{BuiltImage, unused_images};
 use argus_core::time::Timestamp;
 use bollard::models::{ImageHistoryResponseItem, ImageSummary};
 use bollard::query_parameters::{
-    ListContainersOptionsBuilder, ListImagesOptionsBuilder, PruneBuildOptionsBuilder,
-    RemoveImageOptionsBuilder,
+    ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder,
 };
+use hyper::Method;
 
 use crate::Shared;
 use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
@@ -23,14 +25,21 @@ use crate::raw_http;
 
 /// Deadline of the disk usage query. An engine may scan its whole disk for it.
 const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Number of replaced and unused builds of a tag that the next build leaves.
+const KEPT_BUILDS: usize = 1;
 
 /// All images that Argus built. The label alone is not sufficient, because an image that is based on one of ours inherits
 /// it. Only in our own images the last build step writes the label.
 pub(crate) async fn list_built_images(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
+    list_labelled(shared, BUILD_DIGEST.to_owned()).await
+}
+
+/// All images that Argus built and that have this label.
+async fn list_labelled(shared: &Shared, label: String) -> Result<Vec<BuiltImage>, ActionError> {
     let client = shared.connection.client()?;
     let everything = ListImagesOptionsBuilder::default().all(true).build();
     let labelled = ListImagesOptionsBuilder::default()
-        .filters(&HashMap::from([("label", vec![BUILD_DIGEST])]))
+        .filters(&HashMap::from([("label", vec![label])]))
         .build();
     let containers = ListContainersOptionsBuilder::default().all(true).build();
     let (everything, labelled, containers) = futures::try_join!(
@@ -138,12 +147,42 @@ pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), Action
     }
 }
 
+/// Bounds what builds leave: replaced builds of this tag that nothing uses, and the build cache if it has a limit.
+///
+/// A failure is only logged, because the image is complete. The next build tries again.
+pub(crate) async fn limit(shared: &Shared, tag: &str) {
+    for tag in [tag.to_owned(), substitute_tag(tag)] {
+        if let Err(error) = remove_replaced(shared, &tag).await {
+            tracing::warn!(tag, %error, "cannot remove replaced builds");
+        }
+    }
+    if let Some(keep) = shared.build_cache_limit
+        && let Err(error) = prune_build_cache(shared, keep).await
+    {
+        tracing::warn!(%error, "cannot limit the build cache");
+    }
+}
+
+async fn remove_replaced(shared: &Shared, tag: &str) -> Result<(), ActionError> {
+    let images = list_labelled(shared, format!("{BUILD_TAG}={tag}")).await?;
+    let mut unused = unused_images(&images, &BTreeSet::new());
+    unused.sort_by_key(|image| Reverse(image.created_at));
+    for image in unused.into_iter().skip(KEPT_BUILDS) {
+        match remove_image(shared, &image.id).await {
+            // A container uses it since the list.
+            Ok(()) | Err(ActionError::Busy(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Size of the unused build cache, in bytes.
 pub(crate) async fn unused_build_cache(shared: &Shared) -> Result<u64, ActionError> {
     let endpoint = shared.connection.endpoint();
     let response = tokio::time::timeout(
         DISK_USAGE_TIMEOUT,
-        raw_http::get(endpoint, "/system/df?type=build-cache"),
+        raw_http::call(endpoint, Method::GET, "/system/df?type=build-cache"),
     )
     .await;
     let usage = response.map_err(|_| {
@@ -167,13 +206,16 @@ fn sum_unused_cache(usage: &serde_json::Value) -> u64 {
     idle.filter_map(|record| record["Size"].as_u64()).sum()
 }
 
-/// Removes the unused build cache and returns the freed bytes.
-pub(crate) async fn prune_build_cache(shared: &Shared) -> Result<u64, ActionError> {
-    let client = shared.connection.client()?;
-    let options = PruneBuildOptionsBuilder::default().all(true).build();
-    let pruned = call::run(Op::RemoveImage, WRITE_TIMEOUT, client.prune_build(Some(options))).await?;
-    let bytes = pruned.space_reclaimed.and_then(|bytes| u64::try_from(bytes).ok());
-    Ok(bytes.unwrap_or(0))
+/// Removes the unused build cache beyond `keep` bytes, and returns the freed bytes. The name of the limit depends on the version of the
+/// engine.
+pub(crate) async fn prune_build_cache(shared: &Shared, keep: u64) -> Result<u64, ActionError> {
+    let path = format!("/build/prune?all=true&keep-storage={keep}&reserved-space={keep}");
+    let endpoint = shared.connection.endpoint();
+    let pruning = raw_http::call(endpoint, Method::POST, &path);
+    let pruned = tokio::time::timeout(WRITE_TIMEOUT, pruning).await;
+    let pruned = pruned
+        .map_err(|_| ActionError::Unknown(format!("no answer within {} s", WRITE_TIMEOUT.as_secs())))??;
+    Ok(pruned["SpaceReclaimed"].as_u64().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
-//! A minimal HTTP client for the disk usage query. `bollard` understands only the format of the newest engines.
+//! A minimal HTTP client for the disk usage query and the removal of the build cache. `bollard` understands only the format of the newest
+//! engines.
 
 use argus_backend::http1::{exchange, format_chain};
 use argus_core::outcome::ActionError;
 use http_body_util::Full;
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use serde_json::Value;
 
 use crate::connect::{Endpoint, MAX_ANSWER_BYTES, open};
 use crate::error::{self, Op};
 
-/// Reads a path of the API as JSON. The caller sets the deadline.
-pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, ActionError> {
-    let request = Request::get(path)
+/// Calls a path of the API, and returns its answer as JSON. The caller sets the deadline.
+pub(crate) async fn call(endpoint: &Endpoint, method: Method, path: &str) -> Result<Value, ActionError> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
         .header("host", "docker")
         .body(Full::default())
         .map_err(|error| ActionError::Rejected(error.to_string()))?;

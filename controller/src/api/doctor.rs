@@ -36,6 +36,7 @@ impl Operation for Doctor {
             .client
             .run_blocking(|client| Ok(client.query_settings()))
             .await?;
+        let build_cache_bytes = report::measure_build_cache(&settings).await;
         let inputs = Box::pin(report::gather_inputs(settings)).await?;
         let findings = findings::collect_findings(&inputs);
         if let Some(out) = &self.bundle {
@@ -46,6 +47,7 @@ impl Operation for Doctor {
             healthy: findings.is_empty(),
             findings,
             bundle: self.bundle.as_ref().map(|out| out.display().to_string()),
+            build_cache_bytes,
         })
     }
 }

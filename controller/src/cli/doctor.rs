@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use argus_core::preflight::size;
 use clap::Args;
 
 use super::call;
@@ -27,6 +28,9 @@ const FINDINGS: &[Column<Finding>] = &[
     ("PROBLEM", |finding| finding.message.clone()),
 ];
 
+/// Size of a build cache from which the command names it, in bytes.
+const LARGE_CACHE: u64 = 1_000_000_000;
+
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -45,6 +49,12 @@ impl Doctor {
         let findings = &found.findings;
         let places = findings.iter().map(|finding| &finding.place);
         self.output.print(&found, places, || format_findings(findings))?;
+        if let Some(bytes) = found.build_cache_bytes.filter(|bytes| *bytes >= LARGE_CACHE) {
+            let cache = size(bytes);
+            output::print_note(&format!(
+                "the unused build cache of the engine has {cache}; limit it with `build-cache-limit` in `argus.toml`"
+            ));
+        }
         match &found.bundle {
             Some(out) => output::print_note(&format!(
                 "wrote `{out}`; inspect it with `tar -tvf {out}` before you share it"

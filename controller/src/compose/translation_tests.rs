@@ -703,6 +703,63 @@ configs:
 }
 
 #[test]
+fn inputs_of_a_build_are_translated_or_noted() {
+    let text = r#"
+services:
+  a:
+    build:
+      context: ./x
+      secrets: [token, { source: variable, target: id, mode: "0400" }, gone]
+      additional_contexts: { libs: ../libs, base: "docker-image://alpine:${TAG}", other: "service:b", git: "https://h/a.git" }
+      ssh: [default, "key=/root/key"]
+      cache_to: ["type=registry,ref=h/c,mode=max", h/d, "type=inline"]
+  b: { build: { context: ., additional_contexts: ["libs=./libs"], ssh: default } }
+secrets:
+  token: { file: ./token.txt }
+  variable: { environment: TOKEN }
+"#;
+    let found = translated(text, &[]);
+    let notes: Vec<_> = found
+        .contents
+        .diagnostics
+        .iter()
+        .map(|note| note.message.trim_start_matches("left out of `a`: "))
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            "`build.cache_to: type=inline`",
+            "`build.secrets`: `mode` of `variable`",
+            "`build.secrets`: `gone` is neither a file nor a variable",
+            "`build.additional_contexts.other`: `service:b` is neither a folder nor an image",
+            "`build.additional_contexts.git`: `https://h/a.git` is neither a folder nor an image",
+            "`build.ssh: key=/root/key`; Argus reads no private keys",
+        ]
+    );
+    let services = found.contents.spec.unwrap().services;
+    let build = services[0].build.as_ref().unwrap();
+    assert_eq!(build.secrets["token"].file.as_deref(), Some("token.txt"));
+    assert_eq!(build.secrets["id"].environment.as_deref(), Some("TOKEN"));
+    let contexts: Vec<_> = build.additional_contexts.iter().collect();
+    let expected = [("base", "docker-image://alpine:7"), ("libs", "../libs")];
+    let expected = expected.map(|(name, from)| (name.to_owned(), from.to_owned()));
+    assert_eq!(
+        contexts,
+        expected
+            .iter()
+            .map(|(name, from)| (name, from))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(build.ssh, ["default"]);
+    assert_eq!(build.cache_to, ["type=registry,ref=h/c,mode=max", "h/d"]);
+    let build = services[1].build.as_ref().unwrap();
+    assert_eq!(
+        (build.additional_contexts["libs"].as_str(), build.ssh.len()),
+        ("libs", 1)
+    );
+}
+
+#[test]
 fn privileges_are_requests_and_host_namespaces_are_errors() {
     let text = "services: { a: { image: x, privileged: true, cap_add: [NET_ADMIN], devices: [/dev/a, { source: /dev/b, permissions: r }] } }";
     let found = translated(text, &[]).contents;

@@ -231,12 +231,13 @@ it, or use it in fewer places"
 
 /// Replaces the variables in the paths of a document.
 pub(super) fn replace_in_paths(value: &Value, variables: &mut Variables) -> Value {
-    const PATHS: [&str; 5] = [
+    const PATHS: [&str; 6] = [
         "/volumes",
         "/env_file",
         "/build",
         "/build/context",
         "/build/dockerfile",
+        "/build/additional_contexts",
     ];
     let mut value = value.clone();
     let mut replace = |part: &mut Value, path: &str| {

@@ -106,6 +106,7 @@ fn page_lists_every_settings_key_with_its_default() {
         "allow-mount",
         "namespace-from",
         "ceiling",
+        "build-cache-limit",
         "breaker-cooldown",
     ];
     let set: Vec<_> = example

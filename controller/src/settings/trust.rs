@@ -37,6 +37,7 @@ impl File {
             env_allow,
             allow_mount,
             git_writable,
+            build_cache_limit,
             namespace_from,
             specs,
             // These narrow, or change only times and outputs.
@@ -82,6 +83,8 @@ impl File {
                 allow_mount.take_if(|folders| !folders.is_empty()).is_some(),
             ),
             ("git-writable", git_writable.take_if(|on| *on).is_some()),
+            // It removes cache entries of others.
+            ("build-cache-limit", build_cache_limit.take().is_some()),
             // Any variable of the controller would become the name of an environment.
             (
                 "namespace-from",

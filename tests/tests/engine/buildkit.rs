@@ -14,7 +14,7 @@ use std::time::Duration;
 use argus_backend::Backend as _;
 use argus_core::action::Action;
 use argus_core::desired::excluded::Excluded;
-use argus_core::desired::{Build, BuildOptions};
+use argus_core::desired::{Build, BuildOptions, NamedContext, SecretSource};
 use argus_core::ident::Hash;
 use argus_core::outcome::{ActionError, Done};
 use argus_docker::{Docker, Endpoint};
@@ -177,6 +177,122 @@ fn engine_reads_the_named_build_cache() {
     let steps = received.0.into_inner().expect("a list");
     let expected = format!("importing cache manifest from {IMAGE}");
     assert!(steps.contains(&expected), "{steps:?}");
+}
+
+#[test]
+fn secret_is_in_its_step_and_nowhere_else() {
+    const SECRET: &str = "till-opens-at-nine";
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("secrets");
+    let sources = engine.scratch("secret-sources").canonicalize().expect("a folder");
+    fs::write(sources.join("token"), SECRET).expect("a file");
+    let file = SecretSource::File(sources.join("token").display().to_string());
+    let options = BuildOptions {
+        // Cargo sets this variable for each test.
+        secrets: [
+            ("token".to_owned(), file),
+            (
+                "name".to_owned(),
+                SecretSource::Environment("CARGO_PKG_NAME".to_owned()),
+            ),
+        ]
+        .into(),
+        ..BuildOptions::default()
+    };
+    let mounts = "--mount=type=secret,id=token --mount=type=secret,id=name";
+    let dockerfile = format!(
+        "FROM {IMAGE}\nRUN {mounts} cat /run/secrets/token; wc -c < /run/secrets/token > /size; cp /run/secrets/name /name\n"
+    );
+    let build = build_with(&folder, "secrets:1", &dockerfile, options.clone());
+    let received = Received::default();
+    let done = block(connect(&engine.host()).execute(&Action::BuildImage(build), &received));
+    assert_eq!(done, Ok(Done::Applied));
+    let found = output(
+        engine,
+        "secrets:1",
+        "cat /size; cat /name; ls /run/secrets | wc -l",
+    );
+    let expected = format!("{}\n{}0", SECRET.len(), env!("CARGO_PKG_NAME"));
+    assert_eq!(found, expected);
+    let steps = received.0.into_inner().expect("a list");
+    assert!(!steps.concat().contains(SECRET), "{steps:?}");
+    let history = engine.docker_ok(&["history", "--no-trunc", "secrets:1"]);
+    assert!(!history.contains(SECRET), "{history}");
+
+    let failing = format!("FROM {IMAGE}\nRUN {mounts} cat /run/secrets/token; exit 3\n");
+    let build = build_with(&folder, "secrets:2", &failing, options);
+    match block(connect(&engine.host()).execute(&Action::BuildImage(build), &())) {
+        Err(ActionError::BuildFailed { message, log, .. }) => {
+            assert!(log.contains("[redacted]"), "{log}");
+            assert!(!format!("{message}{log}").contains(SECRET), "{message}: {log}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn replaced_builds_do_not_add_up() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("replaced");
+    block(async {
+        let docker = connect(&engine.host());
+        for round in 1..=4 {
+            let dockerfile = format!("FROM {IMAGE}\nRUN echo {round} > /round\n");
+            let act = build(&folder, "replaced:1", &dockerfile);
+            assert_eq!(docker.execute(&act, &()).await, Ok(Done::Applied));
+        }
+    });
+    assert_eq!(output(engine, "replaced:1", "cat /round"), "4");
+    let filter = "label=argusai.build-tag=replaced:1";
+    let left = engine.docker_ok(&["images", "-q", "--filter", filter]);
+    assert_eq!(left.lines().count(), 2, "the newest, and one before it: {left}");
+}
+
+#[test]
+fn named_contexts_are_folders_and_images() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("contexts");
+    let libs = engine.scratch("context-libs").canonicalize().expect("a folder");
+    fs::create_dir_all(libs.join("inner")).expect("a folder");
+    for (name, text) in [
+        ("inner/page", "of the libraries"),
+        ("left-out", "x"),
+        (".dockerignore", "left-out\n"),
+    ] {
+        fs::write(libs.join(name), text).expect("a file");
+    }
+    let options = BuildOptions {
+        contexts: [
+            (
+                "libs".to_owned(),
+                NamedContext::Folder {
+                    path: libs.display().to_string(),
+                    excluded: Excluded::default(),
+                },
+            ),
+            ("base".to_owned(), NamedContext::Image(IMAGE.to_owned())),
+        ]
+        .into(),
+        ..BuildOptions::default()
+    };
+    let dockerfile = "FROM base\nCOPY --from=libs . /libs\n";
+    let build = build_with(&folder, "contexts:1", dockerfile, options);
+    let done = block(connect(&engine.host()).execute(&Action::BuildImage(build), &()));
+    if major_version(engine) < 23 {
+        match done {
+            Err(ActionError::BuildFailed { message, .. }) => {
+                assert!(message.contains("needs a newer BuildKit"), "{message}");
+            }
+            other => panic!("{other:?}"),
+        }
+        return;
+    }
+    assert_eq!(done, Ok(Done::Applied));
+    let found = output(engine, "contexts:1", "cat /libs/inner/page; ls /libs");
+    assert_eq!(found, "of the librariesinner");
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn docker_fulfils_the_backend_contract() {
             Some(own_image(engine)),
             argus_backend::PROGRESS_TIMEOUT,
             argus_core::waits::Waits::default().list_interval,
+            None,
         );
         ContractTest::new(&docker, IMAGE, "contract").run().await
     });

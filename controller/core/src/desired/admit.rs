@@ -16,8 +16,9 @@ use crate::desired::namespace::NamespaceFrom;
 use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Build, Criticality, Desired, Image, Mount, Service, container, container_limits, covers, env_file, hosts,
-    mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings, volumes,
+    Build, Criticality, Desired, Image, Mount, NamedContext, Service, container, container_limits, covers,
+    env_file, hosts, mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
+    volumes,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -314,7 +315,14 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: 
             } = &context.host;
             let private = private_dirs.iter().filter(|dir| *dir != state_dir);
             let left_out = writable.iter().chain(private).map(String::as_str).chain(env_file);
-            build.excluded = Excluded::of(&build.context, state_dir, left_out);
+            let left_out: Vec<&str> = left_out.collect();
+            let excluded_of = |context: &str| Excluded::of(context, state_dir, left_out.iter().copied());
+            build.excluded = excluded_of(&build.context);
+            for named in build.options.contexts.values_mut() {
+                if let NamedContext::Folder { path, excluded } = named {
+                    *excluded = excluded_of(path);
+                }
+            }
         }
     }
 }

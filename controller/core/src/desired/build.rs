@@ -28,6 +28,54 @@ pub struct BuildOptions {
     /// Text of the Dockerfile; `None` for a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
+    /// Sources of the secrets by id. Their values are read at the start of the build, and are in no document.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretSource>,
+    /// Further contexts by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub contexts: BTreeMap<String, NamedContext>,
+    /// True if the build can use the SSH agent of the controller.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ssh: bool,
+    /// Images of a registry that receive the build cache.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache_to: Vec<CacheTarget>,
+}
+
+/// Source of a secret of a build.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretSource {
+    /// Absolute path of a file.
+    File(String),
+    /// Name of an environment variable of the controller.
+    Environment(String),
+}
+
+/// Content of a further context of a build.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NamedContext {
+    /// Folder of the host.
+    Folder {
+        /// Absolute path.
+        path: String,
+        /// Paths that the context never contains.
+        #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+        excluded: excluded::Excluded,
+    },
+    /// Reference of an image.
+    Image(String),
+}
+
+/// Image of a registry that receives the build cache.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheTarget {
+    /// Reference of the image.
+    pub reference: String,
+    /// True for the layers of all stages, false for those of the built image.
+    pub all_stages: bool,
 }
 
 /// Name of a Dockerfile in the context that is the engine's only: its text is in the spec file, or its file is outside the context.
@@ -37,6 +85,49 @@ impl BuildOptions {
     /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns the settings that decide about the contents of the image. Equal projects in different folders have equal settings. A build
+    /// cache does not change the image.
+    #[must_use]
+    pub fn of_contents(&self) -> Self {
+        let source = |source: &SecretSource| match source {
+            SecretSource::File(path) => {
+                SecretSource::File(path.rsplit('/').next().unwrap_or_default().to_owned())
+            }
+            SecretSource::Environment(name) => SecretSource::Environment(name.clone()),
+        };
+        let context = |context: &NamedContext| match context {
+            // Its digest is part of the contents.
+            NamedContext::Folder { .. } => NamedContext::Folder {
+                path: String::new(),
+                excluded: excluded::Excluded::default(),
+            },
+            NamedContext::Image(reference) => NamedContext::Image(reference.clone()),
+        };
+        let secrets = self.secrets.iter();
+        let contexts = self.contexts.iter();
+        Self {
+            cache_from: Vec::new(),
+            cache_to: Vec::new(),
+            secrets: secrets.map(|(id, from)| (id.clone(), source(from))).collect(),
+            contexts: contexts
+                .map(|(name, from)| (name.clone(), context(from)))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the first key of the spec file that only `BuildKit` knows.
+    pub fn buildkit_key(&self) -> Option<&'static str> {
+        [
+            ("secrets", self.secrets.is_empty()),
+            ("additionalContexts", self.contexts.is_empty()),
+            ("ssh", !self.ssh),
+            ("cacheTo", self.cache_to.is_empty()),
+        ]
+        .into_iter()
+        .find_map(|(key, is_unused)| (!is_unused).then_some(key))
     }
 }
 

@@ -101,6 +101,9 @@ pub fn host_paths_in(spec: &E2eSpec, directory: &str, project: &str) -> BTreeSet
         texts.extend(volumes.filter_map(|text| bind_source(text)));
         if let Some(build) = &declared.service.build {
             texts.push(&build.context);
+            texts.extend(build.secrets.values().filter_map(|secret| secret.file.as_deref()));
+            let contexts = build.additional_contexts.values().map(String::as_str);
+            texts.extend(contexts.filter(|text| !text.contains("://")));
             dockerfiles.extend(dockerfile_candidates(build, directory, project));
         }
     }
@@ -295,7 +298,8 @@ mod tests {
     #[test]
     fn every_path_of_a_file_is_named() {
         let text = "project: {name: a}\nservices:\n  b:\n    build: {context: ./src}\n    container: {name: b, volumes: [\"./data:/d\", \"vol:/v\", \"../up:/u:ro\"]}\n  \
-                    c:\n    build: {context: ., dockerfile: docker/File}\n    container: {name: c}\n\
+                    c:\n    build: {context: ., dockerfile: docker/File, secrets: {a: {file: ./key}, b: {environment: B}}, \
+                    additionalContexts: {libs: ../libs, base: \"docker-image://x\"}}\n    container: {name: c}\n\
                     mocks:\n  m: {port: 80, openapi: api.yaml, mode: replay}\n  n: {port: 81, image: x, volumes: [\"/abs/x:/y\"], openapi: no.yaml}\n";
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let all: Vec<String> = host_paths_in(&spec, "/p/e", "/p").into_iter().collect();
@@ -307,6 +311,8 @@ mod tests {
             "/p/e/api.yaml",
             "/p/e/data",
             "/p/e/docker/File",
+            "/p/e/key",
+            "/p/libs",
             "/p/e/src",
             "/p/e/src/Dockerfile",
             "/p/up",

@@ -10,11 +10,13 @@ use crate::desired::host::{self, HostPaths};
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{PortReferences, TemplateResolver};
-use crate::desired::{Build, BuildOptions, Image, SENT_DOCKERFILE, paths};
+use crate::desired::{Build, Image, SENT_DOCKERFILE, paths};
 use crate::ident::{Hash, ServiceName};
 
+mod content;
 mod options;
 mod reference;
+mod sources;
 
 /// Image settings of a service.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +95,8 @@ fn resolve_build(
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
-    let context = resolve_context(
+    let context = content::resolve(
+        &content::CONTEXT,
         &build.context,
         &format!("{path}.context"),
         spec_context,
@@ -114,7 +117,7 @@ fn resolve_build(
             Some(fill_checked(target, &path, &STAGE, filler, diagnostics)?)
         }
     };
-    let options = options::resolve(build, path, filler, diagnostics);
+    let options = options::resolve(build, path, spec_context, filler, diagnostics);
     let context = context?;
     let dockerfile = resolve_dockerfile(
         build,
@@ -140,12 +143,9 @@ fn resolve_build(
 }
 
 /// Digest of a build. Other arguments, another Dockerfile, another target or other options produce another image from the same
-/// contents. A build cache does not change the image.
+/// contents.
 pub(super) fn build_digest(contents: &Hash, build: &Build) -> Hash {
-    let options = BuildOptions {
-        cache_from: Vec::new(),
-        ..(*build.options).clone()
-    };
+    let options = build.options.of_contents();
     let (dockerfile, args) = (&build.dockerfile, &build.args);
     match (&build.target, options.is_default()) {
         (None, true) => hash_of(&(contents, dockerfile, args)),
@@ -158,56 +158,6 @@ pub(super) fn build_digest(contents: &Hash, build: &Build) -> Hash {
 fn is_stage(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
-}
-
-/// Returns the absolute path of the build context, which is inside the project like every path of the host.
-fn resolve_context(
-    text: &str,
-    path: &str,
-    spec_context: &SpecContext,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<String> {
-    if !paths::is_sane(text) {
-        diagnostics.push(
-            Diagnostic::error(path, "the build context is not a valid path")
-                .hint("write `.` for the folder of this file"),
-        );
-        return None;
-    }
-    let context = paths::to_absolute(&spec_context.directory, text);
-    if context == "/" || !is_allowed(&context, spec_context) {
-        let message = format!("the build context `{}` is outside the project", shown(text));
-        let hint = match context.as_str() {
-            "/" => "POLICY_VIOLATION: name a folder of the project".to_owned(),
-            _ => format!(
-                "POLICY_VIOLATION: name a folder of the project, or start the controller with `--allow-mount {context}`"
-            ),
-        };
-        diagnostics.push(Diagnostic::error(path, message).hint(hint));
-        return None;
-    }
-    if spec_context.host.missing.contains_key(&context) {
-        let message = format!(
-            "the build context `{}` does not exist; Argus tried `{context}`",
-            shown(text)
-        );
-        let hint = "create the folder, or write its path relative to the folder of this file";
-        diagnostics.push(spec_context.host.with_similar(
-            Diagnostic::error(path, message),
-            &spec_context.directory,
-            text,
-            hint,
-        ));
-        return None;
-    }
-    host::resolve_host_path(
-        host::PathUse::Content,
-        context,
-        text,
-        path,
-        spec_context,
-        diagnostics,
-    )
 }
 
 /// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute.

@@ -11,7 +11,9 @@ use argus_core::desired::conflict::{self, Candidate};
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::desired::nested_mounts::MountPlaces;
 use argus_core::desired::worktree::Worktree;
-use argus_core::desired::{Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, Service};
+use argus_core::desired::{
+    Accepted, Build, Criticality, Desired, Image, PortStrategy, RestartMode, SecretSource, Service,
+};
 use argus_core::ident::PortMap;
 use argus_core::ident::{EnvName, Hash, ResourceName};
 use argus_core::plan::ControllerIdentity;
@@ -351,13 +353,46 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
     );
     let options = ["platform: linux/arm64", "network: none", "labels: {team: till}"].map(with_options);
     assert!(!options.contains(&base), "{options:?}");
-    assert_eq!(
-        with_options("cacheFrom: [\"cache:1\"]"),
-        base,
-        "a build cache does not change the image"
-    );
+    for cache in ["cacheFrom: [\"cache:1\"]", "cacheTo: [\"cache:1\"]"] {
+        assert_eq!(
+            with_options(cache),
+            base,
+            "a build cache does not change the image"
+        );
+    }
+    let inputs = ["secrets: {a: {file: ./a}}", "additionalContexts: {a: ./a}"].map(with_options);
+    assert!(!inputs.contains(&base), "{inputs:?}");
     // A different hash would rebuild the images of earlier versions.
     assert_eq!(base.as_str(), "cb0399c6fcaf98fec61141103d3eabb7");
+}
+
+#[test]
+fn only_an_allowed_project_builds_with_secrets_of_the_user() {
+    let text = "project: {name: shop}\nservice: {build: {context: ., ssh: [default], secrets: {npm: {environment: NPM}, key: {file: ./key}}}, \
+                container: {name: app}}";
+    let mut context = context();
+    let refused = admission(text, &context);
+    assert!(refused.desired.is_none());
+    let paths: Vec<_> = refused.diagnostics.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        ["service.build.secrets.npm.environment", "service.build.ssh"]
+    );
+    context.host.allowed = true;
+    let spec = desired(text, &context);
+    let Image::Built(build) = &spec.services.values().next().unwrap().image else {
+        panic!("{spec:?}");
+    };
+    let directory = &context.directory;
+    assert_eq!(
+        build.options.secrets,
+        [
+            ("key".to_owned(), SecretSource::File(format!("{directory}/key"))),
+            ("npm".to_owned(), SecretSource::Environment("NPM".to_owned())),
+        ]
+        .into()
+    );
+    assert!(build.options.ssh);
 }
 
 #[test]

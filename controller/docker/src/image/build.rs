@@ -1,31 +1,36 @@
-//! An image build: by `BuildKit` in the engine, or by the classic builder of an engine without it. The build context is packed into a tar
-//! while it is sent.
+//! An image build: by `BuildKit` in the engine, or by the classic builder of an engine without it. Folders are packed into tars while they
+//! are sent.
 
 mod buildkit;
+mod definition;
 pub(crate) mod label;
+mod log;
+mod packing;
 mod place;
 mod request;
+mod secret_values;
+mod session;
+mod solve;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Write};
+use std::collections::BTreeMap;
+use std::io;
 use std::iter;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Mutex;
 
 use argus_backend::Progress;
-use argus_core::action::{ActionProgress, Amount};
-use argus_core::desired::{Build, substitute_tag};
+use argus_core::desired::{Build, NamedContext, substitute_tag};
 use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
 use bollard::models::BuildInfoAux;
-use bytes::Bytes;
-use futures::stream;
+use futures::StreamExt as _;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
+use self::log::Log;
+use self::packing::Packing;
+use self::secret_values::SecretValues;
+use self::session::Session;
 use super::context::{self, Context};
 use super::credentials;
 use crate::Shared;
@@ -39,16 +44,6 @@ pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
 
 /// Prefix of the tags that Argus reserves.
 const RESERVED: &str = "argus/";
-/// Number of log lines that the error of a failed build contains.
-const MAX_LOG_LINES: usize = 50;
-/// Message of a program that found the disk full.
-const DISK_FULL: &str = "no space left on device";
-/// Size of a chunk in bytes, large enough that headers do not each become a chunk.
-const CHUNK_BYTES: usize = 64 * 1024;
-/// Number of chunks (half a megabyte) that may wait for the engine; then the packer blocks.
-const MAX_WAITING_CHUNKS: usize = 8;
-/// Maximum time for a packer to end after its request has failed. A packer that runs longer was not the cause.
-const PACKER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Builds an image and tags it. If the tag names an image that Argus did not build, the new image gets the substitute for the tag.
 pub(crate) async fn build(
@@ -63,25 +58,21 @@ pub(crate) async fn build(
     let mut steps = buildkit::is_available(shared)
         .await?
         .then(buildkit::Steps::default);
-    let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
-    let (inline, excluded) = (build.options.inline.clone(), build.excluded.clone());
-    let opening =
-        tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, inline.as_deref(), &excluded));
+    if let (None, Some(key)) = (&steps, build.options.buildkit_key()) {
+        return Err(ActionError::Rejected(format!(
+            "`build.{key}` needs BuildKit, which this engine does not have"
+        )));
+    }
+    let owned = build.clone();
+    let opening = tokio::task::spawn_blocking(move || open(&owned));
     let (opened, found) = tokio::join!(opening, credentials::all());
-    let context = match opened {
-        Ok(Ok(context)) => context,
-        Ok(Err(why)) => return Err(context_error(&build.context, &why)),
-        Err(why) => return Err(context_error(&build.context, &io::Error::other(why))),
+    let opened = opened.map_err(|why| context_error(&build.context, &io::Error::other(why)))??;
+    let mut log = Log {
+        secrets: opened.secrets.redactions(),
+        ..Log::default()
     };
-    let options = request::options(shared, build, &context.dockerfile, steps.is_some());
-    let mut packing = Packing::start(context);
-    let client = shared.connection.new_client()?;
-    let known = match &steps {
-        Some(_) => found.by_host(),
-        None => found.by_registry.clone(),
-    };
-    let mut responses = request::send(client, options, known, packing.stream());
-    let mut log = Log::default();
+    let mut packing = Packings::default();
+    let mut responses = start(shared, build, opened, &found, steps.is_some(), &mut packing)?;
     let mut image = None;
     loop {
         let before = packing.sent();
@@ -99,8 +90,8 @@ pub(crate) async fn build(
                 }
             }
             Ok(Some(Err(failure))) => {
-                if let Some(why) = packing.failure().await {
-                    return Err(context_error(&build.context, &why));
+                if let Some(error) = packing.failure().await {
+                    return Err(error);
                 }
                 let error = found.explain(classify(&failure, build, &log));
                 return Err(place::find(error, build, &log).await);
@@ -126,14 +117,106 @@ pub(crate) async fn build(
     }
 }
 
-/// Steps before the one that a line such as `Step 3/4 : RUN make` begins.
-fn completed_steps(line: &str) -> Option<Amount> {
-    let (step, total) = line.strip_prefix("Step ")?.split(' ').next()?.split_once('/')?;
-    let step: u64 = step.parse().ok()?;
-    Some(Amount {
-        done: step.saturating_sub(1),
-        total: total.parse().ok()?,
+/// Starts a build, and the packers of its folders.
+fn start(
+    shared: &Shared,
+    build: &Build,
+    opened: Opened,
+    found: &credentials::Found,
+    has_buildkit: bool,
+    packing: &mut Packings,
+) -> Result<mpsc::Receiver<request::Report>, ActionError> {
+    let dockerfile = opened.context.dockerfile.clone();
+    let context = packing.add(&build.context, opened.context);
+    if !has_buildkit {
+        let options = request::options(build, &dockerfile);
+        let client = shared.connection.new_client()?;
+        return Ok(request::send(client, options, found.by_registry.clone(), context));
+    }
+    let mut session = Session {
+        name: request::session_name(shared, build),
+        credentials: found.by_host(),
+        secrets: opened.secrets.by_id,
+        agent: opened.secrets.agent,
+        uploads: Mutex::default(),
+    };
+    let mut uploads = solve::Uploads {
+        context: session.add_upload("context", context.boxed()),
+        named: BTreeMap::new(),
+    };
+    for (at, (name, path, folder)) in opened.named.into_iter().enumerate() {
+        let packed = packing.add(&path, folder);
+        let url = session.add_upload(&at.to_string(), packed.boxed());
+        uploads.named.insert(name, url);
+    }
+    let request = solve::request(build, &dockerfile, &session.name, &uploads);
+    let endpoint = shared.connection.endpoint().clone();
+    Ok(solve::send(endpoint, request, session))
+}
+
+/// Inputs of a build on the host.
+struct Opened {
+    context: Context,
+    /// Named folders with their paths.
+    named: Vec<(String, String, Context)>,
+    secrets: SecretValues,
+}
+
+/// Opens the folders of a build, and reads its secrets.
+fn open(build: &Build) -> Result<Opened, ActionError> {
+    let failed = |path: &str, why: io::Error| context_error(path, &why);
+    let context = Context::open(
+        Path::new(&build.context),
+        &build.dockerfile,
+        build.options.inline.as_deref(),
+        &build.excluded,
+    );
+    let mut named = Vec::new();
+    for (name, from) in &build.options.contexts {
+        if let NamedContext::Folder { path, excluded } = from {
+            let folder = Context::open_named(Path::new(path), excluded);
+            let folder = folder.map_err(|why| failed(path, why))?;
+            named.push((name.clone(), path.clone(), folder));
+        }
+    }
+    Ok(Opened {
+        context: context.map_err(|why| failed(&build.context, why))?,
+        named,
+        secrets: SecretValues::read(&build.options)?,
     })
+}
+
+/// The packers of the folders of a build, each with the path of its folder.
+#[derive(Default)]
+struct Packings(Vec<(String, Packing)>);
+
+impl Packings {
+    /// Starts to pack a folder, and returns its tar.
+    fn add(
+        &mut self,
+        path: &str,
+        context: Context,
+    ) -> impl futures::Stream<Item = io::Result<bytes::Bytes>> + Send + use<> {
+        let mut packing = Packing::start(context);
+        let packed = packing.stream();
+        self.0.push((path.to_owned(), packing));
+        packed
+    }
+
+    /// Number of bytes that the engine has read.
+    fn sent(&self) -> u64 {
+        self.0.iter().map(|(_, packing)| packing.sent()).sum()
+    }
+
+    /// The error of a folder; `None` if no packer was the cause of a failed request.
+    async fn failure(&mut self) -> Option<ActionError> {
+        for (path, packing) in &mut self.0 {
+            if let Some(why) = packing.failure().await {
+                return Some(context_error(path, &why));
+            }
+        }
+        None
+    }
 }
 
 /// Returns the tag for a build: its own tag, or the substitute. Argus never moves the tag of another image.
@@ -181,7 +264,9 @@ fn context_error(context: &str, why: &io::Error) -> ActionError {
 
 fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
     let classified = match failure {
-        Error::DockerStreamError { error: message } => error::classify_response(Op::Build, 200, message),
+        Error::DockerStreamError { error: message } => {
+            error::classify_response(Op::Build, 200, &log.redacted(message))
+        }
         Error::DockerResponseServerError { status_code, message } => {
             error::classify_response(Op::Build, *status_code, message)
         }
@@ -207,180 +292,6 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
         }),
         other => other,
     })
-}
-
-/// The last lines of a build.
-#[derive(Debug, Default)]
-struct Log {
-    lines: VecDeque<String>,
-    unfinished: String,
-    /// Line of the last started step, such as `Step 3/4 : RUN make`.
-    step: Option<String>,
-}
-
-impl Log {
-    /// Appends output of the builder; reports each complete line that starts a step.
-    fn append(&mut self, text: &str, progress: &dyn Progress) {
-        self.read_lines(text, |log, line| log.push_line(line, progress));
-    }
-
-    /// Appends output of a step.
-    fn append_output(&mut self, text: &str) {
-        self.read_lines(text, Self::store_line);
-    }
-
-    fn read_lines(&mut self, text: &str, mut add: impl FnMut(&mut Self, &str)) {
-        self.unfinished.push_str(text);
-        while let Some(end) = self.unfinished.find(['\n', '\r']) {
-            let rest = self.unfinished.split_off(end + 1);
-            let line = std::mem::replace(&mut self.unfinished, rest);
-            add(self, line.trim_end());
-        }
-        // A step that draws a progress bar without line ends must not fill the memory.
-        if self.unfinished.len() > CHUNK_BYTES {
-            self.unfinished.clear();
-        }
-    }
-
-    fn push_line(&mut self, line: &str, progress: &dyn Progress) {
-        if line.starts_with("Step ") {
-            return self.start_step(line, completed_steps(line), progress);
-        }
-        self.store_line(line);
-    }
-
-    /// Appends the line of a step that starts, and reports it.
-    fn start_step(&mut self, line: &str, steps: Option<Amount>, progress: &dyn Progress) {
-        self.step = Some(line.to_owned());
-        progress.report_step(ActionProgress {
-            steps,
-            ..line.to_owned().into()
-        });
-        self.store_line(line);
-    }
-
-    fn store_line(&mut self, line: &str) {
-        if line.is_empty() {
-            return;
-        }
-        if self.lines.len() == MAX_LOG_LINES {
-            self.lines.pop_front();
-        }
-        self.lines.push_back(line.to_owned());
-    }
-
-    /// Adds the step and the last lines of the log to the error of a build.
-    fn complete(&self, error: ActionError) -> ActionError {
-        let log = self.text();
-        let at_step = |message: String| match &self.step {
-            Some(step) => format!("{step}: {message}"),
-            None => message,
-        };
-        let is_disk_full = log.to_ascii_lowercase().contains(DISK_FULL);
-        match error {
-            ActionError::BuildFailed { message, .. } if is_disk_full => {
-                ActionError::DiskFull(format!("{}: {DISK_FULL}", at_step(message)))
-            }
-            ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
-                message: at_step(message),
-                log,
-                instruction: None,
-            },
-            ActionError::BuildInterrupted { message, .. } => ActionError::BuildInterrupted {
-                message: at_step(message),
-                log,
-            },
-            other => other,
-        }
-    }
-
-    fn text(&self) -> String {
-        let unfinished = Some(self.unfinished.trim_end()).filter(|rest| !rest.is_empty());
-        self.lines
-            .iter()
-            .map(String::as_str)
-            .chain(unfinished)
-            .collect::<Vec<_>>()
-            .join("\n")
-    }
-}
-
-/// The packer of a build context, which runs on its own thread.
-struct Packing {
-    chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
-    sent: Arc<AtomicU64>,
-    work: Option<JoinHandle<io::Result<()>>>,
-}
-
-impl Packing {
-    fn start(context: Context) -> Self {
-        let (sender, chunks) = mpsc::channel(MAX_WAITING_CHUNKS);
-        let sent = Arc::new(AtomicU64::new(0));
-        let pipe = Pipe {
-            sender: sender.clone(),
-            sent: sent.clone(),
-        };
-        let work = move || {
-            let packed = context.write(io::BufWriter::with_capacity(CHUNK_BYTES, pipe));
-            if let Err(error) = &packed {
-                // The engine would build a tar that merely ends early, so the request body must fail.
-                drop(sender.blocking_send(Err(io::Error::from(error.kind()))));
-            }
-            packed
-        };
-        Self {
-            chunks: Some(chunks),
-            sent,
-            work: Some(tokio::task::spawn_blocking(work)),
-        }
-    }
-
-    /// The tar as a request body. A packing error cuts the request; [`Self::failure`] then returns that error.
-    fn stream(&mut self) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + 'static {
-        let chunks = self.chunks.take();
-        stream::unfold(chunks, |chunks| async {
-            let mut chunks = chunks?;
-            let chunk = chunks.recv().await?;
-            Some((chunk, Some(chunks)))
-        })
-    }
-
-    fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
-
-    /// The error of the packer; `None` when it succeeded or was not the cause of a failed request.
-    async fn failure(&mut self) -> Option<io::Error> {
-        // A packer that still waits for a reader was not the cause.
-        let packed = tokio::time::timeout(PACKER_TIMEOUT, self.work.take()?)
-            .await
-            .ok()?
-            .ok()?;
-        // The engine closed the pipe; its response is more precise than this error.
-        packed
-            .err()
-            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
-    }
-}
-
-struct Pipe {
-    sender: mpsc::Sender<io::Result<Bytes>>,
-    sent: Arc<AtomicU64>,
-}
-
-impl Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let closed = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.sender
-            .blocking_send(Ok(Bytes::copy_from_slice(bytes)))
-            .map_err(closed)?;
-        self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

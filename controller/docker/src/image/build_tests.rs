@@ -1,7 +1,8 @@
 //! Tests of the build: tags, messages and the log.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
+use argus_core::action::{ActionProgress, Amount};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;

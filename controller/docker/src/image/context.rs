@@ -99,6 +99,16 @@ impl Context {
         })
     }
 
+    /// Reads the entries of a further context, which has no Dockerfile.
+    pub(super) fn open_named(path: &Path, excluded: &Excluded) -> io::Result<Self> {
+        let mut context = Self::open(path, SENT_DOCKERFILE, Some(""), excluded)?;
+        context.entries.remove(Path::new(SENT_DOCKERFILE));
+        if context.entries.is_empty() {
+            return Err(io::Error::other("it is empty"));
+        }
+        Ok(context)
+    }
+
     /// Writes the context as a tar. Equal contents give equal bytes; owners and times of the files do not matter.
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
         let mut tar = tar::Builder::new(to);

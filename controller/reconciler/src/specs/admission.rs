@@ -1,12 +1,11 @@
 //! Spec admission: admits a parsed spec file, and places every diagnostic in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit, admit_with_digests};
 use argus_core::desired::ceiling::Ceiling;
-use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::HostPaths;
 use argus_core::desired::key_lines::KeyLines;
 use argus_core::desired::namespace::NamespaceFrom;
@@ -118,7 +117,7 @@ impl SpecAdmitter {
         };
         let mut unreadable = Vec::new();
         let mut hash_of = |service: &Service, build: &Build| {
-            let digest = digest_of(self.build_context(service, build))?;
+            let digest = digest_of(BuildContext::of(service, build, &self.own_image.folder))?;
             let hash = digest.and_then(|hex| {
                 Hash::new(hex).map_err(|error| ContextProblem {
                     message: error.to_string(),
@@ -187,20 +186,6 @@ impl SpecAdmitter {
             namespace_from: self.namespace_from.clone(),
             ceiling: self.ceiling,
             is_compose: false,
-        }
-    }
-
-    fn build_context(&self, service: &Service, build: &Build) -> BuildContext {
-        let (folder, excluded) = if service.injected_file.is_some() {
-            (self.own_image.folder.clone(), Excluded::default())
-        } else {
-            (PathBuf::from(&build.context), build.excluded.clone())
-        };
-        BuildContext {
-            service: service.name.to_string(),
-            folder,
-            dockerfile: PathBuf::from(&build.dockerfile),
-            excluded,
         }
     }
 }

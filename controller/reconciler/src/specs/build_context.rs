@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use argus_core::desired::excluded::Excluded;
+use argus_core::desired::{Build, NamedContext, SENT_DOCKERFILE, Service};
 use argus_core::quoting::PathText as _;
 
 use super::digest::{ContextDigest, Digests};
@@ -20,6 +21,45 @@ pub struct BuildContext {
     pub dockerfile: PathBuf,
     /// Paths that the context never contains.
     pub excluded: Excluded,
+    /// Further folders of the build.
+    pub named: Vec<NamedFolder>,
+}
+
+/// Further folder of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFolder {
+    /// Name in the Dockerfile.
+    pub name: String,
+    /// Absolute path.
+    pub folder: PathBuf,
+    /// Paths that the context never contains.
+    pub excluded: Excluded,
+}
+
+impl BuildContext {
+    /// Returns the context of a service's build. The image of this program has the context in `own_image`.
+    pub(super) fn of(service: &Service, build: &Build, own_image: &Path) -> Self {
+        let (folder, excluded) = if service.injected_file.is_some() {
+            (own_image.to_owned(), Excluded::default())
+        } else {
+            (PathBuf::from(&build.context), build.excluded.clone())
+        };
+        let named = |(name, context): (&String, &NamedContext)| match context {
+            NamedContext::Folder { path, excluded } => Some(NamedFolder {
+                name: name.clone(),
+                folder: path.into(),
+                excluded: excluded.clone(),
+            }),
+            NamedContext::Image(_) => None,
+        };
+        Self {
+            service: service.name.to_string(),
+            folder,
+            dockerfile: PathBuf::from(&build.dockerfile),
+            excluded,
+            named: build.options.contexts.iter().filter_map(named).collect(),
+        }
+    }
 }
 
 /// Problem of a build context.
@@ -73,7 +113,18 @@ impl OwnImageContext {
             None => return None,
         };
         let digest = result.and_then(|()| digests.of(&build.folder, &build.dockerfile, &build.excluded));
-        Some(digest.map_err(|error| ContextProblem::of(&build.folder, &error)))
+        let mut digest = match digest {
+            Ok(digest) => digest,
+            Err(error) => return Some(Err(ContextProblem::of(&build.folder, &error))),
+        };
+        for named in &build.named {
+            // A further context has no Dockerfile.
+            match digests.of(&named.folder, Path::new(SENT_DOCKERFILE), &named.excluded) {
+                Ok(found) => digest.add(&named.name, found),
+                Err(error) => return Some(Err(ContextProblem::of(&named.folder, &error))),
+            }
+        }
+        Some(Ok(digest))
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Digests {
     stop: CancellationToken,
     /// Log of this process, which is in no context.
     own: OwnFiles,
-    /// Folders of the last context.
-    walked: Option<ContextFolders>,
+    /// Folders of the last contexts.
+    walked: Vec<ContextFolders>,
 }
 
 /// File of which a part was read.
@@ -76,6 +76,18 @@ pub struct ContextDigest {
     pub entries: BTreeMap<PathBuf, Vec<u8>>,
 }
 
+impl ContextDigest {
+    /// Adds the context of this name, whose entries get its name as their first folder.
+    pub(super) fn add(&mut self, name: &str, context: Self) {
+        let digests = [self.digest.as_str(), name, "\0", context.digest.as_str()];
+        let all = digests.into_iter().fold(Sha256::new(), Sha256::chain_update);
+        self.digest = hex(&all.finalize());
+        let entries = context.entries.into_iter();
+        let named = entries.map(|(path, hash)| (Path::new(name).join(path), hash));
+        self.entries.extend(named);
+    }
+}
+
 impl Digests {
     /// Creates digests that read at most `part` bytes after each [`Digests::begin_part`], until `stop` is cancelled.
     pub(super) fn new(part: u64, stop: CancellationToken) -> Self {
@@ -89,7 +101,7 @@ impl Digests {
             is_part: false,
             stop,
             own: OwnFiles::of_process(),
-            walked: None,
+            walked: Vec::new(),
         }
     }
 
@@ -113,9 +125,9 @@ impl Digests {
         self.stop.is_cancelled()
     }
 
-    /// Takes the folders of the last context, as far as it could be listed.
-    pub(super) fn take_folders(&mut self) -> Option<ContextFolders> {
-        self.walked.take()
+    /// Takes the folders of the last contexts, as far as they could be listed.
+    pub(super) fn take_folders(&mut self) -> Vec<ContextFolders> {
+        std::mem::take(&mut self.walked)
     }
 
     /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in. Reports and the log of
@@ -141,12 +153,12 @@ impl Digests {
         budget: &mut Budget,
     ) -> io::Result<ContextDigest> {
         let mut all = Sha256::new();
-        self.walked = None;
         let ignored = ContextRules::read(context, dockerfile, budget)?;
         let rules = ignored.len();
         let filter = ContextFilter::new(context, ignored.clone(), excluded, &self.own);
-        let walked = self.walked.insert(ContextFolders::new(filter));
+        let mut walked = ContextFolders::new(filter);
         walked.add(context.to_owned(), &std::fs::metadata(context)?);
+        self.walked.push(walked);
         let path = context.join(dockerfile);
         match std::fs::symlink_metadata(&path) {
             Ok(meta) => {
@@ -186,7 +198,7 @@ impl Digests {
                     && verdict == ContextEntry::Included
                     && (!out || ignored.may_include_below(&path))
                 {
-                    if let Some(walked) = &mut self.walked {
+                    if let Some(walked) = self.walked.last_mut() {
                         walked.add(context.join(&path), &meta);
                     }
                     folders.push(path.clone());

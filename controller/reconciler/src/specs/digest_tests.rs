@@ -37,6 +37,26 @@ fn only_included_files_change_the_digest() {
 }
 
 #[test]
+fn further_context_changes_the_digest_with_its_name() {
+    let context = |digest: &str| ContextDigest {
+        digest: digest.to_owned(),
+        entries: [(PathBuf::from("a"), vec![1])].into(),
+    };
+    let with = |name: &str, digest: &str| {
+        let mut all = context("main");
+        all.add(name, context(digest));
+        all
+    };
+    let base = with("libs", "1");
+    assert_eq!(base, with("libs", "1"));
+    for other in [with("libs", "2"), with("base", "1"), context("main")] {
+        assert_ne!(other.digest, base.digest);
+    }
+    let entries: Vec<_> = base.entries.keys().collect();
+    assert_eq!(entries, [Path::new("a"), Path::new("libs/a")]);
+}
+
+#[test]
 fn rules_of_the_dockerfile_precede_those_of_the_context() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
@@ -266,7 +286,7 @@ fn only_folders_that_the_context_includes_are_watched() {
         .of(dir.path(), Path::new("Dockerfile"), &excluded)
         .unwrap();
     let mut inputs = SpecInputs::default();
-    inputs.add_context(digests.take_folders().unwrap());
+    inputs.add_context(digests.take_folders().pop().unwrap());
     let folders: Vec<_> = inputs
         .folders()
         .keys()

@@ -73,9 +73,10 @@ impl BuildContexts {
 
     /// Keeps the folders of the last digest, unless Argus itself writes the context.
     fn keep_folders(&mut self, is_watched: bool) {
-        if let Some(folders) = self.digests.take_folders().filter(|_| is_watched) {
-            self.read.add_context(folders);
-        }
+        let folders = self.digests.take_folders().into_iter();
+        folders
+            .filter(|_| is_watched)
+            .for_each(|folders| self.read.add_context(folders));
     }
 
     /// Contexts of which all evaluations read at most `part` bytes after each [`Digests::begin_part`].

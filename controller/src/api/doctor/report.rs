@@ -61,6 +61,15 @@ pub(crate) struct DoctorReport {
     pub(crate) findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bundle: Option<String>,
+    /// Size of the engine's unused build cache in bytes. Absent if the engine did not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) build_cache_bytes: Option<u64>,
+}
+
+/// Size of the engine's unused build cache in bytes.
+pub(crate) async fn measure_build_cache(settings: &Settings) -> Option<u64> {
+    let docker = engine::connect_docker(settings).await.ok()?;
+    docker.build_cache().await.ok()
 }
 
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use argus_core::journal::{ChangedObject, EngineChange};
 use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
+use argus_crds::ByteSize;
 use argus_reconciler::reconciler::PersistedState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Res
             .build_cache()
             .await
             .map_err(|error| engine_failure("cannot measure the build cache", &error))?
+            .saturating_sub(kept_cache(settings))
     };
     let (wanted, known) = list_used_images(&collector, settings).await?;
     let mut unused = unused_images(&images, &wanted);
@@ -89,7 +91,7 @@ pub(super) async fn remove_images(
         record(EngineChange::removed(ChangedObject::Image, &row.id).failed(!row.removed));
     }
     if !images_only {
-        let pruned = docker.prune_build_cache().await;
+        let pruned = docker.prune_build_cache(kept_cache(settings)).await;
         let change = EngineChange::removed(ChangedObject::BuildCache, "unused build cache");
         record(change.failed(pruned.is_err()));
         found.build_cache_bytes =
@@ -97,6 +99,11 @@ pub(super) async fn remove_images(
     }
     found.applied = true;
     Ok(())
+}
+
+/// Bytes of the build cache that stay.
+fn kept_cache(settings: &Settings) -> u64 {
+    settings.build_cache_limit.map_or(0, ByteSize::bytes)
 }
 
 /// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.

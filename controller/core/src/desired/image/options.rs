@@ -2,8 +2,9 @@
 
 use argus_crds::{Build as BuildSpec, Diagnostic};
 
-use super::{REFERENCE, ValueKind, fill_checked};
+use super::{REFERENCE, ValueKind, fill_checked, sources};
 use crate::desired::BuildOptions;
+use crate::desired::admit::SpecContext;
 use crate::desired::container_labels::resolve_image_labels;
 use crate::desired::template::TemplateResolver;
 
@@ -24,6 +25,7 @@ const NETWORK: ValueKind = ValueKind {
 pub(super) fn resolve(
     build: &BuildSpec,
     path: &str,
+    context: &SpecContext,
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<BuildOptions> {
@@ -47,6 +49,10 @@ pub(super) fn resolve(
         return None;
     }
     let labels = resolve_image_labels(&build.labels, &format!("{path}.labels"), filler, diagnostics);
+    let secrets = sources::secrets(build, path, context, diagnostics);
+    let contexts = sources::contexts(build, path, context, filler, diagnostics);
+    let ssh = sources::agent(build, path, context, diagnostics);
+    let cache_to = sources::cache_targets(build, path, filler, diagnostics);
     // All mistakes are reported before the first one rejects the build.
     Some(BuildOptions {
         platform: platform?,
@@ -54,6 +60,10 @@ pub(super) fn resolve(
         labels,
         cache_from: cache_from.into_iter().collect::<Option<_>>()?,
         inline: build.dockerfile_inline.clone(),
+        secrets: secrets?,
+        contexts: contexts?,
+        ssh: ssh?,
+        cache_to: cache_to?,
     })
 }
 

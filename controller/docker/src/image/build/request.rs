@@ -1,5 +1,5 @@
-//! The request of a build, and its session. Neither the client nor the engine closes a session first. Each build therefore has a runtime
-//! of its own, whose end closes all its connections.
+//! The requests of builds. A build has a runtime of its own, whose end closes all its connections: neither the client nor the engine closes
+//! a session first.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,13 +20,11 @@ use tokio::sync::mpsc;
 use super::label::own_labels;
 use crate::Shared;
 
-/// Options of a request that builds the image, without a tag.
-pub(super) fn options(
-    shared: &Shared,
-    build: &Build,
-    dockerfile: &str,
-    uses_buildkit: bool,
-) -> BuildImageOptions {
+/// Part of the response to a build.
+pub(super) type Report = Result<BuildInfo, Error>;
+
+/// Options of a request to the classic builder that builds the image, without a tag.
+pub(super) fn options(build: &Build, dockerfile: &str) -> BuildImageOptions {
     let settings = &build.options;
     // The labels of Argus also identify the image of an interrupted build.
     let labels = settings.labels.clone().into_iter().chain(own_labels(build));
@@ -39,18 +37,13 @@ pub(super) fn options(
         networkmode: settings.network.clone(),
         cachefrom: Some(settings.cache_from.clone()).filter(|images| !images.is_empty()),
         labels: Some(labels.collect()),
-        version: if uses_buildkit {
-            BuilderVersion::BuilderBuildKit
-        } else {
-            BuilderVersion::BuilderV1
-        },
-        session: uses_buildkit.then(|| session_name(shared, build)),
+        version: BuilderVersion::BuilderV1,
         ..BuildImageOptions::default()
     }
 }
 
 /// Name of a new session, which is unique on the engine.
-fn session_name(shared: &Shared, build: &Build) -> String {
+pub(super) fn session_name(shared: &Shared, build: &Build) -> String {
     // Builds with the same digest can start at the same time.
     static BUILDS: AtomicU64 = AtomicU64::new(0);
     let number = BUILDS.fetch_add(1, Ordering::Relaxed);
@@ -58,13 +51,27 @@ fn session_name(shared: &Shared, build: &Build) -> String {
     format!("argus-{}-{process}-{now}-{number}", build.digest)
 }
 
-/// Starts a build. The end of the receiver cancels it. `client` must be new, because its connections end with the build.
+/// Starts a build by the classic builder. The end of the receiver cancels it. `client` must be new, because its connections end with the
+/// build.
 pub(super) fn send(
     client: Docker,
     options: BuildImageOptions,
     credentials: HashMap<String, DockerCredentials>,
     context: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> mpsc::Receiver<Result<BuildInfo, Error>> {
+) -> mpsc::Receiver<Report> {
+    run(async move |reports| {
+        let body = bollard::body_try_stream(context);
+        let mut responses = pin!(client.build_image(options, Some(credentials), Some(body)));
+        while let Some(response) = responses.next().await {
+            if reports.send(response).await.is_err() {
+                break;
+            }
+        }
+    })
+}
+
+/// Runs a build on a runtime of its own until it ends, or until its receiver does.
+pub(super) fn run(build: impl AsyncFnOnce(mpsc::Sender<Report>) + Send + 'static) -> mpsc::Receiver<Report> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
         let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
@@ -72,17 +79,8 @@ pub(super) fn send(
             Err(err) => return drop(sender.blocking_send(Err(Error::IOError { err }))),
         };
         runtime.block_on(async {
-            let body = bollard::body_try_stream(context);
-            let mut responses = pin!(client.build_image(options, Some(credentials), Some(body)));
-            let forward = async {
-                while let Some(response) = responses.next().await {
-                    if sender.send(response).await.is_err() {
-                        break;
-                    }
-                }
-            };
             tokio::select! {
-                () = forward => {}
+                () = build(sender.clone()) => {}
                 () = sender.closed() => {}
             }
         });

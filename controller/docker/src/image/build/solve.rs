@@ -1,0 +1,335 @@
+//! A build by `BuildKit`: its request, its reports, and its session. The engine passes both connections to its `BuildKit`.
+//!
+//! The request for builds in the API of the engine has no named folders and no target of a cache. This is the call that it makes itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error as _;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use argus_backend::http1::format_chain;
+use argus_core::desired::{Build, NamedContext};
+use bollard::errors::Error;
+use bollard::models::{BuildInfo, BuildInfoAux, ImageId};
+use bollard_buildkit_proto::moby::buildkit::v1::control_client::ControlClient;
+use bollard_buildkit_proto::moby::buildkit::v1::{
+    CacheOptions, CacheOptionsEntry, SolveRequest, StatusRequest,
+};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Either, select};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::mpsc;
+use tonic::Status;
+use tonic::body::Body;
+use tower_service::Service;
+
+use super::definition;
+use super::label::own_labels;
+use super::request::{self, Report};
+use super::session::Session;
+use crate::connect::{Endpoint, upgrade};
+
+/// Address of the engine in the requests of a connection that is open already.
+pub(super) const ORIGIN: &str = "http://engine";
+/// Maximum size of the headers of a response in bytes. The details of a failure contain the Dockerfile.
+const MAX_HEADERS: u32 = 4 * 1024 * 1024;
+/// Maximum size of a report in bytes.
+const MAX_REPORT: usize = 16 * 1024 * 1024;
+/// Maximum time for the last reports of a build that has ended.
+const LAST_REPORTS: Duration = Duration::from_secs(3);
+/// Key of the image in the response.
+const IMAGE: &str = "containerimage.digest";
+/// Feature of the frontend that named contexts need. A frontend that does not have it refuses the build.
+const NAMED_CONTEXTS: &str = "moby.buildkit.frontend.contexts";
+
+/// URLs of the folders of a build.
+pub(super) struct Uploads {
+    pub(super) context: String,
+    /// URLs of the named folders.
+    pub(super) named: BTreeMap<String, String>,
+}
+
+/// Returns the request of a build, whose image gets no tag.
+pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &Uploads) -> SolveRequest {
+    let options = &build.options;
+    let mut attributes = HashMap::from([
+        ("context".to_owned(), uploads.context.clone()),
+        ("filename".to_owned(), dockerfile.to_owned()),
+    ]);
+    let mut add = |key: &str, value: &str| attributes.insert(key.to_owned(), value.to_owned());
+    for (name, value) in &build.args {
+        add(&format!("build-arg:{name}"), value);
+    }
+    // The labels of Argus also identify the image of an interrupted build.
+    for (name, value) in options.labels.clone().into_iter().chain(own_labels(build)) {
+        add(&format!("label:{name}"), &value);
+    }
+    for (key, value) in [("target", &build.target), ("platform", &options.platform)] {
+        if let Some(value) = value {
+            add(key, value);
+        }
+    }
+    if options.network.as_deref() == Some("none") {
+        add("force-network-mode", "none");
+    }
+    if !options.contexts.is_empty() {
+        add("frontend.caps", &format!("{NAMED_CONTEXTS}+forward"));
+    }
+    let mut inputs = HashMap::new();
+    for (name, context) in &options.contexts {
+        let value = match context {
+            NamedContext::Image(reference) => format!("docker-image://{reference}"),
+            NamedContext::Folder { .. } => format!("input:{name}"),
+        };
+        add(&format!("context:{}", frontend_name(name)), &value);
+        if let Some(url) = uploads.named.get(name) {
+            inputs.insert(name.clone(), definition::of_folder(name, url.clone()));
+        }
+    }
+    SolveRequest {
+        r#ref: session.to_owned(),
+        exporter_deprecated: "moby".to_owned(),
+        session: session.to_owned(),
+        frontend: "dockerfile.v0".to_owned(),
+        frontend_attrs: attributes,
+        frontend_inputs: inputs,
+        cache: Some(cache(build)),
+        ..SolveRequest::default()
+    }
+}
+
+/// Name of a context as the frontend looks it up: without the default parts of an image.
+fn frontend_name(name: &str) -> &str {
+    let name = name.strip_prefix("docker.io/").unwrap_or(name);
+    let name = name.strip_prefix("library/").unwrap_or(name);
+    name.strip_suffix(":latest").unwrap_or(name)
+}
+
+fn cache(build: &Build) -> CacheOptions {
+    let entry = |reference: &str, mode: Option<&str>| {
+        let mode = mode.map(|mode| ("mode".to_owned(), mode.to_owned()));
+        let reference = ("ref".to_owned(), reference.to_owned());
+        CacheOptionsEntry {
+            r#type: "registry".to_owned(),
+            attrs: std::iter::once(reference).chain(mode).collect(),
+        }
+    };
+    let from = build.options.cache_from.iter();
+    let to = build.options.cache_to.iter();
+    CacheOptions {
+        imports: from.map(|reference| entry(reference, None)).collect(),
+        exports: to
+            .map(|to| entry(&to.reference, to.all_stages.then_some("max")))
+            .collect(),
+        ..CacheOptions::default()
+    }
+}
+
+/// Starts a build. The end of the receiver cancels it.
+pub(super) fn send(endpoint: Endpoint, request: SolveRequest, session: Session) -> mpsc::Receiver<Report> {
+    request::run(async move |reports| {
+        if let Err(error) = solve(&endpoint, request, session, &reports).await {
+            drop(reports.send(Err(error)).await);
+        }
+    })
+}
+
+async fn solve(
+    endpoint: &Endpoint,
+    request: SolveRequest,
+    session: Session,
+    reports: &mpsc::Sender<Report>,
+) -> Result<(), Error> {
+    let connection = upgrade(endpoint, "/session", &session.headers()).await?;
+    let serving = session.serve(connection);
+    let connection = upgrade(endpoint, "/grpc", &[]).await?;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.max_header_list_size(MAX_HEADERS);
+    let (sender, connection) = builder.handshake(connection).await?;
+    let control = ControlClient::with_origin(Calls(sender), Uri::from_static(ORIGIN))
+        .max_decoding_message_size(MAX_REPORT);
+    // Both connections make progress only while they are polled. Their end is not that of the build, whose call then fails.
+    let connections = async {
+        futures::join!(serving.map(drop), connection.map(drop));
+        std::future::pending::<()>().await;
+    };
+    match select(pin!(follow(control, request, reports)), pin!(connections)).await {
+        Either::Left((solved, _)) => solved,
+        Either::Right(((), solving)) => solving.await,
+    }
+}
+
+/// Builds, and forwards the reports until the end, then the image.
+async fn follow(
+    mut control: ControlClient<Calls>,
+    request: SolveRequest,
+    reports: &mpsc::Sender<Report>,
+) -> Result<(), Error> {
+    let mut watch = control.clone();
+    let status = StatusRequest {
+        r#ref: request.r#ref.clone(),
+    };
+    let watching = pin!(async {
+        // The result of the build decides; its reports are only its log.
+        let Ok(stream) = watch.status(status).await else {
+            return;
+        };
+        let mut stream = stream.into_inner();
+        while let Ok(Some(report)) = stream.message().await {
+            let info = info(BuildInfoAux::BuildKit(report));
+            if reports.send(Ok(info)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let solving = pin!(control.solve(request));
+    let solved = match select(watching, solving).await {
+        Either::Left(((), solving)) => solving.await,
+        Either::Right((solved, watching)) => {
+            drop(tokio::time::timeout(LAST_REPORTS, watching).await);
+            solved
+        }
+    };
+    let mut response = solved.map_err(|status| explain(&status))?.into_inner();
+    let id = response.exporter_response.remove(IMAGE);
+    let image = info(BuildInfoAux::Default(ImageId { id }));
+    drop(reports.send(Ok(image)).await);
+    Ok(())
+}
+
+fn info(aux: BuildInfoAux) -> BuildInfo {
+    BuildInfo {
+        aux: Some(aux),
+        ..BuildInfo::default()
+    }
+}
+
+/// Error of the engine, or of the connection to it.
+fn explain(status: &Status) -> Error {
+    if let Some(source) = status.source() {
+        return Error::IOError {
+            err: io::Error::other(format_chain(source)),
+        };
+    }
+    let message = status.message();
+    let error = if message.contains("unsupported frontend capability") && message.contains(NAMED_CONTEXTS) {
+        "`build.additionalContexts` needs a newer BuildKit than that of this engine: Docker 23 or later"
+            .to_owned()
+    } else if message.contains("unknown cache exporter") {
+        format!("`build.cacheTo` needs an engine with the containerd image store: {message}")
+    } else {
+        message.to_owned()
+    };
+    Error::DockerStreamError { error }
+}
+
+/// Calls over one HTTP/2 connection.
+#[derive(Clone)]
+pub(super) struct Calls(pub(super) SendRequest<Body>);
+
+impl Service<Request<Body>> for Calls {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.0.send_request(request).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::desired::excluded::Excluded;
+    use argus_core::desired::{BuildOptions, CacheTarget};
+    use argus_core::ident::Hash;
+
+    use super::*;
+
+    fn build(options: BuildOptions) -> Build {
+        Build {
+            tag: "web:1".to_owned(),
+            context: "/work".to_owned(),
+            dockerfile: "Dockerfile".to_owned(),
+            target: Some("prod".to_owned()),
+            args: [("A".to_owned(), "1".to_owned())].into(),
+            digest: Hash::new("1").unwrap(),
+            options: Box::new(options),
+            excluded: Excluded::default(),
+        }
+    }
+
+    #[test]
+    fn request_has_all_settings_and_no_value_of_a_secret() {
+        let options = BuildOptions {
+            network: Some("none".to_owned()),
+            contexts: [
+                (
+                    "libs".to_owned(),
+                    NamedContext::Folder {
+                        path: "/libs".to_owned(),
+                        excluded: Excluded::default(),
+                    },
+                ),
+                (
+                    "docker.io/library/base:latest".to_owned(),
+                    NamedContext::Image("alpine:3".to_owned()),
+                ),
+            ]
+            .into(),
+            cache_from: vec!["host/cache".to_owned()],
+            cache_to: vec![CacheTarget {
+                reference: "host/cache".to_owned(),
+                all_stages: true,
+            }],
+            ..BuildOptions::default()
+        };
+        let uploads = Uploads {
+            context: "http://buildkit-session/s/context".to_owned(),
+            named: [("libs".to_owned(), "http://buildkit-session/s/0".to_owned())].into(),
+        };
+        let request = request(&build(options), "Dockerfile", "s", &uploads);
+        for (key, value) in [
+            ("context", "http://buildkit-session/s/context"),
+            ("build-arg:A", "1"),
+            ("target", "prod"),
+            ("label:argusai.build-tag", "web:1"),
+            ("force-network-mode", "none"),
+            ("context:libs", "input:libs"),
+            ("context:base", "docker-image://alpine:3"),
+            ("frontend.caps", "moby.buildkit.frontend.contexts+forward"),
+        ] {
+            let found = request.frontend_attrs.get(key).map(String::as_str);
+            assert_eq!(found, Some(value), "{key}");
+        }
+        assert!(request.frontend_inputs.contains_key("libs"));
+        let cache = request.cache.unwrap();
+        assert_eq!(cache.imports[0].attrs["ref"], "host/cache");
+        assert_eq!(cache.exports[0].attrs["mode"], "max");
+    }
+
+    #[test]
+    fn missing_capability_is_named_with_its_key() {
+        for (message, expected) in [
+            (
+                "unsupported frontend capability moby.buildkit.frontend.contexts",
+                "`build.additionalContexts` needs a newer BuildKit",
+            ),
+            ("unknown cache exporter: \"registry\"", "containerd image store"),
+            ("exit code: 3", "exit code: 3"),
+        ] {
+            match explain(&Status::unknown(message)) {
+                Error::DockerStreamError { error } => assert!(error.contains(expected), "{error}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
