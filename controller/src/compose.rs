@@ -107,8 +107,7 @@ pub(crate) fn create_draft_with_dotenv(
         };
         found.extend(one.translate(service));
     }
-    let internal = networks::are_internal(&value, &omitted);
-    notes.extend(outside::notes(&value, document, internal));
+    notes.extend(outside::notes(&value, document));
     let secrets = variables.secrets();
     let mut secrets: BTreeMap<String, String> = secrets
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -139,10 +138,12 @@ pub(crate) fn create_draft_with_dotenv(
             document.place_of("services"),
         ));
     }
+    let (network, networks) = networks::find_settings(&value, &found);
     Draft {
+        network,
+        networks,
         volumes: volumes::find_external(&value, &found),
         services: found,
-        internal,
         from: None,
         notes,
         secrets,
@@ -226,6 +227,7 @@ impl Service<'_> {
         if !service.contains_key("oneShot") && self.can_complete(written, &container) {
             service.insert("canComplete".to_owned(), json!(true));
         }
+        self.omit_unpublished_ports(&mut container);
         if service.contains_key("build") {
             service.shift_remove("pullPolicy");
         }
@@ -315,7 +317,7 @@ impl Service<'_> {
                 "volumes" => (&mut *container, "volumes", self.translate_volumes(value)),
                 "healthcheck" => (&mut *container, "healthcheck", self.translate_healthcheck(value)),
                 "labels" => (&mut *container, "labels", Some(parts::translate_labels(value))),
-                "networks" => (&mut *container, "aliases", self.translate_networks(value)),
+                "networks" => (&mut *container, "networks", self.translate_networks(value)),
                 "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
                 "profiles" | "env_file" | "secrets" | "configs" => continue,
                 "init" if *value == false => {

@@ -99,6 +99,7 @@ impl Exit {
             | Code::EntrypointNotFound
             | Code::BadMount
             | Code::VolumeNotFound
+            | Code::NetworkNotFound
             | Code::NameConflict
             | Code::FlakySuspected
             | Code::PortStaleAllocation

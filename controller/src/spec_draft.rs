@@ -35,8 +35,10 @@ pub(crate) struct ProjectInfo<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) services: Vec<Value>,
-    /// True if no service can reach other networks.
-    pub(crate) internal: bool,
+    /// Settings of the default network.
+    pub(crate) network: Map<String, Value>,
+    /// Settings of further networks.
+    pub(crate) networks: Map<String, Value>,
     /// Settings of named volumes.
     pub(crate) volumes: Map<String, Value>,
     /// Name of the translated file.
@@ -50,11 +52,13 @@ pub(crate) struct Draft {
 /// Formats a draft as the text of a spec file.
 pub(crate) fn format_file(name: &str, draft: &Draft) -> Result<String, Failure> {
     let mut value = json!({ "version": "1", "project": { "name": name } });
-    if draft.internal {
-        value["network"] = json!({ "internal": true });
-    }
-    if !draft.volumes.is_empty() {
-        value["volumes"] = json!(draft.volumes);
+    let sections = [
+        ("network", &draft.network),
+        ("networks", &draft.networks),
+        ("volumes", &draft.volumes),
+    ];
+    for (key, settings) in sections.into_iter().filter(|(_, settings)| !settings.is_empty()) {
+        value[key] = json!(settings);
     }
     value["services"] = json!(draft.services);
     let yaml = argus_crds::yaml::to_yaml(&value)

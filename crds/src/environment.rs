@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::halt_after_same::HaltAfterSame;
 use crate::mock::Mock;
+use crate::network::Network;
 use crate::quantity::{ByteSize, HumanDuration};
 use crate::resilience::Resilience;
 use crate::service::{Service, ServicesShape};
@@ -40,9 +41,12 @@ pub struct E2eSpec {
     /// Test suites for `argus test run`, and their retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<Tests>,
-    /// Docker network of the environment.
+    /// Docker network of the environment: the network `default` of services that list no networks.
     #[serde(default)]
     pub network: Network,
+    /// Further Docker networks, by the name in `networks` of a container.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<String, Network>,
     /// Settings of named volumes, by the name in `volumes` of a container. A volume without settings needs no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub volumes: BTreeMap<String, NamedVolume>,
@@ -174,18 +178,6 @@ pub struct Project {
     /// Version of the project for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-}
-
-/// Docker network of an environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Network {
-    /// Literal name of the network. Default: `argusai-<namespace or project slug>-network`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// True if the containers cannot reach other networks, such as the internet. Then no service or mock can publish a port.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub internal: bool,
 }
 
 /// Separation of several copies of one project on the same engine.

@@ -30,6 +30,7 @@ pub mod incident;
 mod key_schema;
 pub mod keys;
 pub mod mock;
+pub mod network;
 pub mod number;
 pub mod probe;
 pub mod quantity;
@@ -46,7 +47,7 @@ pub mod yaml;
 pub use build::{Build, BuildSecret};
 pub use diagnostic::{Correction, Diagnostic, DiagnosticSeverity, Location, OtherFile, render};
 pub use environment::{
-    Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
+    Argus, DeclaredService, Deletion, E2eSpec, Isolation, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, Runtime, RuntimeKind, VolumeDeletion,
 };
 pub use error::{
@@ -54,6 +55,7 @@ pub use error::{
     StructuredError,
 };
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
+pub use network::{Network, NetworkAttachment};
 pub use probe::{Healthcheck, ProbeMethod, ProbeScheme, ProbeType, StatusCodes};
 pub use quantity::{ByteSize, CpuCount, HumanDuration, QuantityError};
 pub use resilience::{

@@ -25,7 +25,10 @@ pub struct Mock {
     /// Routes. The most specific match responds. Of equal matches, the first in the file responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<MockRoute>,
-    /// Image to run. With it, only `port`, `containerPort`, `args` and `volumes` apply.
+    /// Names of its networks. Default: `default`, the network of the environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<String>,
+    /// Image to run. With it, only `port`, `containerPort`, `networks`, `args` and `volumes` apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Arguments for the image: one string, split into words without a shell.

@@ -10,6 +10,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::build::Build;
+use crate::network::{self, NetworkAttachment};
 use crate::probe::Healthcheck;
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::text::{self, Command, PortText};
@@ -167,9 +168,17 @@ pub struct Container {
     )]
     #[schemars(with = "text::TextMap")]
     pub labels: BTreeMap<String, String>,
-    /// Additional DNS names of the service on the environment's network.
+    /// Additional DNS names of the service on all its networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// Networks of the container: a list of names, or a map from name to settings. Default: `default`, the network of the environment.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "network::list_or_map"
+    )]
+    #[schemars(with = "network::AttachmentsShape")]
+    pub networks: BTreeMap<String, NetworkAttachment>,
     /// Arguments of the main process, misplaced: the key belongs next to `container`, and is used if it is missing there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,

@@ -65,9 +65,20 @@ impl<'a, B: Backend> ContractTest<'a, B> {
 
     /// Creates a network twice: the second call adopts the first network.
     async fn check_networks(&self, observer: &mut Observer) -> Result<NetworkId, Violation> {
+        let external = Action::CreateNetwork {
+            name: self.network()?,
+            labels: BTreeMap::new(),
+            external: true,
+        };
+        expect_eq(
+            "a missing external network is not created",
+            &self.execute(&external).await,
+            &Err(ActionError::NetworkNotFound(self.network()?.to_string())),
+        )?;
         let create = Action::CreateNetwork {
             name: self.network()?,
             labels: self.labels(None),
+            external: false,
         };
         let first = self.execute(&create).await;
         let Ok(Done::Network(id)) = &first else {
@@ -81,9 +92,11 @@ impl<'a, B: Backend> ContractTest<'a, B> {
         observer
             .wait_for("the network", |store| store.network(id).is_some())
             .await?;
+        self.execute_twice("an external network", &external).await?;
         let foreign = Action::CreateNetwork {
             name: self.network()?,
             labels: BTreeMap::new(),
+            external: false,
         };
         let result = self.execute(&foreign).await;
         expect(
@@ -165,9 +178,10 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             .await?;
         let aliases = vec!["a".to_owned()];
         let on = Action::ConnectNetwork {
-            network: network.clone(),
+            network: network.to_string(),
             container: id.clone(),
             aliases,
+            external: false,
         };
         self.execute_twice("a connect", &on).await?;
         let attached = |container: &Container| {

@@ -2,7 +2,6 @@
 //!
 //! One action is one engine call. The planner decides about actions, and the executor carries them out.
 
-use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +10,8 @@ use argus_crds::PullPolicy;
 use serde::{Deserialize, Serialize};
 
 use crate::connectivity::Target;
-use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, ProcessOptions, image_key_of};
+use crate::desired::networks::EnvNetwork;
+use crate::desired::{Build, InjectedFile};
 use crate::failed_run::{FailedRun, host_view::HostView};
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
@@ -19,12 +19,14 @@ use crate::time::Timestamp;
 
 mod call;
 mod cause;
+mod container_spec;
 mod failure;
 mod kind;
 mod progress;
 
 pub use call::Deadlines;
 pub use cause::Cause;
+pub use container_spec::{Binding, ContainerSpec};
 pub use failure::{ActionFailure, CallArgs, FailedAttempt};
 pub use kind::ActionKind;
 pub use progress::{ActionProgress, Amount};
@@ -44,6 +46,9 @@ pub enum Subject {
     Network {
         /// Environment of the network.
         environment: EnvName,
+        /// Name in the file; `None` for the default network.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<ResourceName>,
     },
     /// A named volume.
     Volume {
@@ -70,11 +75,19 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Returns the subject of a network.
+    pub fn of_network(environment: &EnvName, network: &EnvNetwork<'_>) -> Self {
+        Self::Network {
+            environment: environment.clone(),
+            name: network.key.cloned(),
+        }
+    }
+
     /// Returns the environment that the subject names. Other subjects are shared, or no environment desires them.
     pub fn environment(&self) -> Option<&EnvName> {
         match self {
             Self::Service { environment, .. }
-            | Self::Network { environment }
+            | Self::Network { environment, .. }
             | Self::Volume { environment, .. } => Some(environment),
             Self::Image { .. } | Self::ExtraContainer { .. } | Self::ExtraNetwork { .. } => None,
         }
@@ -111,7 +124,14 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service { environment, service } => write!(f, "{environment}/{service}"),
-            Self::Network { environment } => write!(f, "{environment} network"),
+            Self::Network {
+                environment,
+                name: None,
+            } => write!(f, "{environment} network"),
+            Self::Network {
+                environment,
+                name: Some(name),
+            } => write!(f, "{environment} network {name}"),
             Self::Volume { environment, name } => write!(f, "{environment} volume {name}"),
             Self::Image { key } => write!(f, "image {key}"),
             Self::ExtraContainer { id } => write!(f, "extra container {id}"),
@@ -161,6 +181,9 @@ pub enum Action {
         name: ResourceName,
         /// Labels of the network.
         labels: BTreeMap<String, String>,
+        /// True for a network that Argus does not create: the action only checks that the engine has it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        external: bool,
     },
     /// Remove a network of this controller by id.
     RemoveNetwork {
@@ -261,14 +284,17 @@ pub enum Action {
         /// Files with their paths.
         files: Vec<InjectedFile>,
     },
-    /// Connect a container to its network.
+    /// Connect a container to one of its networks.
     ConnectNetwork {
-        /// Id of the network.
-        network: NetworkId,
+        /// Id of the network; its name for a container that does not run, and for an external network.
+        network: String,
         /// Id of the container.
         container: ContainerId,
         /// DNS aliases on the network.
         aliases: Vec<String>,
+        /// True for a network that Argus did not create.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        external: bool,
     },
     /// Disconnect a container from a network, forced; by name, because an id does not free a stuck endpoint.
     DisconnectNetwork {
@@ -325,76 +351,4 @@ impl Action {
                 | Self::StartContainer { .. }
         )
     }
-}
-
-/// Configuration of a container, with assigned ports and resolved references.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContainerSpec {
-    /// Image reference.
-    pub image: String,
-    /// Digest of the build behind the reference; empty for images that are not built.
-    pub build: String,
-    /// Overrides the image's entry point.
-    pub entrypoint: Option<Vec<String>>,
-    /// Overrides the image's command.
-    pub command: Option<Vec<String>>,
-    /// Environment variables.
-    #[serde(rename = "environment")]
-    pub env_vars: BTreeMap<String, String>,
-    /// Labels; labels that differ at every creation are not part of the hash.
-    pub labels: BTreeMap<String, String>,
-    /// Name of its network.
-    pub network: ResourceName,
-    /// DNS aliases on that network.
-    pub aliases: Vec<String>,
-    /// Published ports.
-    pub bindings: Vec<Binding>,
-    /// Mounted volumes and directories.
-    pub mounts: Vec<Mount>,
-    /// Paths with a tmpfs, `/path` or `/path:options` each.
-    pub tmpfs: Vec<String>,
-    /// Additional lines of `/etc/hosts`.
-    pub extra_hosts: Vec<String>,
-    /// User of the process, as in `USER` of a Dockerfile.
-    pub user: Option<String>,
-    /// Working directory of the process.
-    pub working_dir: Option<String>,
-    /// Settings of the process that most files omit. The default is not serialized, so that hashes stay the same.
-    #[serde(default, skip_serializing_if = "ProcessOptions::is_default")]
-    pub process: Box<ProcessOptions>,
-    /// Memory limit in bytes.
-    pub memory: Option<u64>,
-    /// CPU limit in billionths of a core.
-    pub nano_cpus: Option<u64>,
-    /// Grace period of a stop.
-    pub stop_grace: Duration,
-    /// Security restrictions. The default is not serialized, so that hashes stay the same.
-    #[serde(
-        default,
-        rename = "confinement",
-        skip_serializing_if = "ContainerLimits::is_default"
-    )]
-    pub container_limits: ContainerLimits,
-}
-
-impl ContainerSpec {
-    /// Returns the key of its image, see [`Image::key`](crate::desired::Image::key).
-    pub fn image_key(&self) -> String {
-        image_key_of(&self.image, &self.build)
-    }
-}
-
-/// One published port of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Binding {
-    /// Address on the host.
-    pub address: IpAddr,
-    /// Port on the host.
-    pub host: u16,
-    /// Port in the container.
-    pub container: u16,
-    /// TCP or UDP.
-    pub protocol: crate::ident::Protocol,
 }

@@ -152,8 +152,8 @@ pub struct CheckKey {
     pub runs: BTreeMap<ServiceName, (ContainerId, Option<Timestamp>)>,
     /// Services that are not up. Their runs are not part of the key, so that a crash loop repeats no check.
     pub down: BTreeSet<ServiceName>,
-    /// Network that connects them; `None` if it does not exist.
-    pub network: Option<NetworkId>,
+    /// Networks of the environment that connect them and exist.
+    pub networks: Vec<NetworkId>,
     /// Time at which the engine became reachable again, after its last outage.
     pub engine_returned_at: Option<Timestamp>,
     /// Targets by source service.

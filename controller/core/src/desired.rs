@@ -14,6 +14,7 @@ mod container_files;
 mod container_labels;
 mod container_limits;
 pub(crate) mod covers;
+mod criticality;
 mod effective;
 pub mod env_file;
 pub mod excluded;
@@ -31,6 +32,7 @@ mod mounts;
 pub mod namespace;
 mod needs;
 pub mod nested_mounts;
+pub mod networks;
 mod paths;
 mod policy;
 mod port_policy;
@@ -65,10 +67,12 @@ pub use build::{
     Build, BuildOptions, CacheTarget, NamedContext, SENT_DOCKERFILE, SecretSource, substitute_tag,
 };
 pub use container_limits::ContainerLimits;
+pub use criticality::Criticality;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use injected_file::{FileAccess, InjectedFile};
 pub use policy::{Device, Privileges};
+pub use networks::NamedNetwork;
 pub use port_policy::{PortPolicy, PortStrategy};
 pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
 pub use process::ProcessOptions;
@@ -85,11 +89,17 @@ pub struct Desired {
     pub project: String,
     /// Hash of the settings that affect containers, with requested (not assigned) ports; see [`hash::revision_of`].
     pub revision: Revision,
-    /// Network of the environment.
+    /// Network of the services that list no networks.
     pub network: ResourceName,
-    /// True if its containers cannot reach other networks.
+    /// True if its containers cannot reach other networks through `network`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub internal: bool,
+    /// Further networks, by their names in the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<ResourceName, NamedNetwork>,
+    /// Names on the engine of the networks that Argus neither creates nor removes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub external_networks: BTreeSet<ResourceName>,
     /// Names on the engine of the volumes that its services mount.
     pub volumes: Vec<ResourceName>,
     /// Subset of `volumes` that Argus neither creates nor removes.
@@ -162,6 +172,9 @@ pub struct Service {
     pub container_name: ResourceName,
     /// Additional DNS aliases: the container name of the file, and those that the file lists.
     pub aliases: Vec<String>,
+    /// Names in the file of its networks, with the aliases that it has only there; empty for the default network.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<ResourceName, Vec<String>>,
     /// Image to run.
     pub image: Image,
     /// Time of its pull.
@@ -351,31 +364,6 @@ pub enum Condition {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_missing(policy: &PullPolicy) -> bool {
     *policy == PullPolicy::Missing
-}
-
-/// Effect of a failed service on its environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Criticality {
-    /// The environment becomes `Failed`.
-    Critical,
-    /// The environment becomes `Degraded`.
-    Important,
-    /// The environment waits for the service until it is given up, and then becomes `Ready` with a warning.
-    Recoverable,
-    /// The environment is not affected and does not wait for the service.
-    Optional,
-}
-
-impl Criticality {
-    /// Returns whether `Ready` requires the service. `given_up` is true once Argus has stopped restarting it.
-    pub fn is_required(self, given_up: bool) -> bool {
-        match self {
-            Self::Critical | Self::Important => true,
-            Self::Recoverable => !given_up,
-            Self::Optional => false,
-        }
-    }
 }
 
 /// Restart policy for failed containers.

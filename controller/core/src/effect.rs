@@ -99,7 +99,7 @@ impl ObservableEffect {
             Action::RemoveContainer { id, .. } => Some(Self::ContainerAbsent(id.clone())),
             Action::ConnectNetwork {
                 network, container, ..
-            } => Some(Self::Attached(container.clone(), network.to_string())),
+            } => Some(Self::Attached(container.clone(), network.clone())),
             Action::DisconnectNetwork { network, container } => Some(Self::Detached {
                 container: container.clone(),
                 network: network.clone(),

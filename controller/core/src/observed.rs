@@ -16,12 +16,14 @@ use crate::time::Timestamp;
 mod config;
 mod containers;
 mod merge;
+mod network;
 mod outage;
 mod released;
 pub mod store;
 
 pub use config::Config;
 pub use containers::Containers;
+pub use network::Network;
 pub use outage::Outage;
 pub use released::{Released, ReleasedNames};
 pub use store::{RetryState, Store};
@@ -254,40 +256,12 @@ pub enum EngineHealthStatus {
     Unhealthy,
 }
 
-/// Network with the labels of Argus.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
-    /// Id that the engine assigned.
-    pub id: NetworkId,
-    /// Name on the engine.
-    pub name: String,
-    /// All labels.
-    pub labels: BTreeMap<String, String>,
-    /// Creation time.
-    pub created_at: Timestamp,
-    /// True if its bridge no longer exists. Its containers reach nothing, and none can start.
-    #[serde(default)]
-    pub is_broken: bool,
-}
-
 impl Container {
     /// Returns whether the container runs, and its run began at `started_at`, if that time is known.
     pub fn is_run(&self, started_at: Option<Timestamp>) -> bool {
         let info = self.inspect.as_ref();
         let is_same = |info: &InspectInfo| started_at.is_none() || info.started_at == started_at;
         self.state == ContainerState::Running && info.is_some_and(is_same)
-    }
-}
-
-impl Network {
-    /// Returns whether this controller created it.
-    pub fn is_made_by(&self, controller: &str) -> bool {
-        self.labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
-    }
-
-    /// Returns the ownership; `None` for an object that Argus does not manage.
-    pub fn owner(&self) -> Option<ObjectLabels> {
-        ObjectLabels::read(&self.labels)
     }
 }
 

@@ -199,6 +199,9 @@ pub enum ActionError {
     /// The engine has no external volume with this name.
     #[error("the external volume `{0}` does not exist")]
     VolumeNotFound(String),
+    /// The engine has no external network with this name.
+    #[error("the external network `{0}` does not exist")]
+    NetworkNotFound(String),
     /// A mount's source leads elsewhere than it did when the file was accepted; no container has it.
     #[error("mount refused: {0}")]
     MountRefused(String),

@@ -37,6 +37,7 @@ mod dependencies;
 mod disruption;
 pub mod ended_budget;
 pub mod expectation;
+mod external_network;
 mod failed_dependency;
 mod forget;
 mod healthy_run;
@@ -98,6 +99,8 @@ pub struct PlannerState {
     pub disk_full: Option<Timestamp>,
     /// Volumes that were created or found. One without Argus labels is never observed and never removed.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
+    /// External networks that were found.
+    pub external_networks: BTreeSet<(EnvName, ResourceName)>,
     /// Limits of automatic retries and restarts.
     pub retries: RetrySettings,
     /// Waits of the planner.
@@ -140,9 +143,12 @@ pub struct EnvHistory {
     /// External volumes of the last accepted file, which Argus never removes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub external_volumes: BTreeSet<ResourceName>,
-    /// Network that has another name than the environment derives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub moved_network: Option<MovedNetwork>,
+    /// External networks of the last accepted file, which Argus never removes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub external_networks: BTreeSet<ResourceName>,
+    /// Networks that have other names than the environment derives, by their derived names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub moved_networks: BTreeMap<ResourceName, MovedNetwork>,
     /// Last revision that became Ready.
     #[serde(rename = "lastGood")]
     pub last_ready: Option<Revision>,

@@ -214,7 +214,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .cloned()
             .chain(port::unreachable(input))
             .chain(mounted_file::replaced(input))
-            .chain(moved_network::warning(input))
+            .chain(moved_network::warnings(input))
             .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),

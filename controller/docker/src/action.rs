@@ -26,13 +26,17 @@ pub(crate) async fn execute(
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
     let result = match action {
-        Action::CreateNetwork { name, labels } => network::create(shared, name, labels).await,
+        Action::CreateNetwork {
+            name, external: true, ..
+        } => network::check_external(shared, name).await,
+        Action::CreateNetwork { name, labels, .. } => network::create(shared, name, labels).await,
         Action::RemoveNetwork { id, name: _ } => network::remove(shared, id).await,
         Action::ConnectNetwork {
             network,
             container,
             aliases,
-        } => network::connect(shared, network, container, aliases).await,
+            external,
+        } => network::connect(shared, network, container, aliases, *external).await,
         Action::DisconnectNetwork { network, container } => {
             network::disconnect(shared, network, container).await
         }

@@ -19,6 +19,7 @@ fn minimal() -> ContainerSpec {
         labels: BTreeMap::new(),
         network: ResourceName::new("argus-env").unwrap(),
         aliases: vec!["web".into()],
+        further_networks: std::collections::BTreeMap::new(),
         bindings: vec![],
         mounts: vec![],
         tmpfs: vec![],

@@ -364,6 +364,7 @@ mod tests {
         let env = EnvName::new("shop").unwrap();
         let subject = Subject::Network {
             environment: env.clone(),
+            name: None,
         };
         let failure = Err(ActionError::Engine("dial containerd.sock".to_owned()));
         let state = Arc::make_mut(&mut snapshot.state);

@@ -232,13 +232,14 @@ impl Document {
     pub(crate) fn locate(&self, path: &str) -> Option<Location> {
         let source = &self.files.first()?.source;
         let Some(path) = path.strip_prefix("services.") else {
-            let key = match path {
-                "network" | "network.internal" => "networks",
-                "project.name" => "name",
-                volume if volume.starts_with("volumes.") => volume,
-                _ => "",
+            let key = match path.split_once('.') {
+                None if path == "network" => "networks.default".to_owned(),
+                Some(("network", key)) => format!("networks.default.{key}"),
+                Some(("project", "name")) => "name".to_owned(),
+                Some(("volumes" | "networks", _)) => path.to_owned(),
+                _ => String::new(),
             };
-            return source.locate(key);
+            return source.locate(&key);
         };
         let services = self.value["services"].as_object()?;
         let named = services.keys().filter_map(|name| {

@@ -1,11 +1,11 @@
 //! Notes about the top-level keys of a compose file that have no counterpart.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Document, Note, volumes};
 
 /// Returns a note for each key without a counterpart, with its line.
-pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<Note> {
+pub(super) fn notes(value: &Value, document: &Document) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |what: String, path: &str| {
         let place = document.place_of(path);
@@ -14,7 +14,7 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
     if value.get("models").is_some() {
         note("`models`".to_owned(), "models");
     }
-    // The environment has one network, and its own volumes have only a name.
+    // The environment's own volumes have only a name.
     for (section, driver) in [
         ("networks", "bridge"),
         ("volumes", "local"),
@@ -24,7 +24,7 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
         for (name, entry) in value[section].as_object().into_iter().flatten() {
             for (key, inner) in entry.as_object().into_iter().flatten() {
                 let is_kept = match section {
-                    "networks" => key == "internal" && internal,
+                    "networks" => matches!(key.as_str(), "external" | "internal" | "name"),
                     "secrets" | "configs" => matches!(key.as_str(), "file" | "content" | "environment"),
                     _ => matches!(key.as_str(), "external" | "name") && volumes::is_external(entry),
                 };
@@ -35,13 +35,6 @@ pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<N
                 }
             }
         }
-    }
-    let networks = value["networks"].as_object().map_or(0, Map::len);
-    if networks > 1 {
-        note(
-            format!("{networks} `networks`: all services share one network"),
-            "networks",
-        );
     }
     notes
 }

@@ -74,6 +74,10 @@ fn invalid_files_are_errors_and_never_fewer_services() {
             "`networks` is not a map",
         ),
         (
+            "services: { a: { image: x, networks: [back] } }",
+            "`a`: the file declares no network `back`",
+        ),
+        (
             "include: [gone.yaml]\nservices: { a: { image: x } }",
             "cannot read `gone.yaml`: no such file",
         ),

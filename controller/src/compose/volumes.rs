@@ -18,8 +18,7 @@ pub(super) fn find_external(top: &Value, services: &[Value]) -> Map<String, Valu
     external
         .map(|(name, volume)| {
             let mut settings = json!({ "external": true });
-            // The old form of the name is below `external`.
-            if let Some(name) = volume["name"].as_str().or(volume["external"]["name"].as_str()) {
+            if let Some(name) = name_of(volume) {
                 settings["name"] = json!(name);
             }
             (name.clone(), settings)
@@ -27,7 +26,12 @@ pub(super) fn find_external(top: &Value, services: &[Value]) -> Map<String, Valu
         .collect()
 }
 
-/// Returns whether a volume exists outside of the project.
-pub(super) fn is_external(volume: &Value) -> bool {
-    volume["external"] == true || volume["external"].is_object()
+/// Returns whether a volume or network exists outside of the project.
+pub(super) fn is_external(entry: &Value) -> bool {
+    entry["external"] == true || entry["external"].is_object()
+}
+
+/// Returns the name of a volume or network on the engine. Its old form is below `external`.
+pub(super) fn name_of(entry: &Value) -> Option<&str> {
+    entry["name"].as_str().or(entry["external"]["name"].as_str())
 }

@@ -150,6 +150,7 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
         | Code::EntrypointNotFound
         | Code::BadMount
         | Code::VolumeNotFound
+        | Code::NetworkNotFound
         | Code::NameConflict
         | Code::LoopHalted
         | Code::FlakySuspected

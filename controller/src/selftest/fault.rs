@@ -205,6 +205,7 @@ async fn start_container(
         labels,
         network: named(&find_network(fixture)?.1)?,
         aliases: Vec::new(),
+        further_networks: BTreeMap::new(),
         bindings: port
             .map(|host| Binding {
                 address: fixture.test_env.settings().publish_address,

@@ -307,9 +307,8 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "image": "postgres:17",
             "container": {
                 "name": "till-db",
-                "aliases": ["database"],
+                "networks": { "back": { "aliases": ["database"] } },
                 "environment": { "POSTGRES_PASSWORD": "{{env.DB_PASSWORD}}" },
-                "ports": [":9092"],
                 "volumes": [
                     "../../initdb:/docker-entrypoint-initdb.d:ro",
                     "pg:/var/lib/postgresql/data",
@@ -346,6 +345,11 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         },
     ]);
     assert_eq!(read["services"], expected, "{text}");
+    assert_eq!(
+        read["networks"],
+        serde_json::json!({ "back": { "internal": true } }),
+        "{text}"
+    );
     let line = |needle: &str| 1 + REALISTIC.lines().position(|line| line.contains(needle)).unwrap();
     for (note, at) in [
         ("service `debug`, which has `profiles`", "profiles: [debug]"),
@@ -359,8 +363,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         ("`api`: `restart`", "restart"),
         ("`api`: `depends_on`: `debug`", "[db, debug]"),
         ("99999", "99999"),
-        ("`networks.back.internal`", "internal: true"),
-        ("2 `networks`: all services share one", "networks:\n"),
+        ("`db`: `ports`, because all its networks are internal", "9092"),
         ("`volumes.pg.driver_opts`", "driver_opts"),
     ] {
         let found = notes.lines().find(|line| line.contains(note));
@@ -427,16 +430,27 @@ configs: { conf: { content: \"level=${LEVEL}\" } }
 }
 
 #[test]
-fn internal_networks_of_all_services_make_one_internal_network() {
-    for (networks, internal) in [("back: { internal: true }", true), ("back: {}", false)] {
-        let compose = format!(
-            "services: {{ a: {{ image: 'a:1', networks: [back] }} }}\nnetworks: {{ {networks}, front: {{}} }}\n"
-        );
-        let dir = project(&[("compose.yaml", &compose)]);
-        let text = written(&dir.path().join("app"));
-        assert_eq!(text.contains("network:\n  internal: true\n"), internal, "{text}");
-        assert!(!text.contains("networks.back.internal"), "{text}");
-    }
+fn networks_keep_their_services_aliases_and_settings() {
+    let compose = "services:\n  a:\n    image: 'a:1'\n    networks: { back: { aliases: [db] }, front: }\n  b: { image: 'b:1', networks: [proxy] }\n  \
+                   c: { image: 'c:1' }\nnetworks:\n  default: { internal: true }\n  back: { internal: true, driver: bridge }\n  front: { name: shop-front }\n  \
+                   proxy: { external: true, name: traefik }\n  unused: { ipam: {} }\n";
+    let dir = project(&[("compose.yaml", compose)]);
+    let text = written(&dir.path().join("app"));
+    let read = argus_crds::yaml::document("e2e.yaml", text.as_bytes())
+        .unwrap()
+        .value;
+    assert_eq!(read["network"], serde_json::json!({ "internal": true }), "{text}");
+    let networks = serde_json::json!({
+        "back": { "internal": true },
+        "front": { "name": "shop-front" },
+        "proxy": { "external": true, "name": "traefik" },
+    });
+    assert_eq!(read["networks"], networks, "{text}");
+    let of = |index: usize| read["services"][index]["container"]["networks"].clone();
+    let expected = serde_json::json!({ "back": { "aliases": ["db"] }, "front": {} });
+    assert_eq!(of(0), expected, "{text}");
+    assert_eq!(of(1), serde_json::json!({ "proxy": {} }), "{text}");
+    assert_eq!(of(2), serde_json::Value::Null, "{text}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Remedy {
     }
 
     /// Completes the remedy with the registry of a login, with the group that has access to the engine, with the Dockerfile
-    /// of a build, with the name of a volume, or with the way to allow a setting.
+    /// of a build, with the name of a volume or network, or with the way to allow a setting.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
         let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
@@ -89,10 +89,11 @@ impl Remedy {
                     command.push_str(&registry);
                 }
             }
-            ActionId::CreateVolume => {
-                if let (Some(command), Some(volume)) = (&mut self.command, detail("volume")) {
+            ActionId::CreateVolume | ActionId::CreateNetwork => {
+                let name = detail("volume").or_else(|| detail("network"));
+                if let (Some(command), Some(name)) = (&mut self.command, name) {
                     command.push(' ');
-                    command.push_str(&volume);
+                    command.push_str(&name);
                 }
             }
             ActionId::JoinGroup => {

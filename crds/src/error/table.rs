@@ -175,6 +175,9 @@ codes! {
     VolumeNotFound "VOLUME_NOT_FOUND": "create-volume", Container, Fatal, Permanent, [CreateVolume, FixSpec, Retry],
         "an external volume does not exist",
         "The file declares a volume as `external`, and the engine has no volume with this name. Argus does not create external volumes, because an empty one would replace the data. Argus checks once per minute if the volume exists, and continues automatically.";
+    NetworkNotFound "NETWORK_NOT_FOUND": "create-network", Network, Fatal, Permanent, [CreateNetwork, FixSpec, Retry],
+        "an external network does not exist",
+        "The file declares a network as `external`, and the engine has no network with this name. Argus does not create external networks. Argus checks once per minute if the network exists, and continues automatically.";
     NameConflict "NAME_CONFLICT": "create-container", Container, Fatal, Human, [FixSpec, Fork, ResolveNameConflict],
         "a container name is taken",
         "A container that Argus does not manage already has this name. Argus never changes that container. The details describe it.";

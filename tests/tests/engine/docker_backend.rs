@@ -77,6 +77,7 @@ fn spec(env: &str, service: &str) -> ContainerSpec {
         labels: labels(env, Some(service)),
         network: name(&format!("argus-{env}")),
         aliases: vec![service.to_owned()],
+        further_networks: BTreeMap::new(),
         bindings: vec![],
         mounts: vec![],
         tmpfs: vec!["/scratch:size=1m".to_owned()],
@@ -115,6 +116,7 @@ impl NoExecutor {
         let act = Action::CreateNetwork {
             name: name(&format!("argus-{env}")),
             labels: labels(env, None),
+            external: false,
         };
         match self.act(act).await {
             Ok(Done::Network(id)) => id,
@@ -327,9 +329,10 @@ fn every_action_is_repeatable_and_observed() {
             .sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
         let connect = || Action::ConnectNetwork {
-            network: network.clone(),
+            network: network.to_string(),
             container: id.clone(),
             aliases: vec!["web".into()],
+            external: false,
         };
         assert_eq!(executor.act(connect()).await, Ok(Done::Applied));
         assert_eq!(executor.act(connect()).await, Ok(Done::Applied));
@@ -483,9 +486,10 @@ fn foreign_objects_are_never_changed() {
                 Action::UnpauseContainer { id: id.clone() },
                 Action::StartContainer { id: id.clone() },
                 Action::ConnectNetwork {
-                    network: network.clone(),
+                    network: network.to_string(),
                     container: id.clone(),
                     aliases: vec![],
+                    external: false,
                 },
                 Action::DisconnectNetwork {
                     network: "bridge".into(),
@@ -526,6 +530,7 @@ fn foreign_objects_are_never_changed() {
         let act = Action::CreateNetwork {
             name: name("foreign-net"),
             labels: labels("foreign", None),
+            external: false,
         };
         assert!(holder(&executor.act(act).await).contains("did not create"));
         let act = Action::RemoveNetwork {
@@ -743,11 +748,11 @@ fn refusals_name_their_cause() {
             executor.start(&id).await,
             Err(ActionError::NetworkGone(_))
         ));
-        let gone = NetworkId::new("0".repeat(64)).expect("an id");
         let connect = Action::ConnectNetwork {
-            network: gone,
+            network: "0".repeat(64),
             container: id,
             aliases: vec![],
+            external: false,
         };
         assert!(matches!(
             executor.act(connect).await,

@@ -227,6 +227,7 @@ fn network(engine: &PrivateEngine) {
     let action = Action::CreateNetwork {
         name: name("argus-race"),
         labels: labels(),
+        external: false,
     };
     block(docker(&engine.host()).execute(&action, &())).expect("a network");
 }
@@ -243,6 +244,7 @@ async fn create(docker: &Docker, called: &str, source: &Path) -> Result<Containe
         labels: labels(),
         network: name("argus-race"),
         aliases: vec![],
+        further_networks: BTreeMap::new(),
         bindings: vec![],
         mounts: vec![Mount::Bind {
             source: source.display().to_string(),

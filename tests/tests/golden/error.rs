@@ -32,6 +32,7 @@ pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
         "entrypoint-not-found" => ActionError::EntrypointNotFound(text),
         "bad-mount" => ActionError::BadMount(text),
         "volume-not-found" => ActionError::VolumeNotFound(text),
+        "network-not-found" => ActionError::NetworkNotFound(text),
         "mount-refused" => ActionError::MountRefused(text),
         "start-failed" => ActionError::StartFailed(text),
         "gone" => ActionError::Gone,

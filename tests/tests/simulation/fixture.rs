@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
+use argus_backend::sim::{CallId, Engine, FaultProfile, Model, SimEvent};
 use argus_core::action::{Action, Step, Subject};
+use argus_core::desired::networks::EnvNetwork;
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, ProtocolPort, ServiceName};
 use argus_core::labels::{DEPENDS_ON, ENVIRONMENT, SERVICE};
@@ -535,16 +536,13 @@ impl SimFixture {
         let model = &self.engine.model;
         for (env, accepted) in &self.specs {
             let desired = &accepted.desired;
-            let networks: Vec<_> = model
-                .networks()
-                .filter(|n| n.name == desired.network.as_str())
-                .collect();
-            let [network] = networks[..] else {
-                out.push(format!("{env}: {} networks", networks.len()));
-                continue;
-            };
-            if network.is_broken {
-                out.push(format!("{env}: the network has no bridge"));
+            for network in desired.used_networks() {
+                let networks = model.networks().filter(|n| n.name == network.name.as_str());
+                match networks.collect::<Vec<_>>()[..] {
+                    [found] if found.is_broken => out.push(format!("{env}: {} has no bridge", found.name)),
+                    [_] => {}
+                    _ => out.push(format!("{env}: not one network {}", network.name)),
+                }
             }
             for service in desired.services.values() {
                 let mine: Vec<&Container> = model
@@ -564,10 +562,9 @@ impl SimFixture {
                     }
                     continue;
                 };
-                let at = one.networks.get(&network.name);
-                let attached = at.is_some_and(|at| {
-                    at.network.as_ref() == Some(&network.id) && at.aliases.contains(&service.name.to_string())
-                });
+                let attached = desired
+                    .networks_of(service)
+                    .all(|network| is_attached(model, one, service, &network));
                 let facts = one.inspect.as_ref().unwrap();
                 let up = if service.one_shot {
                     // A completed job stays complete, even if a late response to an earlier start ran it again.
@@ -600,11 +597,8 @@ impl SimFixture {
             .networks()
             .filter(|n| n.owner().is_some_and(|owner| owner.controller == "me"))
         {
-            if !self
-                .specs
-                .values()
-                .any(|accepted| accepted.desired.network.as_str() == network.name)
-            {
+            let mut used = self.specs.values().flat_map(|it| it.desired.used_networks());
+            if !used.any(|used| used.name.as_str() == network.name) {
                 out.push(format!("orphaned network {}", network.name));
             }
         }
@@ -651,6 +645,18 @@ pub(crate) fn is_ours(container: &Container) -> bool {
 }
 
 /// True if the container belongs to this service of this environment.
+/// True if a container is on the only network of this name, under the name and the aliases of its service.
+fn is_attached(model: &Model, container: &Container, service: &Service, network: &EnvNetwork<'_>) -> bool {
+    let Some(at) = container.networks.get(network.name.as_str()) else {
+        return false;
+    };
+    let mut found = model.networks().filter(|n| n.name == network.name.as_str());
+    let mut aliases = service.aliases_on(network);
+    found.any(|found| at.network.as_ref() == Some(&found.id))
+        && at.aliases.contains(&service.name.to_string())
+        && aliases.all(|alias| at.aliases.contains(alias))
+}
+
 fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
     let has = |label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
     has(ENVIRONMENT, env.as_str()) && has(SERVICE, service.name.as_str())

@@ -310,7 +310,7 @@ impl Controllers {
 fn environment(step: &Step) -> Option<&EnvName> {
     match &step.subject {
         Subject::Service { environment, .. }
-        | Subject::Network { environment }
+        | Subject::Network { environment, .. }
         | Subject::Volume { environment, .. } => Some(environment),
         Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => None,
     }

@@ -18,10 +18,11 @@ const FAULTY: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
 /// Maximum number of calls per affected object: storing its evidence, removing it, a create that finds no image, the
-/// pull, the create and the start.
-const PER_HIT: usize = 6;
-/// Further calls per refused host port: the container is removed, created with another port, and started.
-const PER_REFUSAL: usize = 3;
+/// pull, the create, the connect to a second network and the start.
+const PER_HIT: usize = 7;
+/// Further calls per refused host port: the container is removed, created with another port, connected to a second network, and
+/// started.
+const PER_REFUSAL: usize = 4;
 /// Number of external changes in the calm phase.
 const AFTERWARDS: usize = 2;
 
@@ -224,7 +225,9 @@ fn output(started: &[(Timestamp, Step)]) -> Vec<String> {
 }
 
 /// Number of calls from an empty engine to this environment. Per service: a create that finds no image, the pull (twice
-/// if two services build one tag), a create, a start and a volume. Once: the network.
+/// if two services build one tag), a create, a start and a volume, and a connect to each further network. Once: each network.
 fn needs(desired: &Desired) -> usize {
-    6 * desired.services.len() + 1
+    let services = desired.services.values();
+    let further = services.map(|service| desired.networks_of(service).count() - 1);
+    6 * desired.services.len() + further.sum::<usize>() + desired.used_networks().count()
 }

@@ -8,8 +8,8 @@ use argus_backend::sim::{ExitScript, Model, Rng};
 use argus_core::backoff::Growth;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
-    Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
-    PortStrategy, Probe, ProbeHandler, PullPolicy, RestartMode, RestartPolicy, Role, Service,
+    Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, NamedNetwork, Port,
+    PortPolicy, PortStrategy, Probe, ProbeHandler, PullPolicy, RestartMode, RestartPolicy, Role, Service,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
 use argus_core::plan::ControllerIdentity;
@@ -64,6 +64,7 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
         role: Role::Service,
         container_name: resource(&format!("{env}-{name}")),
         aliases: vec![],
+        networks: BTreeMap::new(),
         image: Image::Named(PRESENT.to_owned()),
         pull_policy: PullPolicy::Missing,
         entrypoint: None,
@@ -148,6 +149,8 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         project: name.to_owned(),
         revision: Hash::new("0").unwrap(),
         internal: false,
+        networks: BTreeMap::new(),
+        external_networks: std::collections::BTreeSet::new(),
         network: resource(&format!("argus-{name}")),
         volumes: volumes.collect(),
         external_volumes: std::collections::BTreeSet::new(),
@@ -182,6 +185,12 @@ pub(crate) fn accept(mut desired: Desired, now: Timestamp) -> Arc<Accepted> {
     desired.revision = revision_of(&desired);
     let written = serde_json::json!({ "spec_path": "e2e.yaml", "desired": desired, "accepted_at": now });
     Arc::new(serde_json::from_value(written).unwrap())
+}
+
+/// Attachment to a network of the file, with aliases.
+fn on(network: &str, aliases: &[&str]) -> (ResourceName, Vec<String>) {
+    let aliases = aliases.iter().map(|alias| (*alias).to_owned());
+    (resource(network), aliases.collect())
 }
 
 /// A random environment.
@@ -231,7 +240,23 @@ pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
         }
         services.push(service);
     }
+    let is_wide = services.len() > 2;
+    if is_wide {
+        // The last service is only on the second network, and the one before it on both.
+        let (back, default) = (on("back", &["db"]), on("default", &[]));
+        let networks = [vec![back.clone()], vec![back, default]];
+        for (service, networks) in services.iter_mut().rev().zip(networks) {
+            service.networks.extend(networks);
+        }
+    }
     let mut all = desired(name, services);
+    if is_wide {
+        let network = NamedNetwork {
+            name: resource(&format!("argus-{name}_back")),
+            internal: false,
+        };
+        all.networks.insert(resource("back"), network);
+    }
     // Random runs kill more often than a budget allows; budgets have tests of their own.
     all.restart.max_restarts = 50;
     all.delete_volumes = chance.percent(30);

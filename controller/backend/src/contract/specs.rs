@@ -53,6 +53,7 @@ impl<B: Backend> ContractTest<'_, B> {
             labels: self.labels(Some((service, hash))),
             network: self.network()?,
             aliases: vec![service.to_owned()],
+            further_networks: BTreeMap::new(),
             bindings: vec![],
             mounts: vec![],
             tmpfs: vec![],

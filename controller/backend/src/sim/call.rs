@@ -25,7 +25,10 @@ impl Model {
         self.advance(now);
         let before = self.changes.len();
         let result = match action {
-            Action::CreateNetwork { name, labels } => self.create_network(name, labels),
+            Action::CreateNetwork {
+                name, external: true, ..
+            } => self.find_external_network(name),
+            Action::CreateNetwork { name, labels, .. } => self.create_network(name, labels),
             Action::RemoveNetwork { id, .. } => self.remove_network(action, id),
             Action::CreateVolume {
                 name, external: true, ..
@@ -69,6 +72,7 @@ impl Model {
                 network,
                 container,
                 aliases,
+                ..
             } => self.connect(action, network, container, aliases),
             Action::DisconnectNetwork { network, container } => self.disconnect(action, network, container),
         };

@@ -90,6 +90,7 @@ impl Action {
                 network,
                 container,
                 aliases,
+                ..
             } => json!({ "network": network, "container": container, "aliases": aliases }),
             Self::DisconnectNetwork { network, container } => {
                 json!({ "network": network, "container": container })

@@ -121,6 +121,7 @@ impl ActionFailure {
                 | ActionError::MountRefused(_)
                 | ActionError::BadMount(_)
                 | ActionError::VolumeNotFound(_)
+                | ActionError::NetworkNotFound(_)
                 | ActionError::NameTaken { .. }
                 | ActionError::PoolExhausted(_)
                 | ActionError::DiskFull(_)
@@ -187,7 +188,8 @@ impl ActionFailure {
             | ActionError::AuthRequired(_)
             | ActionError::MountRefused(_)
             | ActionError::BadMount(_)
-            | ActionError::VolumeNotFound(_) => recheck,
+            | ActionError::VolumeNotFound(_)
+            | ActionError::NetworkNotFound(_) => recheck,
             ActionError::RateLimited { retry_after, .. } => {
                 let requested = retry_after.map(|span| self.at + span);
                 grow(10_000, 300_000).max(requested)

@@ -84,8 +84,8 @@ fn link_error(link: &LinkResult, error: &LinkError, input: &ConnectivityInput<'_
         "from": from, "to": to, "host": host, "failure": error.word(), "message": error.describe(),
         "source": { "service": from, "state": attachment_state(from, input) },
         "target": { "service": to, "state": state },
-        "network": input.network().map(|network| json!({ "name": network.name, "id": network.id })),
-        "members": members(input, link),
+        "network": input.network_of(from).map(|network| json!({ "name": network.name, "id": network.id })),
+        "members": members(from, input, link),
         "topology": topology(input),
     });
     if error.is_dns_error() {
@@ -121,13 +121,14 @@ fn link_error(link: &LinkResult, error: &LinkError, input: &ConnectivityInput<'_
 fn attachment_state(service: &ServiceName, input: &ConnectivityInput<'_>) -> &'static str {
     match input.container(service) {
         None => "notRunning",
-        Some(container) if is_member(container, input) => "attached",
+        Some(container) if is_member(container, service, input) => "attached",
         Some(_) => "notAttached",
     }
 }
 
-fn is_member(container: &Container, input: &ConnectivityInput<'_>) -> bool {
-    let Some(network) = input.network() else {
+/// Returns whether a container is on the first network of a service.
+fn is_member(container: &Container, service: &ServiceName, input: &ConnectivityInput<'_>) -> bool {
+    let Some(network) = input.network_of(service) else {
         return false;
     };
     let at = container.networks.get(&network.name);
@@ -135,12 +136,13 @@ fn is_member(container: &Container, input: &ConnectivityInput<'_>) -> bool {
     at.is_some_and(|at| at.network.as_ref().is_none_or(|id| *id == network.id))
 }
 
-/// Returns the names of the running containers on the network of the environment, and then those of other owners. The latter can have a
-/// name that a service looks up.
-fn members(input: &ConnectivityInput<'_>, link: &LinkResult) -> Vec<String> {
+/// Returns the names of the running containers on the network of a service, and then those of other owners. The latter can have a name
+/// that a service looks up.
+fn members(service: &ServiceName, input: &ConnectivityInput<'_>, link: &LinkResult) -> Vec<String> {
     let containers = input.observed.containers.values();
-    let own = containers
-        .filter(|container| container.state == ContainerState::Running && is_member(container, input));
+    let own = containers.filter(|container| {
+        container.state == ContainerState::Running && is_member(container, service, input)
+    });
     let mut members: Vec<String> = own.map(|container| container.name.clone()).collect();
     let all = link.result.as_ref().map(|seen| seen.members.as_slice());
     for name in all.unwrap_or_default() {

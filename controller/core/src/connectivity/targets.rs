@@ -29,7 +29,7 @@ pub fn targets_of_failure(desired: &Desired, service: &Service) -> Vec<Target> {
 fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
     let mut names = BTreeMap::new();
     for service in desired.services.values().filter(|service| !service.one_shot) {
-        let aliases = service.aliases.iter().map(String::as_str);
+        let aliases = service.all_aliases().map(String::as_str);
         for name in aliases.chain([service.container_name.as_str()]) {
             names.entry(name).or_insert(service);
         }
@@ -45,14 +45,14 @@ fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Servi
     let mut targets: BTreeSet<Target> = BTreeSet::new();
     for dependency in &source.depends_on {
         let target = desired.services.get(&dependency.service);
-        if let Some(target) = target.filter(|target| !target.one_shot) {
+        if let Some(target) = target.filter(|target| !target.one_shot && target.shares_network(source)) {
             targets.insert(target_of(target, target.name.as_str(), None));
         }
     }
     let mocks = desired
         .services
         .values()
-        .filter(|target| target.role == Role::Mock);
+        .filter(|target| target.role == Role::Mock && target.shares_network(source));
     targets.extend(mocks.map(|mock| target_of(mock, mock.name.as_str(), None)));
     for value in source.env_vars.values() {
         for (host, port) in hosts(value) {

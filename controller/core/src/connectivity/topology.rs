@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{CheckKey, ConnectivityCheck, targets};
+use crate::desired::networks::EnvNetwork;
 use crate::desired::{Desired, Service};
 use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ServiceName};
 use crate::observed::{Container, ContainerState, Network, Observed, Outage};
@@ -32,7 +33,7 @@ pub struct ConnectivityInput<'a> {
 pub enum LinkSource {
     /// The network namespace of the running container of the service.
     Container(ContainerId),
-    /// A new endpoint on the network of the environment, in place of a service that does not run.
+    /// A new endpoint on the only network of a service that does not run.
     Network {
         /// Id of the network.
         network: NetworkId,
@@ -55,10 +56,12 @@ pub struct CheckRequest {
 impl<'a> ConnectivityInput<'a> {
     /// Returns the check of the current state. A link to a service that is not up cannot be verified, and is not checked.
     ///
-    /// `None` without a working network, and where no service has a target.
+    /// `None` without the working networks, and where no service has a target.
     pub fn request(&self) -> Option<CheckRequest> {
         let targets = targets(self.desired);
-        let network = self.network().filter(|network| !network.is_broken)?;
+        let own = self.desired.used_networks().filter(|network| !network.external);
+        let found = own.map(|network| self.find(&network).filter(|network| !network.is_broken));
+        let networks: Vec<&Arc<Network>> = found.collect::<Option<_>>()?;
         let (mut runs, mut sources, mut unverifiable) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let concerned: BTreeSet<&ServiceName> = targets
             .iter()
@@ -66,17 +69,17 @@ impl<'a> ConnectivityInput<'a> {
             .collect();
         for name in concerned {
             let service = self.desired.services.get(name)?;
-            match self.run(service, network) {
+            match self.run(service) {
                 Ok(run) => drop(runs.insert(name.clone(), run)),
                 Err(reason) => drop(unverifiable.insert(name.clone(), format!("`{name}` {reason}"))),
             }
-            sources.extend(self.source(service, Some(network)));
+            sources.extend(self.source(service));
         }
         (!targets.is_empty()).then(|| CheckRequest {
             key: CheckKey {
                 runs,
                 down: unverifiable.keys().cloned().collect(),
-                network: Some(network.id.clone()),
+                networks: networks.into_iter().map(|network| network.id.clone()).collect(),
                 engine_returned_at: self.engine_returned_at,
                 targets,
             },
@@ -85,7 +88,7 @@ impl<'a> ConnectivityInput<'a> {
         })
     }
 
-    /// Returns whether a check is one of this state: of the same runs on the same network, after the last outage. The task of the
+    /// Returns whether a check is one of this state: of the same runs on the same networks, after the last outage. The task of the
     /// checks compares them later.
     pub fn is_current(&self, check: &ConnectivityCheck) -> bool {
         let returned_at = self.outages.iter().filter_map(|outage| outage.until).max();
@@ -104,34 +107,33 @@ impl<'a> ConnectivityInput<'a> {
             let started_at = container.inspect.as_ref().and_then(|inspect| inspect.started_at);
             Some((service.name.clone(), (container.id.clone(), started_at)))
         };
-        let network = self.network();
+        let networks = self.desired.used_networks();
+        let networks = networks.filter_map(|network| self.find(&network));
         CheckRequest {
             key: CheckKey {
                 runs: services.clone().filter_map(run).collect(),
                 down: BTreeSet::new(),
-                network: network.map(|network| network.id.clone()),
+                networks: networks.map(|network| network.id.clone()).collect(),
                 engine_returned_at: self.engine_returned_at,
                 targets: targets(self.desired),
             },
-            sources: services
-                .filter_map(|service| self.source(service, network.map(AsRef::as_ref)))
-                .collect(),
+            sources: services.filter_map(|service| self.source(service)).collect(),
             unverifiable: BTreeMap::new(),
         }
     }
 
-    /// Returns the run of a service that is up: it runs, is healthy and is on the network. The error is the reason why it
+    /// Returns the run of a service that is up: it runs, is healthy and is on its networks. The error is the reason why it
     /// is not up.
-    fn run(
-        &self,
-        service: &Service,
-        network: &Network,
-    ) -> Result<(ContainerId, Option<Timestamp>), &'static str> {
+    fn run(&self, service: &Service) -> Result<(ContainerId, Option<Timestamp>), &'static str> {
         let container = self.container(&service.name).ok_or("is not running")?;
-        let at = container.networks.get(&network.name);
         // Without an inspect, the container may be on another network of the same name.
         let inspect = container.inspect.as_ref().ok_or("was started just now")?;
-        if at.is_none_or(|at| at.network.as_ref() != Some(&network.id)) {
+        let is_attached = |network: EnvNetwork<'_>| {
+            let at = container.networks.get(network.name.as_str());
+            let id = self.find(&network).map(|found| &found.id);
+            at.is_some_and(|at| network.external || at.network.as_ref() == id)
+        };
+        if !self.desired.networks_of(service).all(is_attached) {
             return Err("is not on the network");
         }
         match probe::probe_status(service.probe.as_ref(), container, self.health, self.outages) {
@@ -141,14 +143,15 @@ impl<'a> ConnectivityInput<'a> {
         }
     }
 
-    fn source(&self, service: &Service, network: Option<&Network>) -> Option<(ServiceName, LinkSource)> {
-        let source = match (self.container(&service.name), network) {
-            (Some(container), _) => LinkSource::Container(container.id.clone()),
-            (None, Some(network)) => LinkSource::Network {
-                network: network.id.clone(),
+    /// Returns the source of the connections of a service. A service with several networks has none while it does not run.
+    fn source(&self, service: &Service) -> Option<(ServiceName, LinkSource)> {
+        let source = match self.container(&service.name) {
+            Some(container) => LinkSource::Container(container.id.clone()),
+            None if self.desired.networks_of(service).count() > 1 => return None,
+            None => LinkSource::Network {
+                network: self.network_of(&service.name)?.id.clone(),
                 extra_hosts: service.extra_hosts.clone(),
             },
-            (None, None) => return None,
         };
         Some((service.name.clone(), source))
     }
@@ -164,12 +167,14 @@ impl<'a> ConnectivityInput<'a> {
             .find(|container: &&Container| container.state == ContainerState::Running && carries(container))
     }
 
-    /// Returns the network of the environment; the oldest one of several with its name.
-    pub fn network(&self) -> Option<&'a Arc<Network>> {
-        self.observed
-            .networks
-            .values()
-            .filter(|network| network.name == self.desired.network.as_str())
-            .min_by_key(|network| (network.created_at, network.id.clone()))
+    /// Returns the first network of a service that the environment has.
+    pub fn network_of(&self, service: &ServiceName) -> Option<&'a Arc<Network>> {
+        let service = self.desired.services.get(service)?;
+        let mut networks = self.desired.networks_of(service);
+        networks.find_map(|network| self.find(&network))
+    }
+
+    fn find(&self, network: &EnvNetwork<'_>) -> Option<&'a Arc<Network>> {
+        self.observed.find_network(network.name)
     }
 }

@@ -17,8 +17,8 @@ use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, NamedContext, Service, container, container_limits, covers,
-    env_file, hosts, mock, needs, nested_mounts, own_image_tag, secret_values, service_conflicts, settings,
-    volumes,
+    env_file, hosts, mock, needs, nested_mounts, networks, own_image_tag, secret_values, service_conflicts,
+    settings, volumes,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -114,7 +114,8 @@ pub fn admit_with_digests(
         };
     };
     identity.external_volumes = volumes::external(spec, context, &mut diagnostics);
-    let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
+    identity.networks = networks::names(spec);
+    let networks = networks::resolve(spec, &identity, context, &mut diagnostics);
     let mut ports = settings::ports(spec, &mut diagnostics);
     let referenced_services = collect_peers(spec, &mut diagnostics);
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
@@ -143,7 +144,7 @@ pub fn admit_with_digests(
     secret_values::report_tokens(spec, context, &mut diagnostics);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
-    let desired = network.filter(|_| env.is_some() && !refused).map(|network| {
+    let desired = networks.filter(|_| env.is_some() && !refused).map(|networks| {
         set_digests(&mut services, digest_of);
         let volumes = volume_names(&services);
         let mut desired = Desired {
@@ -157,8 +158,10 @@ pub fn admit_with_digests(
             env: identity.env,
             project: spec.project.name.clone(),
             revision: hash_of(""),
-            network,
-            internal: spec.network.internal,
+            network: networks.default,
+            internal: spec.network.internal && !spec.network.external,
+            networks: networks.further,
+            external_networks: networks.external,
             volumes,
             services: services
                 .into_iter()

@@ -28,17 +28,24 @@ pub(super) fn resolve_aliases(
     };
     add(&container.name);
     for (index, alias) in container.aliases.iter().enumerate() {
-        if is_dns_name(alias) {
+        if check_alias(alias, &format!("{path}[{index}]"), diagnostics) {
             add(alias);
-            continue;
         }
-        let message = format!("`{}` is not a valid DNS name", shown(alias));
-        let hint = unresolved_hint(alias).unwrap_or_else(|| {
-            "use letters, digits, `-`, `_` and `.`, such as `db` or `db.example.com`".to_owned()
-        });
-        diagnostics.push(Diagnostic::error(format!("{path}[{index}]"), message).hint(hint));
     }
     all
+}
+
+/// Returns whether an alias is a valid DNS name; reports an invalid one.
+pub(super) fn check_alias(alias: &str, path: &str, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    if is_dns_name(alias) {
+        return true;
+    }
+    let message = format!("`{}` is not a valid DNS name", shown(alias));
+    let hint = unresolved_hint(alias).unwrap_or_else(|| {
+        "use letters, digits, `-`, `_` and `.`, such as `db` or `db.example.com`".to_owned()
+    });
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    false
 }
 
 fn is_dns_name(name: &str) -> bool {

@@ -3,6 +3,7 @@
 use argus_crds::{Diagnostic, OtherFile, SpecEdit};
 
 use crate::desired::nested_mounts::{self, MountPlaces, WritableMounts};
+use crate::desired::networks::EnvNetwork;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, ResourceName};
 
@@ -78,13 +79,18 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
             lines.edit_service(file, holder.name.as_str(), "container.name", ""),
         );
     }
-    if other.network == desired.network {
-        let message = format!(
-            "the network `{}` is in use by environment `{env}` in `{file}`",
-            other.network
-        );
-        let holder = lines.edit(file, "network.name", "");
-        reject("network.name", message, "choose another `network.name`", holder);
+    let own = |network: &EnvNetwork<'_>| !network.external;
+    for network in desired.declared_networks().filter(own) {
+        let mut others = other.declared_networks().filter(own);
+        if let Some(other) = others.find(|other| other.name == network.name) {
+            let message = format!(
+                "the network `{}` is in use by environment `{env}` in `{file}`",
+                network.name
+            );
+            let path = network.name_path();
+            let holder = lines.edit(file, &other.name_path(), "");
+            reject(&path, message, &format!("choose another `{path}`"), holder);
+        }
     }
     if let Some(path) = &desired.env_file
         && other.env_file.as_ref() == Some(path)

@@ -112,7 +112,9 @@ impl Keys {
     fn of(desired: &Desired) -> Self {
         let mut keys = Self::default();
         keys.names.insert(Key::Environment(desired.env.to_string()));
-        keys.names.insert(Key::Network(desired.network.to_string()));
+        let own = desired.declared_networks().filter(|network| !network.external);
+        keys.names
+            .extend(own.map(|network| Key::Network(network.name.to_string())));
         keys.names.extend(desired.env_file.clone().map(Key::EnvFile));
         for service in desired.services.values() {
             keys.names

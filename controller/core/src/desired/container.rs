@@ -14,8 +14,8 @@ use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{
-    Criticality, Port, Role, Service, aliases, container_files, container_labels, mounts, needs, paths,
-    policy, ports, probe, process, tmpfs,
+    Criticality, Port, Role, Service, aliases, container_files, container_labels, mounts, needs, networks,
+    paths, policy, ports, probe, process, tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
 use crate::published::overlap;
@@ -111,6 +111,12 @@ pub(super) fn admit_service(
     let labels = container_labels::resolve_labels(&container.labels, &labels_path, &resolver, diagnostics);
     let aliases_path = format!("{container_path}.aliases");
     let aliases = aliases::resolve_aliases(container, name.as_ref(), &aliases_path, diagnostics);
+    let networks = networks::attachments(
+        container,
+        &format!("{container_path}.networks"),
+        identity,
+        diagnostics,
+    );
     let volumes_path = format!("{container_path}.volumes");
     let mounts = mounts::resolve_mounts(&container.volumes, &volumes_path, context, identity, diagnostics);
     check_limits(spec, path, diagnostics);
@@ -134,6 +140,7 @@ pub(super) fn admit_service(
         role: Role::Service,
         container_name: container_name?,
         aliases,
+        networks,
         image: image?,
         pull_policy: pull_policy(spec, path, diagnostics),
         entrypoint,

@@ -15,13 +15,19 @@ pub(super) fn effective(spec: &E2eSpec, context: &SpecContext) -> E2eSpec {
     fill(&mut spec.project.name);
     let names = [&mut spec.isolation.namespace, &mut spec.network.name];
     names.into_iter().flatten().for_each(fill);
+    let networks = spec.networks.values_mut();
+    networks
+        .filter_map(|network| network.name.as_mut())
+        .for_each(fill);
     let volumes = spec.volumes.values_mut();
     volumes.filter_map(|volume| volume.name.as_mut()).for_each(fill);
     for service in spec.service.iter_mut().chain(&mut spec.services) {
         service.name.iter_mut().for_each(fill);
         if let Some(container) = &mut service.container {
             fill(&mut container.name);
-            container.aliases.iter_mut().for_each(fill);
+            let networks = container.networks.values_mut();
+            let aliases = networks.flat_map(|network| &mut network.aliases);
+            container.aliases.iter_mut().chain(aliases).for_each(fill);
             for port in &mut container.ports {
                 *port = PortText(filled(port.as_str(), context));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::volumes::{self, engine_name};
-use super::{Desired, PortStrategy, Role, Service};
+use super::{Desired, PortStrategy, Role, Service, networks};
 use crate::ident::{EnvName, ResourceName};
 
 impl Desired {
@@ -40,7 +40,8 @@ impl Desired {
             let former = ResourceName::new(format!("{}-{to}", bare_volume(name)));
             Some((volume(name), former.ok()?))
         };
-        let original = self.with_volumes(volume);
+        let mut original = self.with_volumes(volume);
+        original.rename_networks(|name| networks::forked_name(self, name, to));
         let services: BTreeMap<_, Service> = original
             .services
             .iter()
@@ -67,8 +68,6 @@ impl Desired {
         ));
         Self {
             env: to.clone(),
-            network: ResourceName::new(format!("argusai-{to}-network"))
-                .unwrap_or_else(|_| renamed(&self.network)),
             former_volumes: self.former_volumes.iter().filter_map(former).collect(),
             services,
             ports,

@@ -55,7 +55,7 @@ pub(crate) fn hosts(value: &str) -> Vec<(&str, Option<u16>)> {
 /// Returns the DNS names of the services of an environment.
 pub(crate) fn dns_names<'a>(services: impl Iterator<Item = &'a Service>) -> BTreeSet<&'a str> {
     let names_of = |service: &'a Service| {
-        let aliases = service.aliases.iter().map(String::as_str);
+        let aliases = service.all_aliases().map(String::as_str);
         aliases.chain([service.name.as_str(), service.container_name.as_str()])
     };
     services.flat_map(names_of).collect()

@@ -1,5 +1,7 @@
 //! Name of an environment, and the names of its objects on the engine.
 
+use std::collections::BTreeSet;
+
 use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::admit::SpecContext;
@@ -10,8 +12,6 @@ use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Maximum length of `project.name` in characters.
 const MAX_PROJECT_NAME: usize = 200;
-/// Predefined networks of the engine, which an environment cannot use.
-const RESERVED_NETWORKS: [&str; 5] = ["host", "none", "bridge", "default", "podman"];
 
 /// Identity of an environment.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub(super) struct EnvIdentity {
     pub(super) namespace: Option<String>,
     /// Volumes that Argus does not create.
     pub(super) external_volumes: ExternalVolumes,
+    /// Names in the file of the further networks.
+    pub(super) networks: BTreeSet<String>,
 }
 
 impl EnvIdentity {
@@ -54,6 +56,7 @@ impl EnvIdentity {
                 env,
                 namespace: Some(text),
                 external_volumes: ExternalVolumes::new(),
+                networks: BTreeSet::new(),
             }),
             None => project.map(Self::of),
         }
@@ -65,6 +68,7 @@ impl EnvIdentity {
             env,
             namespace: None,
             external_volumes: ExternalVolumes::new(),
+            networks: BTreeSet::new(),
         }
     }
 
@@ -82,28 +86,10 @@ impl EnvIdentity {
         external.or_else(|| volumes::engine_name(&self.env, text))
     }
 
-    /// Returns the network name: the one in the file, else one derived from the identity.
-    pub(super) fn network(
-        &self,
-        text: Option<&str>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<ResourceName> {
-        let Some(text) = text else {
-            let own = self.namespace.as_deref().unwrap_or(self.env.as_str());
-            return check_resource_name(
-                &format!("argusai-{own}-network"),
-                "network",
-                "project.name",
-                diagnostics,
-            );
-        };
-        if RESERVED_NETWORKS.contains(&text) {
-            let message = format!("`{text}` is a predefined network of the engine");
-            let hint = "POLICY_VIOLATION: choose another name, or omit `network.name`";
-            diagnostics.push(Diagnostic::error("network.name", message).hint(hint));
-            return None;
-        }
-        check_resource_name(text, "network", "network.name", diagnostics)
+    /// Returns the derived name of the default network.
+    pub(super) fn network_name(&self) -> String {
+        let own = self.namespace.as_deref().unwrap_or(self.env.as_str());
+        format!("argusai-{own}-network")
     }
 }
 

@@ -86,10 +86,9 @@ struct Key {
 impl KeyLines {
     /// Reads the positions from a parsed file.
     pub fn of(spec: &E2eSpec, source: &SourceMap) -> Self {
-        let environment = ENVIRONMENT_KEYS
-            .into_iter()
-            .filter_map(|key| Some((key.to_owned(), read(source, key)?)))
-            .collect();
+        let networks = spec.networks.keys().map(|name| format!("networks.{name}.name"));
+        let environment = ENVIRONMENT_KEYS.map(str::to_owned).into_iter().chain(networks);
+        let environment = environment.filter_map(|key| Some((key.clone(), read(source, &key)?)));
         let mut services = BTreeMap::new();
         for declared in spec.declared_services() {
             let path = match declared.path.as_str() {
@@ -131,7 +130,7 @@ impl KeyLines {
             services.insert(name.clone(), ServiceKeys { path, keys });
         }
         Self {
-            environment: Arc::new(environment),
+            environment: Arc::new(environment.collect()),
             services: Arc::new(services),
             values: spec_values(source),
             is_compose: source.is_translated(),

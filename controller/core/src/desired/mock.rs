@@ -17,7 +17,7 @@ use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{
     Build, Criticality, FileAccess, HttpOptions, Image, InjectedFile, Mount, Port, Probe, ProbeHandler, Role,
-    Service, mounts, own_image_tag, paths, probe,
+    Service, mounts, networks, own_image_tag, paths, probe,
 };
 use crate::ident::Protocol;
 
@@ -68,6 +68,9 @@ pub(super) fn admit_mock(
         ),
         None => from_own_image(name, mock, &path, context, diagnostics),
     };
+    let no_aliases: &[String] = &[];
+    let listed = mock.networks.iter().map(|name| (name.as_str(), no_aliases));
+    let networks = networks::resolve_attachments(listed, &format!("{path}.networks"), identity, diagnostics);
     let (parts, checked) = (parts?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
     Some(Service {
@@ -75,6 +78,7 @@ pub(super) fn admit_mock(
         name: checked,
         role: Role::Mock,
         aliases: Vec::new(),
+        networks,
         image: parts.image,
         entrypoint: None,
         command: parts.command,

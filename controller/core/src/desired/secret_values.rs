@@ -9,6 +9,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{Segment, fill_vars, has_placeholders, segments};
 use crate::desired::{Desired, Image, ProbeHandler, Service};
+use crate::ident::ResourceName;
 use crate::secrets::{Secrets, find_tokens, is_secret};
 
 /// Returns the values of every `{{env.…}}` that a spec file contains, the values under secret names, and tokens.
@@ -136,10 +137,18 @@ impl Desired {
         }
         // Names are not secrets: without them a message would not identify its subject.
         let names = self.services.values().flat_map(|service| {
-            let aliases = service.aliases.iter().map(String::as_str);
+            let aliases = service.all_aliases().map(String::as_str);
             aliases.chain([service.name.as_str(), service.container_name.as_str()])
         });
-        let names = names.chain([self.env.as_str(), self.project.as_str(), self.network.as_str()]);
+        let networks = self.declared_networks();
+        let networks: Vec<&str> = networks
+            .flat_map(|network| [Some(network.name), network.key])
+            .flatten()
+            .map(ResourceName::as_str)
+            .collect();
+        let names = names
+            .chain([self.env.as_str(), self.project.as_str()])
+            .chain(networks);
         for name in names.clone() {
             secrets.remove(name);
         }

@@ -1,10 +1,10 @@
-//! Conflicts between the services of one spec file: names, host ports and an internal network.
+//! Conflicts between the services of one spec file: names, host ports and internal networks.
 
 use std::collections::BTreeMap;
 
 use argus_crds::{Diagnostic, E2eSpec};
 
-use crate::desired::{Port, PortStrategy, Role, Service};
+use crate::desired::{Port, PortStrategy, Role, Service, networks};
 use crate::published::overlap;
 
 /// Reports duplicate container names, ambiguous aliases, and duplicate host ports under the strategy `fail`.
@@ -35,9 +35,7 @@ pub(super) fn check(
         }
     }
     check_dns_names(spec, services, diagnostics);
-    if spec.network.internal {
-        check_internal(services, diagnostics);
-    }
+    check_internal(spec, services, diagnostics);
     match strategy {
         PortStrategy::Auto => {}
         PortStrategy::Fail => check_host_ports(services, diagnostics),
@@ -54,15 +52,17 @@ fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: 
     for (path, service) in services {
         let declared = declared.iter().find(|declared| declared.path == *path);
         let container = declared.and_then(|declared| declared.service.container.as_ref());
-        for alias in &service.aliases {
+        for alias in service.all_aliases() {
             let index = container.and_then(|it| it.aliases.iter().position(|other| other == alias));
             let (own, below) = match index {
                 Some(index) => ("an alias", format!("container.aliases[{index}]")),
+                None if !service.aliases.contains(alias) => ("an alias", "container.networks".to_owned()),
                 None => ("a container", "container.name".to_owned()),
             };
             let owner = owners.entry(alias.to_ascii_lowercase()).or_insert((service, own));
             // Two containers of one name are an error already.
-            if owner.0.name != service.name && (own, owner.1) != ("a container", "a container") {
+            let is_reachable = owner.0.name != service.name && owner.0.shares_network(service);
+            if is_reachable && (own, owner.1) != ("a container", "a container") {
                 let message = format!(
                     "`{alias}` is both {own} of `{}` and {} of `{}`",
                     service.name, owner.1, owner.0.name
@@ -105,19 +105,33 @@ fn check_host_ports(services: &[(String, Service)], diagnostics: &mut Vec<Diagno
     }
 }
 
-/// Reports published ports of an internal network, because the engine does not publish them.
-fn check_internal(services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
-    for (path, service) in services.iter().filter(|(_, service)| !service.ports.is_empty()) {
-        let message = format!(
-            "`{}` publishes a port, but `network.internal` is true",
-            service.name
-        );
-        let hint = match service.role {
-            Role::Service => {
-                "remove the port, because other services reach it without, or remove `network.internal`"
-            }
-            Role::Mock => "remove `network.internal`, because a mock always publishes its port",
+/// Reports published ports of services that have only internal networks, because the engine does not publish them.
+fn check_internal(spec: &E2eSpec, services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
+    let is_internal = |name: &str| {
+        let network = match name {
+            networks::DEFAULT => Some(&spec.network),
+            name => spec.networks.get(name),
         };
+        network.is_some_and(|network| network.internal && !network.external)
+    };
+    for (path, service) in services.iter().filter(|(_, service)| !service.ports.is_empty()) {
+        let mut listed = service.networks.keys();
+        let (message, hint) = if service.networks.is_empty() && is_internal(networks::DEFAULT) {
+            let hint = match service.role {
+                Role::Service => {
+                    "remove the port, because other services reach it without, or remove `network.internal`"
+                }
+                Role::Mock => "remove `network.internal`, because a mock always publishes its port",
+            };
+            let message = "publishes a port, but `network.internal` is true";
+            (message, hint)
+        } else if !service.networks.is_empty() && listed.all(|name| is_internal(name.as_str())) {
+            let message = "publishes a port, but all its networks are internal";
+            (message, "remove the port, or list a network that is not internal")
+        } else {
+            continue;
+        };
+        let message = format!("`{}` {message}", service.name);
         diagnostics
             .push(Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(hint));
     }

@@ -80,7 +80,7 @@ impl ActionRecord {
                 network, container, ..
             } => Self {
                 id: id(container),
-                network: id(network),
+                network: Some(network.clone()),
                 ..bare
             },
             Action::DisconnectNetwork { network, container } => Self {

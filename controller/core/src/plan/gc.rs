@@ -6,6 +6,7 @@ use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
 use super::{Decision, Plan, PlanInput, in_use, volume};
 use crate::action::{Action, Cause, Subject};
 use crate::desired::Mount;
+use crate::desired::networks::EnvNetwork;
 use crate::ident::ResourceName;
 use crate::labels::{self, ObjectLabels};
 use crate::observed::{Container, ContainerState, Network, Volume};
@@ -181,15 +182,18 @@ fn absence_cause(input: &PlanInput<'_>) -> Cause {
 
 fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesired> {
     let owner = network.owner()?;
-    let cause = match input.accepted {
+    let is_it = |declared: &EnvNetwork<'_>| {
+        let current = super::network::find(input, declared);
+        current.is_some_and(|current| current.id == network.id)
+    };
+    let cause = match input.accepted.map(|accepted| &accepted.desired) {
+        _ if is_external_network(input, &network.name) => return None,
         None => absence_cause(input),
-        Some(accepted) => match super::network::find(input, &accepted.desired) {
-            Some(current) if current.id == network.id && !accepted.desired.services.is_empty() => {
-                return None;
-            }
-            Some(current) if current.id == network.id => Cause::ServiceRemoved,
-            Some(_) | None => Cause::SpecChanged,
-        },
+        Some(desired) if desired.used_networks().any(|used| is_it(&used)) => return None,
+        Some(desired) if desired.declared_networks().any(|declared| is_it(&declared)) => {
+            Cause::ServiceRemoved
+        }
+        Some(_) => Cause::SpecChanged,
     };
     match orphan::owner_status(input, labels::maker(&network.labels)) {
         OwnerStatus::OtherController => None,
@@ -331,6 +335,12 @@ fn mounts(container: &Container, volume: &ResourceName) -> bool {
 
 fn is_unconfirmed(decision: &Result<(), OrphanDecision>) -> bool {
     matches!(decision, Err(OrphanDecision::Unconfirmed { .. }))
+}
+
+/// Returns whether the last accepted file declared the network as external.
+fn is_external_network(input: &PlanInput<'_>, name: &str) -> bool {
+    let history = input.history();
+    history.is_some_and(|history| history.external_networks.contains(name))
 }
 
 /// Returns whether the last accepted file declared the volume as external.

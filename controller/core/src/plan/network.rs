@@ -1,82 +1,139 @@
-//! Network of an environment.
+//! Networks of an environment: created when missing, replaced when defective. External ones only have to exist.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
-use crate::desired::Desired;
+use crate::desired::networks::EnvNetwork;
+use crate::desired::{Desired, Service};
 use crate::labels;
 use crate::observed::{Container, Network};
 use crate::outcome::ActionError;
 use crate::wait::WaitReason;
 
 /// Observed network of the environment.
-///
-/// An engine may have two networks with one name; the oldest counts.
-pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
-    input
-        .observed
-        .networks
-        .values()
-        .filter(|network| network.name == desired.network.as_str())
-        .min_by_key(|network| (network.created_at, network.id.clone()))
+pub(super) fn find<'a>(input: &PlanInput<'a>, network: &EnvNetwork<'_>) -> Option<&'a Arc<Network>> {
+    let observed = input.observed;
+    observed.find_network(network.name)
 }
 
-/// Returns the reason to replace the network now. The engine cannot change an existing one.
+/// Returns the reason to replace a network now. The engine cannot change an existing one, and Argus changes no external one.
 pub(super) fn find_defect(
     input: &PlanInput<'_>,
-    network: &Network,
+    found: &Network,
+    network: &EnvNetwork<'_>,
     desired: &Desired,
 ) -> Option<&'static str> {
-    if network.is_broken {
+    if network.external {
+        return None;
+    }
+    if found.is_broken {
         return Some("its bridge is gone");
     }
     // A working network goes only if another one can be created, and all services may move to it.
     let is_held = |service| input.requests.hold(input.env, service, input.now).is_some();
     let can_replace =
         || input.check_preflight(desired, true).is_ok() && !desired.services.keys().any(is_held);
-    (is_changed(network, desired) && can_replace()).then_some("`network.internal` changed")
-}
-
-fn is_changed(network: &Network, desired: &Desired) -> bool {
-    network.labels.contains_key(labels::INTERNAL) != desired.internal
-}
-
-pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
-    let found = find(input, desired);
-    // An environment without containers needs no network.
-    let defect = found.map(|network| (network, find_defect(input, network, desired)));
-    let subject = Subject::Network {
-        environment: input.env.clone(),
+    let what = match network.key {
+        None => "`network.internal` changed",
+        Some(_) => "its key `internal` changed",
     };
-    if desired.services.is_empty() {
-        return;
-    }
-    if let Some((network, None)) = defect {
-        if is_changed(network, desired)
-            && let Err(wait) = input.check_preflight(desired, true)
-        {
-            plan.add(subject, Decision::Wait(wait));
+    (is_changed(found, network) && can_replace()).then_some(what)
+}
+
+fn is_changed(found: &Network, network: &EnvNetwork<'_>) -> bool {
+    found.labels.contains_key(labels::INTERNAL) != network.internal
+}
+
+/// Wait for the networks of a service.
+pub(super) fn check_service(
+    input: &PlanInput<'_>,
+    desired: &Desired,
+    service: &Service,
+) -> Result<(), WaitReason> {
+    let is_ready = |network: EnvNetwork<'_>| {
+        if network.external {
+            return is_found(input, &network);
         }
-        return;
+        let found = find(input, &network);
+        found.is_some_and(|found| find_defect(input, found, &network, desired).is_none())
+    };
+    if desired.networks_of(service).all(is_ready) {
+        Ok(())
+    } else {
+        Err(WaitReason::Network)
     }
-    let blocked = input.blocked_by(&subject);
-    if let Some((network, Some(defect))) = defect {
-        let decision = match blocked {
-            Some(wait) => Decision::Wait(wait),
-            None => remove_defective(input, network, defect),
+}
+
+/// Returns whether an external network exists, as far as is known.
+fn is_found(input: &PlanInput<'_>, network: &EnvNetwork<'_>) -> bool {
+    let known = &input.state.external_networks;
+    known.contains(&(input.env.clone(), network.name.clone()))
+}
+
+/// Plans the networks of the services. An environment without containers needs no network.
+pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
+    for network in desired.used_networks() {
+        let subject = Subject::of_network(input.env, &network);
+        let decision = if network.external {
+            plan_external(input, &network, &subject)
+        } else {
+            plan_own(input, desired, &network, &subject)
         };
         plan.add(subject, decision);
-        return;
     }
-    let decision = match blocked {
+}
+
+/// Checks that an external network exists, until it is found.
+fn plan_external(input: &PlanInput<'_>, network: &EnvNetwork<'_>, subject: &Subject) -> Decision {
+    if is_found(input, network) {
+        return Decision::Settled;
+    }
+    match input.blocked_by(subject) {
+        Some(wait) => Decision::Wait(wait),
+        None => Decision::Do(
+            Action::CreateNetwork {
+                name: network.name.clone(),
+                labels: BTreeMap::new(),
+                external: true,
+            },
+            input.cause(subject, Cause::Missing),
+        ),
+    }
+}
+
+fn plan_own(
+    input: &PlanInput<'_>,
+    desired: &Desired,
+    network: &EnvNetwork<'_>,
+    subject: &Subject,
+) -> Decision {
+    let found = find(input, network);
+    let defect = found.map(|found| (found, find_defect(input, found, network, desired)));
+    if let Some((found, None)) = defect {
+        if is_changed(found, network)
+            && let Err(wait) = input.check_preflight(desired, true)
+        {
+            return Decision::Wait(wait);
+        }
+        return Decision::Settled;
+    }
+    let blocked = input.blocked_by(subject);
+    if let Some((found, Some(defect))) = defect {
+        return match blocked {
+            Some(wait) => Decision::Wait(wait),
+            None => remove_defective(input, found, defect),
+        };
+    }
+    match blocked {
         Some(WaitReason::NameTaken {
             conflicting_object,
             until,
             attempts,
             ..
         }) => {
-            let name = desired.network.to_string();
+            let name = network.name.to_string();
             Decision::Wait(input.name_taken(name, conflicting_object, until, attempts))
         }
         Some(WaitReason::Retry { until, failure })
@@ -85,23 +142,35 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             Decision::Wait(input.obstacles.range_or(WaitReason::Retry { until, failure }))
         }
         Some(wait) => Decision::Wait(wait),
-        None => match check_create(input, desired) {
+        None => match check_create(input, desired, network) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
-                Action::CreateNetwork {
-                    name: desired.network.clone(),
-                    labels: render::labels_of(desired, "network", input.identity, input.now),
-                },
-                input.cause(&subject, Cause::Missing),
+                create(input, desired, network),
+                input.cause(subject, Cause::Missing),
             ),
         },
-    };
-    plan.add(subject, decision);
+    }
 }
 
-fn check_create(input: &PlanInput<'_>, desired: &Desired) -> Result<(), WaitReason> {
-    input.obstacles.check_network(desired.network.as_str())?;
+fn check_create(
+    input: &PlanInput<'_>,
+    desired: &Desired,
+    network: &EnvNetwork<'_>,
+) -> Result<(), WaitReason> {
+    input.obstacles.check_network(network.name.as_str())?;
     input.check_preflight(desired, false)
+}
+
+fn create(input: &PlanInput<'_>, desired: &Desired, network: &EnvNetwork<'_>) -> Action {
+    let mut all = render::labels_of(desired, "network", input.identity, input.now);
+    if network.internal {
+        all.insert(labels::INTERNAL.into(), "true".into());
+    }
+    Action::CreateNetwork {
+        name: network.name.clone(),
+        labels: all,
+        external: false,
+    }
 }
 
 /// Removes a defective network, once the services have detached their running containers from it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::action::{Binding, ContainerSpec};
 use crate::desired::{Desired, Image, Role, Service};
-use crate::ident::PortMap;
 use crate::ident::{ContainerSpecHash, ServiceName};
+use crate::ident::{PortMap, ResourceName};
 use crate::labels;
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
@@ -62,9 +62,6 @@ pub fn labels_of(
     all.extend(folder_label(desired));
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
-    }
-    if role == "network" && desired.internal {
-        all.insert(labels::INTERNAL.into(), "true".into());
     }
     all
 }
@@ -126,14 +123,17 @@ fn container(
     for file in &mut process.files {
         file.text = resolve(&file.text, desired, ports);
     }
-    let mut aliases = vec![service.name.to_string()];
-    aliases.extend(
-        service
-            .aliases
-            .iter()
-            .filter(|alias| **alias != service.name.as_str())
-            .cloned(),
-    );
+    let mut attachments: BTreeMap<ResourceName, Vec<String>> = BTreeMap::new();
+    for network in desired.networks_of(service) {
+        let further = service.aliases_on(&network);
+        let further = further.filter(|alias| **alias != service.name.as_str()).cloned();
+        let aliases = [service.name.to_string()].into_iter().chain(further);
+        attachments.insert(network.name.clone(), aliases.collect());
+    }
+    // Admission leaves no service without a network.
+    let (network, aliases) = attachments
+        .pop_first()
+        .unwrap_or_else(|| (desired.network.clone(), vec![service.name.to_string()]));
     ContainerSpec {
         image: service.image.reference().to_owned(),
         build: match &service.image {
@@ -148,8 +148,9 @@ fn container(
             .map(|(key, value)| (key.clone(), variable(value)))
             .collect(),
         labels: all_labels,
-        network: desired.network.clone(),
+        network,
         aliases,
+        further_networks: attachments,
         bindings,
         mounts: service.all_mounts().cloned().collect(),
         tmpfs: service.tmpfs.clone(),

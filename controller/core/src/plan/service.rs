@@ -203,10 +203,7 @@ impl ServicePlanner<'_> {
             return Err(blocked.clone());
         }
         let desired = &self.accepted.desired;
-        let network = network::find(self.input, desired);
-        if network.is_none_or(|network| network::find_defect(self.input, network, desired).is_some()) {
-            return Err(WaitReason::Network);
-        }
+        network::check_service(self.input, desired, self.service)?;
         let volumes = self.service.mounts.iter().filter_map(|mount| match mount {
             crate::desired::Mount::Volume { name, .. } => Some(name),
             crate::desired::Mount::Bind { .. } => None,

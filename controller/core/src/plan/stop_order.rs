@@ -247,13 +247,24 @@ impl<'a> Progress<'a> {
                 WaitReason::Retry { failure, .. } => is_recent(failure),
                 // These are subjects of their own.
                 WaitReason::Image { .. } => self.image_of(subject).is_some_and(|image| self.proceeds(&image)),
-                WaitReason::Network => self.proceeds(&Subject::Network { environment }),
+                WaitReason::Network => self.do_networks_proceed(subject),
                 WaitReason::Volume { name } => self.proceeds(&Subject::Volume {
                     environment,
                     name: name.clone(),
                 }),
                 _ => false,
             })
+    }
+
+    /// Returns whether a network of a service proceeds.
+    fn do_networks_proceed(&self, subject: &Subject) -> bool {
+        let desired = self.input.accepted.map(|accepted| &accepted.desired);
+        let service = || desired?.services.get(subject.service()?);
+        let Some((desired, service)) = desired.zip(service()) else {
+            return false;
+        };
+        let mut networks = desired.networks_of(service);
+        networks.any(|network| self.proceeds(&Subject::of_network(self.input.env, &network)))
     }
 
     fn image_of(&self, subject: &Subject) -> Option<Subject> {

@@ -139,7 +139,11 @@ fn finish_runs(
 /// Applies a successful action to the simulated store.
 pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: usize) -> Done {
     match action {
-        Action::CreateNetwork { name, labels } => {
+        Action::CreateNetwork {
+            name,
+            labels,
+            external: false,
+        } => {
             let Ok(id) = NetworkId::new(format!("simulated{number}")) else {
                 return Done::Applied;
             };
@@ -170,6 +174,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
         Action::PullImage { .. }
         | Action::BuildImage(_)
         | Action::CopyFile { .. }
+        | Action::CreateNetwork { external: true, .. }
         | Action::CreateVolume { external: true, .. } => {}
         Action::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("simulated{number}")) else {
@@ -203,10 +208,13 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
             network,
             container,
             aliases,
+            ..
         } => {
-            let name = store.network(network).map(|n| n.name.clone()).unwrap_or_default();
+            let found = NetworkId::new(network.clone()).ok();
+            let found = found.and_then(|id| store.network(&id).cloned());
+            let name = found.as_ref().map_or(network, |found| &found.name).clone();
             let at = Attachment {
-                network: Some(network.clone()),
+                network: found.map(|found| found.id.clone()),
                 aliases: aliases.clone(),
                 address: None,
             };

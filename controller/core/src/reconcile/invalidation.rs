@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Inputs, Planner, ReconcileResult, obstacles};
 use crate::action::Subject;
 use crate::connectivity::CheckResults;
+use crate::desired::Desired;
 use crate::ident::EnvName;
 use crate::observed::Released;
 use crate::outcome::ActionError;
@@ -141,8 +142,11 @@ fn waits_for(subject: &Subject, error: &ActionError, released: &Released, inputs
     let desired = || Some(&inputs.specs.get(subject.environment()?)?.desired);
     match (released, error) {
         (Released::Network(name), ActionError::NameTaken { .. }) => {
-            let is_network = matches!(subject, Subject::Network { .. });
-            is_network && desired().is_some_and(|desired| desired.network.as_str() == name)
+            let Subject::Network { name: key, .. } = subject else {
+                return false;
+            };
+            let mut networks = desired().into_iter().flat_map(Desired::declared_networks);
+            networks.any(|network| network.key == key.as_ref() && network.name.as_str() == name)
         }
         (Released::Container(name), ActionError::NameTaken { .. } | ActionError::Busy(_)) => {
             let service = || desired()?.services.get(subject.service()?);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Inputs;
 use crate::action::Subject;
-use crate::desired::Port;
+use crate::desired::{Desired, Port};
 use crate::ident::{EnvName, ProtocolPort};
 use crate::labels::{self, ObjectLabels};
 use crate::lease::{Liveness, Ownership};
@@ -55,7 +55,11 @@ impl<'a> Needs<'a> {
             containers: services()
                 .map(|service| service.container_name.as_str())
                 .collect(),
-            networks: all().map(|desired| desired.network.as_str()).collect(),
+            networks: all()
+                .flat_map(Desired::declared_networks)
+                .filter(|network| !network.external)
+                .map(|network| network.name.as_str())
+                .collect(),
             ports: services()
                 .flat_map(|service| &service.ports)
                 .filter_map(Port::requested_host)
@@ -142,8 +146,8 @@ impl Finder<'_> {
     fn visit_network(&mut self, env: &EnvName, network: &Network) {
         let accepted = self.inputs.specs.get(env);
         let is_desired = accepted.is_some_and(|accepted| {
-            let desired = &accepted.desired;
-            desired.network.as_str() == network.name && !desired.services.is_empty()
+            let mut used = accepted.desired.used_networks();
+            used.any(|used| used.name.as_str() == network.name)
         });
         let subject = Subject::ExtraNetwork {
             id: network.id.clone(),

@@ -67,6 +67,7 @@ impl PlannerState {
             self.breakers
                 .on_result(&call.environment, &step.subject, kind, outcome, now);
         }
+        self.record_external_network(step, outcome);
         match outcome {
             Ok(done) => {
                 let run_before = call.and_then(|call| call.run_before);
@@ -390,6 +391,7 @@ fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
         | ActionError::EntrypointNotFound(_)
         | ActionError::BadMount(_)
         | ActionError::VolumeNotFound(_)
+        | ActionError::NetworkNotFound(_)
         | ActionError::StartFailed(_)
         | ActionError::PoolExhausted(_)
         | ActionError::DiskFull(_)

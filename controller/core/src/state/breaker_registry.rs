@@ -361,6 +361,7 @@ fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> C
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
             | ActionError::VolumeNotFound(_)
+            | ActionError::NetworkNotFound(_)
             | ActionError::MountRefused(_)
             | ActionError::StartFailed(_)
             | ActionError::Gone

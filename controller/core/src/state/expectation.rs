@@ -59,6 +59,7 @@ mod tests {
         let env = EnvName::new("shop").unwrap();
         let network = Subject::Network {
             environment: env.clone(),
+            name: None,
         };
         let image = Subject::Image {
             key: "web:1".to_owned(),

@@ -104,9 +104,10 @@ impl PlannerState {
         });
         self.not_owned.retain(|id| store.container(id).is_some());
         self.volumes.retain(|(env, _)| wanted(env));
+        self.external_networks.retain(|(env, _)| wanted(env));
         self.action_failures.retain(|subject, _| match subject {
             Subject::Service { environment, .. }
-            | Subject::Network { environment }
+            | Subject::Network { environment, .. }
             | Subject::Volume { environment, .. } => wanted(environment),
             Subject::ExtraContainer { id } => store.container(id).is_some(),
             Subject::ExtraNetwork { id } => store.network(id).is_some(),
@@ -142,6 +143,7 @@ impl EnvHistory {
             requested_ports: self.requested_ports.clone(),
             delete_volumes: self.delete_volumes,
             external_volumes: self.external_volumes.clone(),
+            external_networks: self.external_networks.clone(),
             ..Self::default()
         }
     }

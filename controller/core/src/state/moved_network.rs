@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Subject;
-use crate::desired::Accepted;
+use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, ResourceName};
 use crate::observed::Store;
 use crate::outcome::{ActionError, FOREIGN_NETWORK};
@@ -39,72 +39,82 @@ impl PlannerState {
     ) -> Option<BTreeMap<EnvName, Arc<Accepted>>> {
         let mut all = None;
         for (env, accepted) in specs {
-            self.find_moved_network(env, accepted, store);
-            let Some(moved) = self
-                .history(env)
-                .and_then(|history| history.moved_network.as_ref())
-            else {
+            self.find_moved_networks(env, accepted, store);
+            let Some(history) = self.history(env).filter(|it| !it.moved_networks.is_empty()) else {
                 continue;
             };
             let mut accepted = Accepted::clone(accepted);
-            accepted.desired.network = moved.to.clone();
+            let moved = |from: &ResourceName| Some(history.moved_networks.get(from)?.to.clone());
+            accepted.desired.rename_networks(moved);
             all.get_or_insert_with(|| specs.clone())
                 .insert(env.clone(), Arc::new(accepted));
         }
         all
     }
 
-    /// Updates the moved network of an environment.
-    fn find_moved_network(&mut self, env: &EnvName, accepted: &Accepted, store: &Store) {
-        let from = &accepted.desired.network;
-        let is_derived = !accepted.lines.has_value("network.name");
+    /// Updates the moved networks of an environment.
+    fn find_moved_networks(&mut self, env: &EnvName, accepted: &Accepted, store: &Store) {
+        let nothing = BTreeMap::new();
         let recorded = self
             .history(env)
-            .and_then(|history| history.moved_network.as_ref());
-        let known = recorded.filter(|moved| is_derived && moved.from == *from);
-        let found = match self.holder_of_network(env).filter(|_| is_derived) {
-            // Without a further name, the failure stays and is reported.
-            Some(holder) => next(from, known, holder).or_else(|| known.cloned()),
-            None if known.is_none() && is_derived => existing(env, from, store),
-            None => known.cloned(),
-        };
-        if found.as_ref() == recorded {
+            .map_or(&nothing, |history| &history.moved_networks);
+        let mut found = BTreeMap::new();
+        let mut changed = Vec::new();
+        let networks = accepted.desired.declared_networks();
+        for network in networks.filter(|network| network.is_derived(accepted)) {
+            let (from, subject) = (network.name, Subject::of_network(env, &network));
+            let known = recorded.get(from);
+            let moved = match self.holder_of_network(&subject) {
+                // Without a further name, the failure stays and is reported.
+                Some(holder) => next(&accepted.desired, from, known, holder).or_else(|| known.cloned()),
+                None if known.is_none() => existing(env, &accepted.desired, from, store),
+                None => known.cloned(),
+            };
+            if moved.as_ref() != known {
+                changed.push(subject);
+            }
+            found.extend(moved.map(|moved| (from.clone(), moved)));
+        }
+        if found == *recorded {
             return;
         }
-        if found.as_ref() != known {
-            let environment = env.clone();
-            self.action_failures.remove(&Subject::Network { environment });
+        for subject in changed {
+            self.action_failures.remove(&subject);
         }
         let history = self.environments.entry(env.clone()).or_default();
-        Arc::make_mut(history).moved_network = found;
+        Arc::make_mut(history).moved_networks = found;
     }
 
     /// Foreign object because of which the last create of the network failed.
-    fn holder_of_network(&self, env: &EnvName) -> Option<&str> {
-        if self.action_failures.is_empty() {
-            return None;
-        }
-        let environment = env.clone();
-        match &self.action_failures.get(&Subject::Network { environment })?.error {
+    fn holder_of_network(&self, network: &Subject) -> Option<&str> {
+        match &self.action_failures.get(network)?.error {
             ActionError::NameTaken { holder } if holder.ends_with(FOREIGN_NETWORK) => Some(holder),
             _ => None,
         }
     }
 }
 
-/// Moves a network to the next name, after the name in use is taken.
-fn next(from: &ResourceName, known: Option<&MovedNetwork>, holder: &str) -> Option<MovedNetwork> {
+/// Moves a network to the next name, after the name in use is taken. Names of other networks of the file are not free.
+fn next(
+    desired: &Desired,
+    from: &ResourceName,
+    known: Option<&MovedNetwork>,
+    holder: &str,
+) -> Option<MovedNetwork> {
     let number = known.and_then(|moved| number_of(from, &moved.to)).unwrap_or(1) + 1;
-    let to = ResourceName::new(format!("{from}-{number}")).ok()?;
-    (number <= LAST).then(|| MovedNetwork {
+    let free = (number..=LAST).find_map(|number| {
+        let to = ResourceName::new(format!("{from}-{number}")).ok()?;
+        (!is_declared(desired, &to)).then_some(to)
+    });
+    Some(MovedNetwork {
         from: from.clone(),
-        to,
+        to: free?,
         holder: known.map_or(holder, |moved| &moved.holder).to_owned(),
     })
 }
 
 /// Returns the network of an environment that has a moved name, in the state of an engine whose controller lost its own.
-fn existing(env: &EnvName, from: &ResourceName, store: &Store) -> Option<MovedNetwork> {
+fn existing(env: &EnvName, desired: &Desired, from: &ResourceName, store: &Store) -> Option<MovedNetwork> {
     let networks = &store.of(env)?.networks;
     let names = || networks.values().map(|network| network.name.as_str());
     if names().any(|name| name == from.as_str()) {
@@ -112,13 +122,19 @@ fn existing(env: &EnvName, from: &ResourceName, store: &Store) -> Option<MovedNe
     }
     let to = names().find_map(|name| {
         let name = ResourceName::new(name).ok()?;
-        number_of(from, &name).map(|_| name)
+        let is_moved = number_of(from, &name).is_some() && !is_declared(desired, &name);
+        is_moved.then_some(name)
     })?;
     Some(MovedNetwork {
         from: from.clone(),
         to,
         holder: String::new(),
     })
+}
+
+fn is_declared(desired: &Desired, name: &ResourceName) -> bool {
+    let mut declared = desired.declared_networks();
+    declared.any(|network| network.name == name)
 }
 
 fn number_of(from: &ResourceName, name: &ResourceName) -> Option<u32> {

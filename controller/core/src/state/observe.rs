@@ -90,6 +90,7 @@ impl PlannerState {
         history.delete_volumes = Some(desired.delete_volumes);
         dependencies::record(history, desired, observed);
         history.external_volumes.clone_from(&desired.external_volumes);
+        history.external_networks.clone_from(&desired.external_networks);
         adopt(history, accepted, observed, context.controller);
         history
             .services

@@ -91,7 +91,7 @@ mod tests {
             key: CheckKey {
                 runs: ["a", "b", "c"].map(run).into(),
                 down: std::collections::BTreeSet::new(),
-                network: None,
+                networks: Vec::new(),
                 engine_returned_at: None,
                 targets: BTreeMap::new(),
             },

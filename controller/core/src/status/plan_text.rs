@@ -74,6 +74,7 @@ fn object(action: &Action) -> String {
             network,
             container,
             aliases,
+            ..
         } => format!("{container} to {network} as {}", aliases.join(", ")),
         Action::DisconnectNetwork { network, container } => format!("{container} from {network}"),
     }

@@ -155,6 +155,7 @@ const fn quotes_text(code: Code) -> bool {
         | Code::AuthRequired
         | Code::BadMount
         | Code::VolumeNotFound
+        | Code::NetworkNotFound
         | Code::NameConflict
         | Code::CircuitOpen
         | Code::ConnectionLost

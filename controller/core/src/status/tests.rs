@@ -80,6 +80,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         role: Role::Service,
         container_name: ResourceName::new(format!("shop-{text}")).unwrap(),
         aliases: Vec::new(),
+        networks: BTreeMap::new(),
         pull_policy: argus_crds::PullPolicy::Missing,
         image: Image::Named(format!("{text}:1")),
         entrypoint: None,
@@ -171,6 +172,8 @@ impl Shop {
             project: "Shop".to_owned(),
             revision: hash("aaaa"),
             internal: false,
+            networks: BTreeMap::new(),
+            external_networks: std::collections::BTreeSet::new(),
             network: ResourceName::new("shop-net").unwrap(),
             volumes: Vec::new(),
             external_volumes: std::collections::BTreeSet::new(),
@@ -945,6 +948,11 @@ fn every_failed_call_has_its_code() {
             ActionKind::CreateVolume,
             ActionError::VolumeNotFound(text()),
             Code::VolumeNotFound,
+        ),
+        (
+            ActionKind::CreateNetwork,
+            ActionError::NetworkNotFound(text()),
+            Code::NetworkNotFound,
         ),
         (
             ActionKind::StartContainer,

@@ -10,6 +10,7 @@ mod disruptions;
 mod failures;
 mod foreign_projects;
 mod moved_networks;
+mod networks;
 mod obstacles;
 mod orphan_reports;
 mod ports;

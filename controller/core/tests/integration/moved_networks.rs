@@ -20,20 +20,27 @@ use argus_core::time::Timestamp;
 
 use crate::reconcile::{identity, listed_store, reconcile};
 
-type Specs = BTreeMap<EnvName, Arc<Accepted>>;
+pub(crate) type Specs = BTreeMap<EnvName, Arc<Accepted>>;
 
-fn env() -> EnvName {
+pub(crate) fn env() -> EnvName {
     EnvName::new("shop").unwrap()
 }
 
 fn specs(more: &str) -> Specs {
-    let text = format!(
-        "project: {{ name: shop }}\nservices:\n  web: {{ image: a, container: {{ name: shop-web }} }}\n{more}"
-    );
+    specs_of(&format!(
+        "services:\n  web: {{ image: a, container: {{ name: shop-web }} }}\n{more}"
+    ))
+}
+
+/// The accepted file of the environment `shop`.
+pub(crate) fn specs_of(text: &str) -> Specs {
+    let text = format!("project: {{ name: shop }}\n{text}");
+    let mut context = SpecContext::default();
+    context.host.allowed = true;
     let parsed = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
     let written = parsed.spec.unwrap();
     let accepted = Accepted {
-        desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+        desired: admit(&written, &context).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
         lines: KeyLines::of(&written, &parsed.source),
         accepted_at: Timestamp(0),
@@ -46,18 +53,18 @@ fn specs(more: &str) -> Specs {
     [(env(), Arc::new(accepted))].into()
 }
 
-struct World {
-    planner: Planner,
-    store: Store,
+pub(crate) struct World {
+    pub(crate) planner: Planner,
+    pub(crate) store: Store,
     now: Timestamp,
     /// Names of foreign networks.
-    taken: Vec<&'static str>,
+    pub(crate) taken: Vec<&'static str>,
     /// Names of the requested networks.
-    requested: Vec<String>,
+    pub(crate) requested: Vec<String>,
 }
 
 impl World {
-    fn new(taken: Vec<&'static str>) -> Self {
+    pub(crate) fn new(taken: Vec<&'static str>) -> Self {
         let now = Timestamp(1_000_000);
         Self {
             planner: Planner::new(identity(), PlannerState::default()),
@@ -69,7 +76,7 @@ impl World {
     }
 
     /// Runs passes for a while. Returns the steps.
-    fn run(&mut self, specs: &Specs) -> Vec<Step> {
+    pub(crate) fn run(&mut self, specs: &Specs) -> Vec<Step> {
         let mut all = Vec::new();
         for round in 0..20 {
             self.now = self.now + Duration::from_millis(100);
@@ -79,9 +86,11 @@ impl World {
             let steps = reconcile(&mut self.planner, specs, &self.store, &leases, self.now).steps;
             for (number, step) in steps.iter().enumerate() {
                 let outcome = match &step.action {
-                    Action::CreateNetwork { name, .. } => {
+                    Action::CreateNetwork { name, external, .. } => {
                         self.requested.push(name.to_string());
-                        if self.taken.contains(&name.as_str()) {
+                        if *external && !self.taken.contains(&name.as_str()) {
+                            Err(ActionError::NetworkNotFound(name.to_string()))
+                        } else if !external && self.taken.contains(&name.as_str()) {
                             Err(ActionError::NameTaken {
                                 holder: format!("`{name}`: {FOREIGN_NETWORK}"),
                             })
@@ -108,7 +117,8 @@ impl World {
         all
     }
 
-    fn network(&self) -> Vec<String> {
+    /// Names of the networks of the environment.
+    pub(crate) fn network(&self) -> Vec<String> {
         let networks = self
             .store
             .of(&env())
@@ -131,8 +141,9 @@ fn derived_network_takes_the_next_free_name_and_keeps_it() {
         .state()
         .history(&env())
         .unwrap()
-        .moved_network
-        .clone()
+        .moved_networks
+        .first_key_value()
+        .map(|(_, moved)| moved.clone())
         .unwrap();
     assert_eq!(moved.holder, format!("`{own}`: {FOREIGN_NETWORK}"));
     // Neither the end of the conflict nor a new controller without a memory changes it.
@@ -173,7 +184,7 @@ fn edited_name_ends_the_move() {
             .state()
             .history(&env())
             .unwrap()
-            .moved_network
-            .is_none()
+            .moved_networks
+            .is_empty()
     );
 }

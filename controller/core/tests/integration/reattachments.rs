@@ -150,6 +150,6 @@ fn check_of_an_earlier_run_reattaches_nothing() {
     }
     let mut world = World::new();
     let mut check = world.failed_check();
-    check.key.network = None;
+    check.key.networks.clear();
     assert!(!world.reattaches(check), "the network has another id");
 }

@@ -52,6 +52,15 @@ pub(super) async fn create(
     }
 }
 
+/// Checks that an external network exists.
+pub(super) async fn check_external(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
+    let found = ownership::inspect_network(shared, name.as_str()).await?;
+    // The engine also finds networks by a part of their ids.
+    let is_named = |found: &models::NetworkInspect| found.name.as_deref() == Some(name.as_str());
+    let missing = || ActionError::NetworkNotFound(name.to_string());
+    found.filter(is_named).map(|_| Done::Applied).ok_or_else(missing)
+}
+
 async fn adopt(
     shared: &Shared,
     name: &ResourceName,
@@ -208,19 +217,27 @@ fn detached_names<'a>(containers: &'a [models::ContainerSummary], id: &NetworkId
     names.map(|name| name.trim_start_matches('/')).collect()
 }
 
-/// Attaches a container to a network under its aliases.
+/// Attaches a container to a network under its aliases. The network is one of Argus, or `external`.
 pub(super) async fn connect(
     shared: &Shared,
-    network: &NetworkId,
+    network: &str,
     container: &ContainerId,
     aliases: &[String],
+    external: bool,
 ) -> Result<Done, ActionError> {
+    let network = check_name(network)?;
+    let network = network.as_str();
     let gone = || ActionError::NetworkGone(format!("network {network} not found"));
-    ownership::inspect_owned_network(shared, network)
+    let found = ownership::inspect_network(shared, network)
         .await?
         .ok_or_else(gone)?;
+    if !external && ObjectLabels::read(&inspect::to_btree_map(found.labels)).is_none() {
+        return Err(ActionError::NotOwned(format!("network `{network}`")));
+    }
     ownership::ensure_owned(shared, container).await?;
     let client = shared.connection.client()?;
+    // The engine reports no event for a container that does not run.
+    let _call = shared.in_flight.start(container);
     let endpoint = models::EndpointSettings {
         aliases: Some(aliases.to_vec()),
         ..Default::default()
@@ -232,7 +249,7 @@ pub(super) async fn connect(
     match call::run_raw(
         Op::ConnectNetwork,
         WRITE_TIMEOUT,
-        client.connect_network(network.as_str(), request),
+        client.connect_network(network, request),
     )
     .await
     {
@@ -247,19 +264,20 @@ pub(super) async fn connect(
 /// Accepts an existing attachment only with the desired aliases: without its alias the container cannot be found.
 async fn check_attachment(
     shared: &Shared,
-    network: &NetworkId,
+    network: &str,
     container: &ContainerId,
     aliases: &[String],
 ) -> Result<Done, ActionError> {
     let inspected = ownership::inspect_container(shared, container.as_str())
         .await?
         .ok_or(ActionError::Gone)?;
-    let attachment = inspected
-        .container
-        .networks
-        .values()
-        .find(|attachment| attachment.network.as_ref() == Some(network));
-    match attachment {
+    let networks = &inspected.container.networks;
+    let by_id = || {
+        let is_it = |id: &NetworkId| id.as_str() == network;
+        let mut all = networks.values();
+        all.find(|attachment| attachment.network.as_ref().is_some_and(is_it))
+    };
+    match networks.get(network).or_else(by_id) {
         Some(found) if aliases.iter().all(|alias| found.aliases.contains(alias)) => Ok(Done::Applied),
         Some(_) => Err(ActionError::Rejected(
             "the container is already attached with other aliases".to_owned(),

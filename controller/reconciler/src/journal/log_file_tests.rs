@@ -22,7 +22,10 @@ fn intent(seq: u64) -> String {
     let environment = argus_core::ident::EnvName::new("shop").unwrap();
     let intent = Intent {
         environment: Some(environment.clone()),
-        subject: argus_core::action::Subject::Network { environment },
+        subject: argus_core::action::Subject::Network {
+            environment,
+            name: None,
+        },
         action: ActionRecord::default(),
         cause: "it is missing".to_owned(),
         correlation_id: None,

@@ -46,7 +46,10 @@ impl Fixture {
         let environment = EnvName::new("shop").unwrap();
         let intent = Intent {
             environment: Some(environment.clone()),
-            subject: Subject::Network { environment },
+            subject: Subject::Network {
+                environment,
+                name: None,
+            },
             action: ActionRecord::default(),
             cause: "it is missing".to_owned(),
             correlation_id: None,

@@ -54,8 +54,9 @@ pub(super) fn wanted(
             ProbeHandler::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
-        // Without its network, the container cannot answer. Its probe starts again after the repair.
-        let is_attached = is_attached(container, desired.network.as_str(), observed);
+        // Without its networks, the container cannot answer. Its probe starts again after the repair.
+        let mut networks = desired.networks_of(service);
+        let is_attached = networks.all(|network| is_attached(container, network.name.as_str(), observed));
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }

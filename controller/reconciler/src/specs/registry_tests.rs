@@ -17,6 +17,8 @@ fn desired(env: &str, revision: u32) -> Desired {
         project: env.to_owned(),
         revision: Revision::new(format!("{revision:08x}")).unwrap(),
         internal: false,
+        networks: BTreeMap::new(),
+        external_networks: std::collections::BTreeSet::new(),
         network: ResourceName::new(format!("{env}-network")).unwrap(),
         volumes: Vec::new(),
         external_volumes: std::collections::BTreeSet::new(),

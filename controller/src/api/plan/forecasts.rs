@@ -333,6 +333,7 @@ mod tests {
         let subjects = [
             Subject::Network {
                 environment: env.clone(),
+                name: None,
             },
             service("web"),
             service("db"),

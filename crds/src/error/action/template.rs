@@ -139,6 +139,7 @@ actions! {
         "docker login", "retry", "argus_retry", ENV);
     FixBuild: edit("fix the Dockerfile, its context or its target");
     CreateVolume: by_command("create the volume", "docker volume create", "retry", "argus_retry", ENV);
+    CreateNetwork: by_command("create the network", "docker network create", "retry", "argus_retry", ENV);
     ResolveNameConflict: manual("remove or rename the conflicting resource",
         "show the conflict", "argus describe {env}", "argus_status", ENV);
     Rollback: call("roll back to the last good revision", "argus rollback {env}", "argus_rollback", ENV);

@@ -65,21 +65,21 @@ impl Model {
     pub(super) fn connect(
         &mut self,
         action: &Action,
-        network: &NetworkId,
+        network: &str,
         container: &ContainerId,
         aliases: &[String],
     ) -> CallResult {
         let gone = || ActionError::NetworkGone(format!("network {network} not found"));
-        let name = self
-            .networks
-            .get(network)
-            .filter(|network| !network.is_broken)
-            .map(|network| network.name.clone())
+        let mut networks = self.networks.values();
+        let (id, name) = networks
+            .find(|known| known.id.as_str() == network || known.name == network)
+            .filter(|known| !known.is_broken)
+            .map(|known| (known.id.clone(), known.name.clone()))
             .ok_or_else(gone)?;
         self.ensure_owned(action, container)?;
         let stored = self.containers.get_mut(container).ok_or(ActionError::Gone)?;
         if let Some(attachment) = stored.container.networks.get(&name) {
-            let same = attachment.network.as_ref() == Some(network)
+            let same = attachment.network.as_ref().is_none_or(|known| *known == id)
                 && aliases.iter().all(|alias| attachment.aliases.contains(alias));
             return if same {
                 Ok(Done::Applied)
@@ -90,7 +90,8 @@ impl Model {
             };
         }
         let attachment = Attachment {
-            network: Some(network.clone()),
+            // A container that never ran has no network id.
+            network: stored.container.state.is_up().then_some(id),
             aliases: aliases.to_vec(),
             address: None,
         };
@@ -167,6 +168,16 @@ impl Model {
         self.networks.remove(id);
         self.changed(&ObjectId::Network(id.clone()));
         Ok(Done::Applied)
+    }
+
+    /// Checks that a network exists, with any owner.
+    pub(super) fn find_external_network(&self, name: &ResourceName) -> CallResult {
+        let is_present = self
+            .networks
+            .values()
+            .any(|network| network.name == name.as_str());
+        let missing = || ActionError::NetworkNotFound(name.to_string());
+        is_present.then_some(Done::Applied).ok_or_else(missing)
     }
 
     /// Checks that a volume exists, with any owner.

@@ -44,6 +44,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::MountRefused(_) => Code::PolicyViolation,
         ActionError::BadMount(_) => Code::BadMount,
         ActionError::VolumeNotFound(_) => Code::VolumeNotFound,
+        ActionError::NetworkNotFound(_) => Code::NetworkNotFound,
         ActionError::StartFailed(_)
         | ActionError::Unknown(_)
         | ActionError::Rejected(_)
@@ -182,6 +183,7 @@ fn details(failure: &ActionFailure) -> Value {
         }
         ActionError::NameTaken { holder } => json!({ "holder": holder }),
         ActionError::VolumeNotFound(name) => json!({ "volume": name }),
+        ActionError::NetworkNotFound(name) => json!({ "network": name }),
         ActionError::TimedOut(_) => json!({
             "verb": failure.verb,
             "reason": failure.error.to_string(),

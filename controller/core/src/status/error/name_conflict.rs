@@ -26,10 +26,13 @@ pub(super) fn with_edit(
         Some(service) => accepted
             .lines
             .edit_service(file, service.name.as_str(), "container.name", reason),
-        None if accepted.desired.network.as_str() == name => {
-            accepted.lines.edit(file, "network.name", reason)
+        None => {
+            let mut networks = accepted.desired.declared_networks();
+            let Some(network) = networks.find(|network| network.name.as_str() == name) else {
+                return error;
+            };
+            accepted.lines.edit(file, &network.name_path(), reason)
         }
-        None => return error,
     };
     let other = next_name(edit.now.as_deref().unwrap_or(name));
     error.edit(edit.suggest(other))

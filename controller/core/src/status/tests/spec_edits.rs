@@ -397,6 +397,7 @@ fn network_error(mut shop: Shop, taken: &str) -> StructuredError {
     };
     let subject = Subject::Network {
         environment: shop.env.clone(),
+        name: None,
     };
     shop.plan.get_or_insert_default().waits.push(Wait { subject, on });
     let mut errors = shop.status().errors.into_iter();
