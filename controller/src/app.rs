@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
-use argus_core::quoting::PathText as _;
+use argus_core::ident::EnvName;
 use argus_core::journal::Event;
+use argus_core::quoting::PathText as _;
 use argus_core::status::UNREACHABLE_HINT;
 use argus_crds::error::Reason;
 use argus_docker::Docker;
@@ -13,6 +14,7 @@ use argus_docker::Endpoint;
 use argus_reconciler::clock::{self};
 use argus_reconciler::lock::LOCK_TASK;
 use argus_reconciler::shutdown::Signals;
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
 use argus_reconciler::{Controller, Running, Snapshot, TaskDied};
 use tokio::sync::{Notify, watch};
@@ -32,12 +34,14 @@ use crate::metrics::Metrics;
 use crate::output;
 use crate::service_manager;
 use crate::settings::Settings;
+use crate::status;
 use crate::view::{About, StatusBuilder, Statuses};
 
 /// A controller in this process with its interfaces.
 pub(crate) struct App {
     client: ControllerClient,
     statuses: watch::Receiver<Arc<Statuses>>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
     running: Running,
     endpoint: String,
 }
@@ -81,6 +85,10 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     if screen.is_none() {
         output::print_note(&note);
     }
+    let removed = report_removed(app.snapshots.clone(), app.client.state().clone(), screen.clone());
+    app.running
+        .supervisor()
+        .spawn_once("removed", Importance::Useful, removed);
     let view = View::new(screen, note);
     let show = live::show(app.statuses.clone(), view);
     app.running
@@ -183,13 +191,40 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
         Importance::Useful,
         service_manager::report(handle.snapshots(), statuses.clone(), stop.clone()),
     );
+    let snapshots = handle.snapshots();
     drop(handle);
     Ok(App {
         client,
         statuses,
+        snapshots,
         running,
         endpoint,
     })
+}
+
+/// Prints a note about each environment that stays removed although a spec file defines it, once after the first scan.
+async fn report_removed(
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    state: StateDir,
+    screen: Option<LiveBlock>,
+) {
+    let (specs, desired) = match snapshots.wait_for(|snapshot| snapshot.specs.scanned).await {
+        Ok(snapshot) => (snapshot.specs.clone(), snapshot.desired.clone()),
+        Err(_) => return,
+    };
+    let names = status::list_removed(&state).into_iter();
+    // An edit in the meantime has brought the others back.
+    let removed = names.filter(|(name, _)| {
+        let is_down = |env: &EnvName| env.as_str() == name && !desired.contains_key(env);
+        specs.environments.keys().any(is_down)
+    });
+    for (name, message) in removed {
+        let note = status::format_removal(&name, &message);
+        match &screen {
+            Some(screen) => screen.print_above(format!("{note}\n").as_bytes()),
+            None => output::print_note(&note),
+        }
+    }
 }
 
 /// Opens the state directory on another thread, because a read can hang.

@@ -39,7 +39,7 @@ pub(crate) use variables::NAME;
 use variables::{Variables, replace_in_paths, replace_variables};
 
 /// Keys that need no translation: Argus does the same by default, or only Compose uses them.
-const IGNORED: &[&str] = &["container_name", "expose", "init", "links", "tmpfs", "shm_size"];
+const IGNORED: &[&str] = &["container_name", "expose", "links", "tmpfs", "shm_size"];
 
 /// Translates all services of a document.
 pub(crate) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
@@ -320,10 +320,16 @@ impl Service<'_> {
                 "networks" => (&mut *container, "networks", self.translate_networks(value)),
                 "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
                 "profiles" | "env_file" | "secrets" | "configs" => continue,
-                "init" if *value == false => {
-                    self.add_note(key, "`init: false`; a spec file has `argus.policy.init`");
-                    continue;
-                }
+                "init" => (
+                    &mut *service,
+                    "init",
+                    self.translate_part(key, value, process::to_bool),
+                ),
+                "security_opt" => (
+                    &mut *service,
+                    "noNewPrivileges",
+                    self.translate_security_options(value),
+                ),
                 "scale" if numbers::is_number(self.project, value, 1) => continue,
                 // The default, whatever the key means.
                 _ if *value == false => continue,

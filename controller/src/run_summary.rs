@@ -62,6 +62,9 @@ pub(crate) struct RunSummary {
     pub(crate) memory_peak: Option<u64>,
     /// Error that the engine recorded for the container.
     pub(crate) engine_error: Option<String>,
+    /// Dependency that was not ready when the run failed, and that explains the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) failed_dependency: Option<String>,
     /// Last lines on stderr, at most five, without secrets.
     pub(crate) last_lines: Vec<String>,
     /// Responses of its ports after the failure, by request.
@@ -117,15 +120,27 @@ impl RunSummary {
 
     /// End in words, such as `exit code 3 after 7s`.
     pub(crate) fn format_end(&self) -> String {
-        let how = self.format_cause();
-        match self.uptime() {
+        let how = self.format_kind();
+        let how = match self.uptime() {
             Some(uptime) => format!("{how} after {}", output::format_span(uptime)),
             None => how,
-        }
+        };
+        self.with_dependency(how)
     }
 
     /// End in words without the time, such as `exit code 3`.
     pub(crate) fn format_cause(&self) -> String {
+        self.with_dependency(self.format_kind())
+    }
+
+    fn with_dependency(&self, how: String) -> String {
+        match &self.failed_dependency {
+            Some(dependency) => format!("{how} while its dependency `{dependency}` was not ready"),
+            None => how,
+        }
+    }
+
+    fn format_kind(&self) -> String {
         let code = match self.exit_code {
             Some(_) if self.exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
             Some(code) => format!("exit code {code}"),
@@ -246,6 +261,8 @@ pub(crate) fn format_size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use argus_core::ident::{ContainerId, ServiceName};
+
     use super::*;
 
     #[test]
@@ -281,6 +298,20 @@ mod tests {
         assert_eq!(
             ending.format_memory().unwrap(),
             "out of memory is suspected, not proven; memory peak 64 MiB of 64 MiB"
+        );
+        let failed = FailedRun {
+            exit_code: 3,
+            failed_dependency: Some(ServiceName::new("db").unwrap()),
+            started_at: Some(Timestamp(1_000)),
+            ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(5_000))
+        };
+        let blameless = RunSummary::from(&failed);
+        assert_eq!(
+            [blameless.format_end(), blameless.format_cause()],
+            [
+                "exit code 3 after 4s while its dependency `db` was not ready",
+                "exit code 3 while its dependency `db` was not ready"
+            ]
         );
         let never_ran = RunSummary {
             kind: Some(FailureKind::NotRunnable),

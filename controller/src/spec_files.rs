@@ -383,4 +383,56 @@ mod tests {
         write("compose.yaml", &format!("{text}# edited\n"));
         assert_ne!(read().1, edited.1);
     }
+
+    fn resolve_settings(state: &Path) -> Settings {
+        let options = Options {
+            state: Some(state.to_owned()),
+            ..Options::default()
+        };
+        Settings::resolve(&options, &SpecOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn suite_of_a_client_is_below_its_spec_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for folder in [".git", "env"] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+        }
+        std::fs::write(root.join("outer.yaml"), "a").unwrap();
+        std::fs::write(root.join("env/inner.yaml"), "b").unwrap();
+        let settings = resolve_settings(&root.join("state"));
+        let read = |file: &str, own_folder_only: bool| {
+            let found = read_suite_file(&settings, &root.join("env/e2e.yaml"), file, own_folder_only);
+            found.map_err(|error| error.to_string())
+        };
+        for own_folder_only in [false, true] {
+            assert_eq!(read("inner.yaml", own_folder_only), Ok(Some(b"b".to_vec())));
+        }
+        assert_eq!(read("../outer.yaml", false), Ok(Some(b"a".to_vec())));
+        let refused = |scope: &str| Err(format!("it is outside the {scope} of the spec file"));
+        assert_eq!(read("../outer.yaml", true), refused("folder"));
+        assert_eq!(read("/etc/passwd", true), refused("folder"));
+        assert_eq!(read("/etc/passwd", false), refused("project"));
+    }
+
+    #[test]
+    fn file_above_the_ceiling_of_the_settings_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = resolve_settings(&dir.path().join("state"));
+        let low = Settings {
+            ceiling: argus_core::desired::ceiling::Ceiling {
+                max_pids: Some(100),
+                ..settings.ceiling
+            },
+            ..settings.clone()
+        };
+        let text = "project: { name: shop }\nservice: { image: x, container: { name: web } }\nargus: { policy: { pidsLimit: 101 } }\n";
+        let accepts = |settings: &Settings| {
+            let file = dir.path().join("e2e.yaml");
+            let read = parse_text(settings, &file, text.as_bytes(), &CancellationToken::new());
+            read.desired.is_some()
+        };
+        assert!(accepts(&settings) && !accepts(&low));
+    }
 }

@@ -120,7 +120,7 @@ pub(crate) fn removal_failure(state: &StateDir, env: &str) -> Option<Failure> {
 pub(crate) fn list_removed(state: &StateDir) -> BTreeMap<String, String> {
     let overrides = read_or_default::<PersistedState>(&state.state_json()).overrides;
     let down = overrides.down.keys().map(|env| {
-        let message = format!("environment `{env}` was removed by `argus down`");
+        let message = format!("environment `{env}` was removed by a command such as `argus down`");
         (env.to_string(), message)
     });
     let expired = overrides.ttl_expired.iter().map(|env| {
@@ -128,6 +128,11 @@ pub(crate) fn list_removed(state: &StateDir) -> BTreeMap<String, String> {
         (env.to_string(), message)
     });
     down.chain(expired).collect()
+}
+
+/// Note about a removed environment.
+pub(crate) fn format_removal(name: &str, message: &str) -> String {
+    format!("note: {message}; start it again with `argus retry {name}`")
 }
 
 fn unknown_failure(env: &str, message: String, known: &[String]) -> Failure {

@@ -44,6 +44,7 @@ pub fn compose_key(key: &str) -> String {
         "workingDir" => "working_dir",
         "stopSignal" => "stop_signal",
         "readOnly" => "read_only",
+        "noNewPrivileges" => "security_opt",
         "stdinOpen" => "stdin_open",
         "capDrop" => "cap_drop",
         "capAdd" => "cap_add",
@@ -72,6 +73,9 @@ pub fn compose_key(key: &str) -> String {
 
 /// Returns a value of a key of a spec file as a Compose file writes it.
 pub fn compose_value(key: &str, value: &str) -> String {
+    if key == "noNewPrivileges" {
+        return format!("[\"no-new-privileges:{value}\"]");
+    }
     match (key.ends_with("].condition"), value) {
         (true, "started") => "service_started".to_owned(),
         (true, "healthy") => "service_healthy".to_owned(),

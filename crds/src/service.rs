@@ -68,6 +68,12 @@ pub struct Service {
     /// True for a read-only root file system. Volumes and `tmpfs` stay writable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// True for an init process in the container, false for a program that must be the first process. Default: `argus.policy.init`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<bool>,
+    /// True to prevent the processes of the container from gaining privileges. Default: `argus.policy.noNewPrivileges`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_new_privileges: Option<bool>,
     /// True to keep the standard input of the main process open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdin_open: bool,

@@ -165,9 +165,8 @@ fn statement_that_is_not_understood_has_a_place_and_no_value() {
 
 #[test]
 fn file_has_a_bounded_number_of_variables() {
-    let text: String = (0..=MAX_VARIABLES)
-        .map(|number| format!("A{number}=\n"))
-        .collect();
+    let lines = (0..=MAX_VARIABLES).map(|number| format!("A{number}=\n"));
+    let text = lines.collect::<Vec<_>>().concat();
     let file = read(text.as_bytes(), &|_| None);
     assert_eq!(file.variables.len(), MAX_VARIABLES);
     let problems: Vec<_> = file.problems.iter().map(place_and_message).collect();

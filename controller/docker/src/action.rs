@@ -51,11 +51,9 @@ pub(crate) async fn execute(
         } => image::pull::check_local(shared, reference).await,
         Action::PullImage { reference, .. } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => {
-            let built = image::build::build(shared, build, progress).await;
-            if built.is_ok() {
-                prune::limit(shared, &build.tag).await;
-            }
-            built
+            let done = image::build::build(shared, build, progress).await?;
+            prune::limit(shared, &build.tag).await;
+            Ok(done)
         }
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
         Action::CollectEvidence {

@@ -98,6 +98,7 @@ fn a_spec_can_set_the_confinement_of_its_containers() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "it has a line per field")]
 fn the_body_contains_every_field_of_the_spec() {
     let binding = |host, container, protocol| Binding {
         address: "127.0.0.1".parse().unwrap(),

@@ -297,7 +297,7 @@ impl Backend for Docker {
     }
 
     async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-        action::execute(&self.shared, action, progress).await
+        Box::pin(action::execute(&self.shared, action, progress)).await
     }
 
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {

@@ -178,7 +178,10 @@ impl Run {
         self.peak = self.peak.max(now);
         // Kernels before 6.1 do not have the peak.
         let pids = self.read("pids.peak").or_else(|| self.read("pids.current"));
-        self.pids_peak = self.pids_peak.max(pids);
+        // A use below the limit between two samples hides that the kernel refused a process.
+        let is_refused = self.read_field("pids.events", "max").is_some_and(|count| count > 0);
+        let limit = self.read("pids.max").filter(|_| is_refused);
+        self.pids_peak = self.pids_peak.max(pids).max(limit);
         self.oom_kills = self.oom_kills.max(self.read_field(self.files.kills, "oom_kill"));
     }
 
@@ -315,6 +318,12 @@ mod tests {
             std::fs::write(dir.path().join("pids.current"), text).unwrap();
             peaks.sample_one(&id);
             assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known));
+        }
+        std::fs::write(dir.path().join("pids.max"), "600\n").unwrap();
+        for (events, known) in [("max 0\n", 512), ("max 3\n", 600)] {
+            std::fs::write(dir.path().join("pids.events"), events).unwrap();
+            peaks.sample_one(&id);
+            assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known), "{events}");
         }
         peaks.forget(&id);
         assert!(peaks.is_empty());

@@ -32,3 +32,34 @@ pub(crate) async fn call(endpoint: &Endpoint, method: Method, path: &str) -> Res
     }
     serde_json::from_slice(response.body()).map_err(|error| ActionError::Unknown(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answer_above_the_limit_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let read = stream.read(&mut [0; 4096]).await.unwrap();
+            let part = vec![b' '; 1 << 20];
+            let mut written = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+            for _ in 0..=MAX_ANSWER_BYTES / part.len() {
+                if written.is_ok() {
+                    written = stream.write_all(&part).await;
+                }
+            }
+            assert!(read > 0);
+        };
+        let endpoint = Endpoint::Unix(path);
+        let (answer, ()) = tokio::join!(call(&endpoint, Method::GET, "/system/df"), serve);
+        let error = answer.unwrap_err().to_string();
+        assert!(error.contains("length limit exceeded"), "{error}");
+    }
+}

@@ -69,6 +69,11 @@ fn outer_private_state_is_refused_if_linked_or_foreign() {
     assert_eq!((state.private(), mode(&own)), (own.clone(), 0o700));
     assert_eq!(mode(&state.incidents()), 0o700);
     assert_eq!(state.locked_folder(), own);
+    assert_eq!(
+        state.incidents(),
+        own.join("incidents"),
+        "a repository contains none"
+    );
     assert!(!state.root().join("private").exists());
     // A wrong mode is corrected, because the owner is this user.
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -90,6 +95,10 @@ fn outer_private_state_is_refused_if_linked_or_foreign() {
     let linked_parent = dir.path().join("elsewhere");
     std::os::unix::fs::symlink(dir.path().join("home/argus"), &linked_parent).unwrap();
     refused(&linked_parent.join("shop"));
+    let parent = dir.path().join("home/argus");
+    set_mode(&parent, 0o777);
+    refused(&own);
+    set_mode(&parent, 0o700);
     // Only root can give a folder to another user.
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&own, Some(1234), None).unwrap();
@@ -153,7 +162,29 @@ fn private_state_below_a_shared_directory_is_refused() {
             set_mode(&shared, mode);
             check(accepted, &format!("{user} {group} {mode:o}"));
         }
+        // The owner of a link can exchange it, and so can the owner of its directory.
+        set_mode(&shared, 0o755);
+        let accepts = |path: &str| StateDir::at(dir.path().join(path)).check_private().is_ok();
+        for (path, changed) in [
+            ("link/state", dir.path().join("link")),
+            ("shared/link/state", shared),
+        ] {
+            assert!(accepts(path), "{path}");
+            std::os::unix::fs::lchown(changed, Some(1234), None).unwrap();
+            assert!(!accepts(path), "{path}");
+        }
     }
+}
+
+#[test]
+fn linked_state_of_a_project_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, elsewhere) = (dir.path().join(".argus"), dir.path().join("elsewhere"));
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &root).unwrap();
+    let state = StateDir::with_private(&root, dir.path().join("home/argus/shop"));
+    assert!(state.create(&dir.path().join("specs")).is_err());
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
 #[test]

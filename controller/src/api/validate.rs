@@ -152,6 +152,7 @@ pub(super) fn format_diagnostic(diagnostic: &Diagnostic) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::mpsc;
 
     use super::*;
@@ -176,5 +177,30 @@ mod tests {
         }
         assert_eq!(run_alone(|_| Ok(7)).await.unwrap(), 7);
         assert_eq!(ended.recv(), Ok(true));
+    }
+
+    #[tokio::test]
+    async fn validations_run_one_after_the_other() {
+        let (started, starts) = tokio::sync::oneshot::channel();
+        let (end, ended) = mpsc::channel();
+        let mut first = pin!(run_alone(move |_| {
+            started.send(()).unwrap();
+            Ok(ended.recv())
+        }));
+        tokio::select! {
+            _early = &mut first => panic!("it ends only after the message"),
+            started = starts => started.unwrap(),
+        }
+        let mut second = pin!(run_alone(|_| Ok(7)));
+        for _ in 0..50 {
+            tokio::select! {
+                biased;
+                _early = &mut second => panic!("it runs next to the first one"),
+                other = blocking_io::read(|| Ok(())) => other.unwrap(),
+            }
+        }
+        end.send(()).unwrap();
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!((first.unwrap(), second.unwrap()), (Ok(()), 7));
     }
 }

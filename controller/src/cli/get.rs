@@ -292,9 +292,7 @@ fn print_removed(state: &StateDir, list: &EnvironmentList) {
     let is_listed = |name: &str| list.statuses().any(|status| status.environment == name);
     for (name, message) in status::list_removed(state) {
         if !is_listed(&name) {
-            output::print_note(&format!(
-                "note: {message}; start it again with `argus retry {name}`"
-            ));
+            output::print_note(&status::format_removal(&name, &message));
         }
     }
 }

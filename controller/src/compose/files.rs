@@ -111,8 +111,9 @@ impl Service<'_> {
                             None => self.add_note(section, &format!("`{section}`: `{key}` of `{source}`")),
                         }
                     }
-                    let mode = translate_mode(&one["mode"]);
-                    mode.into_iter().for_each(|mode| file["mode"] = json!(mode));
+                    if let Some(mode) = translate_mode(&one["mode"]) {
+                        file["mode"] = json!(mode);
+                    }
                     files.push(file);
                     continue;
                 }

@@ -6,12 +6,14 @@ use serde_json::{Map, Value, json};
 use super::{ProjectInfo, Service, parts};
 
 /// Keys whose texts have no variables in a spec file.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "cap_drop",
     "extra_hosts",
     "hostname",
+    "init",
     "pull_policy",
     "read_only",
+    "security_opt",
     "stdin_open",
     "stop_signal",
     "sysctls",

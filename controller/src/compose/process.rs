@@ -40,8 +40,29 @@ pub(super) fn translate(key: &str, value: &Value, is_inlined: bool) -> Option<(&
     })
 }
 
+impl Service<'_> {
+    /// Translates the security option about new privileges, and notes the others.
+    pub(super) fn translate_security_options(&mut self, value: &Value) -> Option<Value> {
+        let mut translated = None;
+        for (index, option) in value.as_array()?.iter().enumerate() {
+            let text = option.as_str().unwrap_or_default();
+            let setting = text.strip_prefix("no-new-privileges");
+            let setting = setting.map(|rest| rest.trim_start_matches([':', '=']));
+            match setting {
+                Some("" | "true") => translated = Some(true),
+                Some("false") => translated = Some(false),
+                Some(_) | None => {
+                    let what = format!("the security option `{text}`");
+                    self.add_note(&format!("security_opt[{index}]"), &what);
+                }
+            }
+        }
+        translated.map(Value::Bool)
+    }
+}
+
 /// The value can come from a variable.
-fn to_bool(value: &Value) -> Option<Value> {
+pub(super) fn to_bool(value: &Value) -> Option<Value> {
     let is_true = value.as_bool().or_else(|| value.as_str()?.parse().ok())?;
     Some(is_true.into())
 }

@@ -205,6 +205,7 @@ mod tests {
         ] {
             assert!(!needs_token(path), "{path} is only called so");
         }
+        assert!(needs_token("/api/v1/validate"), "untrusted files choose its work");
         for private in [
             "services/api/logs",
             "services/api/evidence",

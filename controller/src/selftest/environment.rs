@@ -158,6 +158,7 @@ mod tests {
                 strict: true,
                 env_allow: Vec::new(),
                 allow_mount: Vec::new(),
+                build_cache_limit: None,
                 git_writable: false,
                 namespace_from: NamespaceFrom::File,
                 ceiling: argus_core::desired::ceiling::Ceiling::default(),

@@ -65,6 +65,11 @@ fn serves_others(state: &StateDir, engine: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
+    use argus_crds::status::{ControllerStatus, EngineStatus};
+
     use super::*;
 
     #[test]
@@ -78,5 +83,27 @@ mod tests {
         assert_eq!(parents("/w/shop", Some("/w/shop")), [""; 0]);
         assert_eq!(parents("/srv/shop/a", None), ["/srv/shop"]);
         assert_eq!(parents("/srv/shop", None), [""; 0]);
+    }
+
+    #[test]
+    fn controller_with_a_shared_state_serves_no_other_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let status = ControllerStatus {
+            specs: dir.path().display().to_string(),
+            engine: Some(EngineStatus {
+                endpoint: "unix:///engine".to_owned(),
+                ..EngineStatus::default()
+            }),
+            ..ControllerStatus::default()
+        };
+        let text = serde_json::to_string(&status).unwrap();
+        std::fs::write(state.controller_json(), text).unwrap();
+        let _listener = UnixListener::bind(state.socket()).unwrap();
+        assert!(serves_others(&state, "unix:///engine"));
+        assert!(!serves_others(&state, "unix:///other"));
+        let shared = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(state.root(), shared).unwrap();
+        assert!(!serves_others(&state, "unix:///engine"));
     }
 }

@@ -256,4 +256,17 @@ mod tests {
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len(), "{all:?}");
     }
+
+    #[test]
+    fn settings_of_the_user_have_a_trusted_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(SETTINGS_FILE);
+        std::fs::write(&file, "strict = true\n").unwrap();
+        assert_eq!(read_own(&file).as_deref(), Some("strict = true\n"));
+        // Only root can give a file to another user.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(1234), None).unwrap();
+            assert_eq!(read_own(&file), None);
+        }
+    }
 }

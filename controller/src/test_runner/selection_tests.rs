@@ -160,3 +160,22 @@ fn fail_fast_makes_suites_sequential() {
     };
     assert!(chosen.iter().flatten().all(is_sequential));
 }
+
+#[test]
+fn client_allows_nothing_itself() {
+    let mut selection = Selection {
+        allow_test_hosts: vec!["example.com".parse().unwrap()],
+        allow_test_containers: names(&["db"]),
+        ..Selection::default()
+    };
+    let facts = |selection: &Selection| {
+        let (hosts, containers) = (selection.allowed_hosts(), selection.allowed_containers());
+        let count = (hosts.map(|all| all.len()), containers.map(|all| all.len()));
+        (selection.refuses_commands(), count)
+    };
+    assert_eq!(facts(&selection), (false, (Some(1), Some(1))));
+    for may_run_commands in [false, true] {
+        selection.caller = Caller::Client { may_run_commands };
+        assert_eq!(facts(&selection), (!may_run_commands, (None, None)));
+    }
+}

@@ -278,6 +278,7 @@ secrets:
 "#;
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "the file is long")]
 fn realistic_compose_file_is_kept_or_noted_with_its_line() {
     let dir = project(&[
         ("project/compose.yaml", REALISTIC),

@@ -102,8 +102,8 @@ mod tests {
     use crate::yaml::tree_of;
 
     fn entries(keys: &[String]) -> EntryMap {
-        let text: String = keys.iter().map(|key| format!("\"{key}\": 1\n")).collect();
-        let root = tree_of(&text).unwrap().node;
+        let text: Vec<String> = keys.iter().map(|key| format!("\"{key}\": 1\n")).collect();
+        let root = tree_of(&text.concat()).unwrap().node;
         match &root.kind {
             Kind::Map(entries) => EntryMap::from(entries.to_vec()),
             kind => panic!("{kind:?}"),

@@ -98,7 +98,8 @@ fn wait_for_an_unknown_or_removed_environment_ends_soon() {
     assert_eq!(waited.status.code(), Some(6), "{}", stderr(&waited));
     let text = stderr(&waited);
     assert!(
-        text.contains("was removed by `argus down`") && text.contains("`argus retry known`"),
+        text.contains("was removed by a command such as `argus down`")
+            && text.contains("`argus retry known`"),
         "{text}"
     );
     assert!(took < SHORT, "{took:?}");

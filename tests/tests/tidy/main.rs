@@ -444,6 +444,14 @@ fn engine_script_uses_no_folder_of_others() {
     }
     // Only root starts an engine.
     let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        let foreign = folder.path().join("foreign");
+        std::fs::create_dir(&foreign).expect("a folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&foreign, mode).expect("its mode");
+        std::os::unix::fs::chown(&foreign, Some(1234), None).expect("its owner");
+        assert_eq!(prepare("foreign"), Some(4), "another user made it");
+    }
     assert_eq!(prepare("new"), Some(if is_root { 0 } else { 4 }));
     assert!(script.contains("start_directly() {\n    prepare_home\n"));
 }

@@ -1,6 +1,7 @@
 //! Access below a root: links at every component, objects that are no files, and exchanges during the access.
 
 use std::fs;
+use std::io::Seek as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -108,6 +109,31 @@ fn links_devices_and_long_files_are_refused() {
 }
 
 #[test]
+fn read_ends_after_the_limit() {
+    let site = Site::new();
+    fs::write(site.path("root/f"), "1234567890").unwrap();
+    let mut file = open(&site.path("root/f")).unwrap();
+    assert!(read_opened(file.try_clone().unwrap(), 4).is_err());
+    assert_eq!(file.stream_position().unwrap(), 5);
+}
+
+#[test]
+fn new_file_replaces_nothing() {
+    let site = Site::new();
+    let folder = Folder::open(&site.path("root")).unwrap();
+    symlink(site.path("keys/new"), site.path("root/link")).unwrap();
+    folder.create_file(OsStr::new("new"), 0o600).unwrap();
+    for name in ["new", "link", "in"] {
+        let error = folder.create_file(OsStr::new(name), 0o600).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{name}");
+    }
+    // No other process can predict the name of a temporary file.
+    let names = [0, 1].map(|_| folder.create_temporary(0o600).unwrap().0);
+    assert_ne!(names[0], names[1]);
+    site.check_keys();
+}
+
+#[test]
 fn file_is_replaced_as_a_whole_with_its_mode() {
     let site = Site::new();
     let path = site.path("root/in/f");
@@ -168,6 +194,10 @@ fn mode_is_set_without_a_permission_to_read() {
     let (folder, name) = Folder::of(&path).unwrap();
     folder.set_mode(&name, 0o640).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert!(
+        folder.set_mode(OsStr::new("in"), 0o640).is_err(),
+        "it is a folder"
+    );
 }
 
 #[test]

@@ -192,4 +192,21 @@ mod tests {
         let sockets = Sockets::find(Some(&root.join("e.sock")));
         assert!(sockets.check(&resolve(&root).unwrap()).is_err());
     }
+
+    #[test]
+    fn directory_with_a_mounted_socket_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("run/other")).unwrap();
+        std::fs::create_dir_all(root.join("run2")).unwrap();
+        let sockets = Sockets {
+            mounted: vec![root.join("run/other/e.sock")],
+            ..Sockets::default()
+        };
+        let is_accepted = |path: &str| sockets.check(&resolve(&root.join(path)).unwrap()).is_ok();
+        assert_eq!(
+            ["run", "run/other", "run2"].map(is_accepted),
+            [false, false, true]
+        );
+    }
 }

@@ -39,6 +39,14 @@ fn link_in_any_component_is_refused_without_links() {
 }
 
 #[test]
+fn dots_after_a_missing_component_are_refused() {
+    let (_dir, root) = tree();
+    let path = root.join("none/../x");
+    assert_eq!(resolve(&path).unwrap_err(), PathError::Missing(path));
+    assert_eq!(resolve(&root.join("none/x")).unwrap().identity, None);
+}
+
+#[test]
 fn circle_of_links_is_refused() {
     let (_dir, root) = tree();
     symlink("b", root.join("a")).unwrap();

@@ -110,7 +110,7 @@ impl fmt::Display for Cause {
             Self::RestartRequested => f.write_str("restart requested"),
             Self::EngineRestart => f.write_str("engine restarted"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
-            Self::PortFree => f.write_str("port is free again"),
+            Self::PortFree => f.write_str("port may be free again"),
             Self::ServiceRemoved => f.write_str("service removed from spec"),
             Self::EnvironmentRemoved => f.write_str("environment removed"),
             Self::Expired => f.write_str("its `argus.ttl` is over"),

@@ -180,10 +180,7 @@ pub fn admit_with_digests(
                 .rollback
                 .auto
                 .then(|| spec.argus.rollback.deadline.get()),
-            delete_volumes: match spec.argus.deletion.volumes {
-                VolumeDeletion::Keep => false,
-                VolumeDeletion::Delete => true,
-            },
+            delete_volumes: matches!(spec.argus.deletion.volumes, VolumeDeletion::Delete),
             secrets: secrets.clone(),
             env_file,
             folder: context.host.folder(),

@@ -91,6 +91,11 @@ pub(super) fn apply(
         let path = "argus.policy.noNewPrivileges".to_owned();
         refuse(path, message, "leave it out".to_owned());
     }
+    let gains = |service: &Service| service.process.no_new_privileges == Some(false);
+    for (path, _) in services.iter().filter(|(_, service)| ceiling.no_new_privileges && gains(service)) {
+        let message = "`noNewPrivileges: false` is not allowed by the ceiling `no-new-privileges`".to_owned();
+        refuse(path.clone() + ".noNewPrivileges", message, "leave it out".to_owned());
+    }
     if let Some(least) = ceiling.min_port.filter(|least| ports.low < *least) {
         let default = PortRange::default();
         if (ports.low, ports.high) == (default.low, default.high) {
@@ -180,6 +185,25 @@ mod tests {
             assert!(hint.starts_with("POLICY_VIOLATION: "), "{only:?}");
             let open = admitted(Ceiling::default(), policy, ports);
             assert!(open.desired.is_some(), "{:#?}", open.diagnostics);
+        }
+    }
+
+    #[test]
+    fn service_is_below_the_ceiling_too() {
+        for (value, is_accepted) in [("false", false), ("true", true)] {
+            let text = format!(
+                "project: {{ name: shop }}\nservice: {{ image: demo, noNewPrivileges: {value}, container: {{ name: api }} }}\n"
+            );
+            let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+            let context = SpecContext {
+                ceiling: all(),
+                ..SpecContext::default()
+            };
+            let admission = admit(&spec, &context);
+            assert_eq!(admission.desired.is_some(), is_accepted, "{value}");
+            let refused = admission.diagnostics.iter().find(|it| it.is_error());
+            let place = (!is_accepted).then_some("service.noNewPrivileges");
+            assert_eq!(refused.map(|it| it.path.as_str()), place, "{value}");
         }
     }
 

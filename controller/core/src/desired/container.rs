@@ -81,30 +81,7 @@ pub(super) fn admit_service(
         .healthcheck
         .as_ref()
         .map(|healthcheck| probe::resolve_probe(healthcheck, &ports, &probe_path, &resolver, diagnostics));
-    let resolve_words =
-        |command: &Option<argus_crds::Command>, key: &str, diagnostics: &mut Vec<Diagnostic>| {
-            let command = command.as_ref()?;
-            probe::resolve_command(
-                command,
-                &format!("{path}.{key}"),
-                &resolver,
-                PortReferences::Rendered,
-                diagnostics,
-            )
-        };
-    let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
-    if container.command.is_some() {
-        let message = "`command` belongs to the service, not to its container";
-        diagnostics.push(
-            Diagnostic::warning(format!("{container_path}.command"), message)
-                .hint("move it further out, next to `container`"),
-        );
-    }
-    let command = if spec.command.is_some() {
-        resolve_words(&spec.command, "command", diagnostics)
-    } else {
-        resolve_words(&container.command, "container.command", diagnostics)
-    };
+    let (entrypoint, command) = resolve_commands(spec, container, path, &resolver, diagnostics);
     let env_path = format!("{container_path}.environment");
     let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);
     let labels_path = format!("{container_path}.labels");
@@ -165,6 +142,41 @@ pub(super) fn admit_service(
         criticality: criticality(spec),
         name,
     })
+}
+
+/// Returns the entry point and the command.
+fn resolve_commands(
+    spec: &ServiceSpec,
+    container: &Container,
+    path: &str,
+    resolver: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> (Option<Vec<String>>, Option<Vec<String>>) {
+    let resolve_words =
+        |command: &Option<argus_crds::Command>, key: &str, diagnostics: &mut Vec<Diagnostic>| {
+            let command = command.as_ref()?;
+            probe::resolve_command(
+                command,
+                &format!("{path}.{key}"),
+                resolver,
+                PortReferences::Rendered,
+                diagnostics,
+            )
+        };
+    let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
+    if container.command.is_some() {
+        let message = "`command` belongs to the service, not to its container";
+        diagnostics.push(
+            Diagnostic::warning(format!("{path}.container.command"), message)
+                .hint("move it further out, next to `container`"),
+        );
+    }
+    let command = if spec.command.is_some() {
+        resolve_words(&spec.command, "command", diagnostics)
+    } else {
+        resolve_words(&container.command, "container.command", diagnostics)
+    };
+    (entrypoint, command)
 }
 
 /// Returns the time of the pull. A built image is never pulled.

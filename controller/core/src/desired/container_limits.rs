@@ -3,6 +3,8 @@
 use argus_crds::{Diagnostic, Policy};
 use serde::{Deserialize, Serialize};
 
+use super::ProcessOptions;
+
 /// Minimum size of a log file in bytes; engines reject 0.
 const MIN_LOG_SIZE: u64 = 1_000;
 /// Maximum size of a log file in bytes; a larger limit does not protect a disk.
@@ -46,6 +48,15 @@ impl ContainerLimits {
     /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns the limits of a container, whose own settings replace those of the environment.
+    pub(crate) fn of_container(&self, process: &ProcessOptions) -> Self {
+        Self {
+            init: process.init.unwrap_or(self.init),
+            no_new_privileges: process.no_new_privileges.unwrap_or(self.no_new_privileges),
+            ..self.clone()
+        }
     }
 }
 

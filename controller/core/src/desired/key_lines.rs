@@ -11,19 +11,17 @@ use serde::{Deserialize, Serialize};
 use super::spec_values::{SpecValues, spec_values};
 
 /// Keys of the environment that errors name.
-const ENVIRONMENT_KEYS: [&str; 8] = [
+const ENVIRONMENT_KEYS: [&str; 6] = [
     "project",
     "resilience.network.portConflictStrategy",
     "isolation.portRange",
     "argus.hold",
     "network.name",
     "argus.policy.pidsLimit",
-    "argus.policy.init",
-    "argus.policy.noNewPrivileges",
 ];
 
 /// Keys of each service that errors name.
-const SERVICE_KEYS: [&str; 25] = [
+const SERVICE_KEYS: [&str; 27] = [
     "",
     "image",
     "build.dockerfile",
@@ -48,6 +46,8 @@ const SERVICE_KEYS: [&str; 25] = [
     "container.healthcheck.times",
     "tmpfs",
     "user",
+    "init",
+    "noNewPrivileges",
     "dependsOn",
 ];
 
@@ -301,6 +301,8 @@ mod tests {
                 Some("service_started"),
             ),
             ("container.environment.A", "services.web.environment.A", 3, None),
+            ("init", "services.web.init", 3, None),
+            ("noNewPrivileges", "services.web.security_opt", 3, None),
             ("", "services.web", 3, None),
         ] {
             let edit = lines.edit_service("compose.yaml", "web", key, "x");
@@ -312,6 +314,10 @@ mod tests {
         assert_eq!(
             lines.write_value("dependsOn[0].condition", "healthy"),
             "service_healthy"
+        );
+        assert_eq!(
+            lines.write_value("noNewPrivileges", "false"),
+            "[\"no-new-privileges:false\"]"
         );
         let edit = lines.edit("compose.yaml", "isolation.portRange", "no port is free");
         assert!(edit.reason.contains("`argus init`"), "{edit:?}");

@@ -47,6 +47,12 @@ pub struct ProcessOptions {
     pub hostname: Option<String>,
     /// True for a read-only root file system.
     pub read_only: bool,
+    /// Presence of an init process; `None` for that of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<bool>,
+    /// Protection from new privileges; `None` for that of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_new_privileges: Option<bool>,
     /// True to keep the standard input open.
     pub stdin_open: bool,
     /// Soft and hard limits by name; -1 for none.
@@ -132,6 +138,8 @@ pub(super) fn resolve(
         stop_signal: spec.stop_signal.clone(),
         hostname: spec.hostname.clone(),
         read_only: spec.read_only,
+        init: spec.init,
+        no_new_privileges: spec.no_new_privileges,
         stdin_open: spec.stdin_open,
         ulimits,
         cap_drop,

@@ -146,13 +146,14 @@ impl Desired {
             .flatten()
             .map(ResourceName::as_str)
             .collect();
-        let names = names
+        let names: Vec<&str> = names
             .chain([self.env.as_str(), self.project.as_str()])
-            .chain(networks);
-        for name in names.clone() {
+            .chain(networks)
+            .collect();
+        for name in &names {
             secrets.remove(name);
         }
-        for part in names.flat_map(|name| name.split(['-', '_', '.'])) {
+        for part in names.into_iter().flat_map(|name| name.split(['-', '_', '.'])) {
             secrets.limit_to_words(part);
         }
         secrets

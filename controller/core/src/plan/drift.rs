@@ -236,6 +236,7 @@ mod tests {
             labels: [(labels::SERVICE.to_owned(), "web".to_owned())].into(),
             network: ResourceName::new("net").unwrap(),
             aliases: Vec::new(),
+            further_networks: BTreeMap::new(),
             bindings: Vec::new(),
             mounts: Vec::new(),
             tmpfs: vec!["/cache/:size=64m".to_owned()],

@@ -161,7 +161,7 @@ fn container(
         memory: service.memory,
         nano_cpus: service.nano_cpus,
         stop_grace: service.stop_grace,
-        container_limits: desired.container_limits.clone(),
+        container_limits: desired.container_limits.of_container(&service.process),
     }
 }
 

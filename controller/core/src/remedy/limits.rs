@@ -3,7 +3,10 @@
 use argus_crds::ByteSize;
 use argus_crds::error::SpecEdit;
 
+use super::EditContext;
 use super::case::{Case, contains, ports_in};
+use crate::desired::ContainerLimits;
+use crate::failed_run::FailedRun;
 
 parts! {
     /// Parts of a message about a full heap, in lower case.
@@ -12,11 +15,15 @@ parts! {
     /// Parts of a message about a process or thread that cannot be created, in lower case.
     NO_PROCESS: "can't fork" "cannot fork" "fork: retry" "unable to fork" "pthread_create"
         "unable to create native thread" "can't start new thread" "can't create thread"
-        "failed to create new os thread" "resource temporarily unavailable";
+        "failed to create new os thread" "resource temporarily unavailable" "final child's pid from pipe";
     /// Parts of a message about a killed worker, in lower case.
     KILLED: "sent sigkill" "by signal 9" "on signal 9" "signal 9 (sigkill)" "signal: killed";
-    /// Parts of a message of a program that must be the first process, in lower case.
-    FIRST: "only run as pid 1" "must be run as pid 1" "must run as pid 1" "not running as pid 1";
+    /// Words of a demand for the first process.
+    DEMANDS: "must" "only" "not" "isn't" "need" "needs" "require" "requires" "required" "expect" "expects"
+        "expected" "should";
+    /// Words that can be between a demand and the first process.
+    LINKS: "be" "is" "it" "its" "to" "run" "running" "started" "work" "works" "when" "as" "with" "the" "a"
+        "init" "container's" "has" "have" "first" "pid" "(pid" "process" "no" "no." "number";
     /// Parts of a message of a program that needs the privileges of its file, in lower case.
     PRIVILEGED: "effective uid is not 0" "must be suid" "setuid bit set" "no new privileges"
         "must be setuid root";
@@ -180,16 +187,30 @@ pub(super) fn required_memory(case: &Case<'_>) -> Option<SpecEdit> {
     Some(case.context.edit("memory", reason).suggest(larger))
 }
 
+impl EditContext<'_> {
+    /// Limit of processes and threads that the container of a run has reached.
+    pub(crate) fn reached_pids_limit(&self, failed_run: &FailedRun) -> Option<u32> {
+        let limit = self.accepted.desired.container_limits.pids_limit;
+        let peak = failed_run.evidence.as_ref()?.pids_peak?;
+        (peak >= u64::from(limit)).then_some(limit)
+    }
+}
+
 /// Limit of processes and threads.
 pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(NO_PROCESS)?;
+    let in_check = || {
+        let last = case.run.probe_output.last()?;
+        last.lines().find(|line| contains(line, NO_PROCESS))
+    };
+    let line = case.line_with(NO_PROCESS).or_else(in_check)?;
+    let reached = case.context.reached_pids_limit(case.run);
     // A profile for system calls denied it, not the limit.
     if contains(line, &["operation not permitted", "eperm"]) {
         return None;
     }
     // A socket that is not ready has the same text.
-    let is_generic = contains(line, &["resource temporarily unavailable"]);
-    if is_generic && !contains(line, &["fork", "thread", "clone", "spawn"]) {
+    let is_generic = contains(line, &["resource temporarily unavailable", "from pipe"]);
+    if is_generic && reached.is_none() && !contains(line, &["fork", "thread", "clone", "spawn"]) {
         return None;
     }
     let limit = case.context.accepted.desired.container_limits.pids_limit;
@@ -204,24 +225,65 @@ pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
         None => format!("the limit is {limit}"),
     };
     let reason = format!("the service cannot start another process or thread; {measured}");
-    let edit = policy(case, "pidsLimit", reason);
+    let accepted = case.context.accepted;
+    let edit = accepted
+        .lines
+        .edit(&accepted.spec_path, "argus.policy.pidsLimit", reason);
     Some(edit.suggest(limit.saturating_mul(4).to_string()))
 }
 
 /// Program that must be the first process of its container.
 pub(super) fn first_process(case: &Case<'_>) -> Option<SpecEdit> {
-    let init = case.context.accepted.desired.container_limits.init;
-    case.line_with(FIRST).filter(|_| init)?;
+    let init = limits_of(case).init;
+    case.lines().find(|line| init && demands_first_process(line))?;
     let reason = "its program must be the first process, and `init` takes this place".to_owned();
-    Some(policy(case, "init", reason).suggest("false"))
+    Some(setting(case, "init", reason))
+}
+
+/// Returns whether a line demands to be the first process, such as `must be run as process no 1`.
+fn demands_first_process(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    let lower = lower.replace("has to ", "must ").replace("have to ", "must ");
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    (0..words.len()).any(|at| {
+        let (before, name) = (&words[..at], words[at]);
+        let (name, after) = (
+            name.trim_end_matches(['.', ',', ';', ':', ')', '!']),
+            &words[at + 1..],
+        );
+        let is_named = match name {
+            "pid1" => true,
+            "1" | "#1" => {
+                let word = before
+                    .iter()
+                    .rev()
+                    .find(|word| !["no", "no.", "number"].contains(word));
+                word.is_some_and(|word| ["pid", "(pid", "process"].contains(word))
+            }
+            // Other first processes hold a lock or serve a request.
+            "process" => {
+                before.last() == Some(&"first")
+                    && after.first().is_none_or(|word| ["in", "inside"].contains(word))
+            }
+            _ => false,
+        };
+        let demand = before.iter().rev().find(|word| !LINKS.contains(word));
+        let is_before = demand.is_some_and(|word| DEMANDS.contains(word));
+        let next = after.iter().find(|word| **word != "is");
+        let is_after = next.is_some_and(|word| {
+            let word = word.trim_end_matches(['.', ',']);
+            ["required", "expected", "needed"].contains(&word)
+        });
+        is_named && (is_before || is_after)
+    })
 }
 
 /// Program that needs the privileges of its file.
 pub(super) fn privileges(case: &Case<'_>) -> Option<SpecEdit> {
-    let is_set = case.context.accepted.desired.container_limits.no_new_privileges;
+    let is_set = limits_of(case).no_new_privileges;
     case.line_with(PRIVILEGED).filter(|_| is_set)?;
     let reason = "its program needs the privileges of its file".to_owned();
-    Some(policy(case, "noNewPrivileges", reason).suggest("false"))
+    Some(setting(case, "noNewPrivileges", reason))
 }
 
 /// Port below 1024 without the privileges of root.
@@ -258,10 +320,16 @@ pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
     })
 }
 
-fn policy(case: &Case<'_>, name: &str, reason: String) -> SpecEdit {
-    let accepted = case.context.accepted;
-    let key = format!("argus.policy.{name}");
-    accepted.lines.edit(&accepted.spec_path, &key, reason)
+/// Limits and privileges of the container.
+fn limits_of(case: &Case<'_>) -> ContainerLimits {
+    let all = &case.context.accepted.desired.container_limits;
+    all.of_container(&case.context.service.process)
+}
+
+/// A default of Argus that the service turns off. Its siblings keep it.
+fn setting(case: &Case<'_>, key: &str, reason: String) -> SpecEdit {
+    let off = case.context.accepted.lines.write_value(key, "false");
+    case.context.edit(key, reason).suggest(off)
 }
 
 #[cfg(test)]

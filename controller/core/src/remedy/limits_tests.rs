@@ -66,3 +66,32 @@ fn denied_thread_is_not_the_limit_of_processes() {
         "OpenBLAS blas_thread_init: pthread_create failed for thread 1 of 8: Operation not permitted";
     assert_eq!(web("", "", denied, None).text(), "none");
 }
+
+#[test]
+fn check_without_a_process_names_the_limit() {
+    let services = "  web:\n    image: web:1\n    container:\n      name: shop-web\n      healthcheck: { type: exec, command: [sh, -c, \"true | true\"] }\n";
+    let of = |output: &str, peak: Option<u64>| {
+        let mut test = TestEnvironment::new(services).unhealthy(output, &[]);
+        test.evidence().pids_peak = peak;
+        test.edit().map(|edit| edit.key)
+    };
+    let limit = Some("argus.policy.pidsLimit".to_owned());
+    for output in [
+        "exec sh: exit code 2: sh: can't fork: Resource temporarily unavailable",
+        "exec sh: exit code 254: waiting\nbash: fork: retry: Resource temporarily unavailable",
+        "exec sh: exit code 1: RuntimeError: can't start new thread",
+        "OCI runtime exec failed: error starting child process: fork/exec /proc/self/exe: resource temporarily unavailable",
+    ] {
+        assert_eq!(of(output, Some(512)), limit, "{output}");
+        assert_eq!(of(output, None), limit, "{output}");
+        assert_ne!(of(output, Some(20)), limit, "{output}");
+    }
+    // The text of the runtime alone does not prove it.
+    for output in [
+        "OCI runtime exec failed: exec failed: unable to start container process: can't get final child's PID from pipe: EOF",
+        "exec sh: exit code 1: recv: Resource temporarily unavailable",
+    ] {
+        assert_eq!(of(output, Some(512)), limit, "{output}");
+        assert_ne!(of(output, None), limit, "{output}");
+    }
+}

@@ -22,7 +22,7 @@ pub(super) const KEY: &str = "container.healthcheck.command";
 parts! {
     /// Parts of a result of a client that reached no listener, in lower case.
     UNREACHED: "connection refused" "econnrefused" "couldn't connect" "could not connect" "can't connect"
-        "failed to connect" "unable to connect" "no response";
+        "failed to connect" "unable to connect" "no response" "cannot assign requested address";
     /// Parts of a result of a client that does not know the name of a host, in lower case.
     UNKNOWN_HOST: "could not resolve" "unable to resolve" "bad address";
     /// Parts of a result of a client that does not trust a certificate, in lower case.
@@ -188,7 +188,7 @@ pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
     let port = named.or(client.map(|(_, port, _)| port))?;
     let is_open = |port: u16| listening.iter().any(|at| at.port() == port);
     if is_open(port) {
-        return ipv4(&check, listening, &address?);
+        return other_loopback(&check, listening, &address?);
     }
     let mut published = check.context.service.ports.iter().map(|port| port.container);
     let best = published.find(|port| is_open(*port)).unwrap_or(first.port());
@@ -207,15 +207,27 @@ pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
     }
 }
 
-/// The IPv4 address in place of `localhost`, which some clients resolve to IPv6 only.
-fn ipv4(check: &Check<'_>, listening: &[SocketAddr], address: &Address<'_>) -> Option<SpecEdit> {
-    let mut of_port = listening.iter().filter(|at| at.port() == address.port);
-    let is_meant = of_port.all(SocketAddr::is_ipv4) && address.host == "localhost";
-    let reason = format!(
-        "the process listens on port {} only on IPv4, and `localhost` can be IPv6",
-        address.port
-    );
-    is_meant.then(|| check.replace("localhost", "127.0.0.1", reason))
+/// The loopback address on which the process listens. Some clients resolve `localhost` to one version of IP only.
+fn other_loopback(check: &Check<'_>, listening: &[SocketAddr], address: &Address<'_>) -> Option<SpecEdit> {
+    let Address { host, port, .. } = *address;
+    let all = |is_of: fn(&SocketAddr) -> bool| listening.iter().filter(|at| at.port() == port).all(is_of);
+    let (meant, version, other) = if all(SocketAddr::is_ipv4) {
+        ("127.0.0.1", "IPv4", "IPv6")
+    } else if all(|at| at.is_ipv6() && at.ip().is_loopback()) {
+        ("[::1]", "IPv6", "IPv4")
+    } else {
+        // A process that listens on `::` accepts both.
+        return None;
+    };
+    let named = match host {
+        "localhost" => "can be",
+        "[::1]" if other == "IPv6" => "is",
+        "127.0.0.1" | "0.0.0.0" if other == "IPv4" => "is",
+        _ => return None,
+    };
+    let reason =
+        format!("the process listens on port {port} only on {version}, and `{host}` {named} {other}");
+    Some(check.replace(host, meant, reason))
 }
 
 /// Path to which the program answers with an error of the request.

@@ -120,9 +120,48 @@ fn port_without_a_listener_is_the_open_one() {
 }
 
 #[test]
-fn listener_on_ipv4_only_needs_its_address() {
+fn listener_of_one_ip_version_needs_its_address() {
     let command = "[wget, --spider, \"http://localhost:8080/\"]";
+    let unassigned =
+        "exec wget: exit code 1: wget: can't connect to remote host: Cannot assign requested address";
     assert_commands(&[
+        (
+            "[wget, -qO-, \"http://[::1]:8080/\"]",
+            unassigned,
+            UP,
+            "from `[::1]` to `127.0.0.1`",
+        ),
+        (
+            "[sh, -c, \"curl -f http://[::1]:8080/up || exit 1\"]",
+            "exec sh: exit code 7: curl: (7) Failed to connect to ::1 port 8080 after 0 ms: Couldn't connect to server",
+            &["127.0.0.1:8080"],
+            "from `[::1]` to `127.0.0.1`",
+        ),
+        (
+            "[python3, -c, \"urlopen('http://[::1]:8080/')\"]",
+            "exec python3: exit code 1: OSError: [Errno 99] Cannot assign requested address",
+            UP,
+            "from `[::1]` to `127.0.0.1`",
+        ),
+        (
+            "[wget, -qO-, \"http://127.0.0.1:8080/\"]",
+            REFUSED,
+            &["[::1]:8080"],
+            "from `127.0.0.1` to `[::1]`",
+        ),
+        (command, REFUSED, &["[::1]:8080"], "`localhost` can be IPv4"),
+        (
+            "[wget, -qO-, \"http://[::1]:8080/\"]",
+            REFUSED,
+            &["[::1]:8080"],
+            "",
+        ),
+        (
+            "[wget, -qO-, \"http://127.0.0.1:8080/\"]",
+            REFUSED,
+            &["[::]:8080"],
+            "",
+        ),
         (command, REFUSED, UP, "from `localhost` to `127.0.0.1`"),
         (command, REFUSED, &["[::]:8080"], ""),
         ("[wget, --spider, \"http://127.0.0.1:8080/\"]", REFUSED, UP, ""),

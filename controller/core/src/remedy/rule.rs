@@ -60,7 +60,13 @@ const NOT_RUNNABLE: &[Phase] = &[Phase::NotRunnable];
 const ENDED: &[Phase] = &[Phase::Exit, Phase::Hidden];
 const EXIT: &[Phase] = &[Phase::Exit];
 const ANY_END: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::NotRunnable];
-const LIMIT: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::NotRunnable, Phase::Signal];
+const PROCESSES: &[Phase] = &[
+    Phase::Exit,
+    Phase::Hidden,
+    Phase::NotRunnable,
+    Phase::Signal,
+    Phase::Probe,
+];
 const HEAP: &[Phase] = &[
     Phase::Exit,
     Phase::Hidden,
@@ -140,8 +146,8 @@ rules! {
         "the program requires an option, argument or place that the command does not have" => "`command` with this option";
     "unknown-command" "command" Certain Cause ENDED command::unknown_command,
         "the program does not know a subcommand of the command" => "the similar subcommand in the output";
-    "pids" "limits" Certain All LIMIT limits::pids,
-        "a process or thread cannot be created" => "a larger `argus.policy.pidsLimit`";
+    "pids" "limits" Certain All PROCESSES limits::pids,
+        "the program or its health check cannot create a process or thread" => "a larger `argus.policy.pidsLimit`";
     "read-only-mount" "files" Certain Last ANY_END files::read_only_mount,
         "a write below a mount with `:ro` fails" => "the mount without `:ro`";
     "read-only-folder" "files" Certain Last ANY_END files::read_only_folder,
@@ -157,9 +163,9 @@ rules! {
     "similar-name" "files" Certain Last ANY_END host_files::similar_name,
         "a file below a mount is missing, and its host folder has a similar name" => "the path in the command or variable, or the name on the host";
     "first-process" "privileges" Certain All ANY_END limits::first_process,
-        "the program must be the first process" => "`argus.policy.init: false`";
+        "the program must be the first process" => "`init: false` of the service";
     "privileges" "privileges" Certain All ANY_END limits::privileges,
-        "the program needs the privileges of its file, such as `sudo`" => "`argus.policy.noNewPrivileges: false`";
+        "the program needs the privileges of its file, such as `sudo`" => "`noNewPrivileges: false` of the service";
     "root-required" "privileges" Certain Cause ENDED privileges::root_required,
         "the program requires root, and `user` names another user" => "remove `user`";
     "root-refused" "privileges" Certain Cause ENDED privileges::root_refused,
@@ -267,7 +273,7 @@ rules! {
     "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
         "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `status` with this one";
     "probe-port" "probe" Likely Facts CHECK probe_command::port,
-        "the command of the health check reaches no listener: the container listens on another port, only on IPv4, or not yet" => "the port or address in the command, or a longer `startPeriod`";
+        "the command of the health check reaches no listener: the container listens on another port, only on another version of IP, or not yet" => "the port or address in the command, or a longer `startPeriod`";
     "probe-path" "probe" Likely Facts PROBE probe_command::path,
         "the command of the health check gets status 404, 401 or 403" => "a path that succeeds";
     "slow-start" "probe" Certain Facts CHECK |case| case.context.slow_start(case.run),

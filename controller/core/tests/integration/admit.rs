@@ -307,6 +307,40 @@ fn policy_changes_the_hash_only_when_not_default() {
 }
 
 #[test]
+fn settings_of_a_service_replace_those_of_the_policy() {
+    let identity = ControllerIdentity {
+        controller: "c".to_owned(),
+        run: "r".to_owned(),
+        publish_address: "127.0.0.1".parse().unwrap(),
+    };
+    let limits = |keys: &str, policy: &str| {
+        let text = format!(
+            "project: {{name: shop}}\nargus: {{policy: {{{policy}}}}}\nservices:\n  web: {{image: a, {keys} container: {{name: w}}}}\n  \
+             plain: {{image: a, container: {{name: p}}}}\n"
+        );
+        let all = render::render_all(&desired(&text, &context()), &PortMap::new(), &identity);
+        let of = |name: &str| {
+            let (_, (spec, hash)) = all.iter().find(|(service, _)| service.as_str() == name).unwrap();
+            let limits = &spec.container_limits;
+            ((limits.init, limits.no_new_privileges), hash.clone())
+        };
+        (of("web"), of("plain"))
+    };
+    let (web, plain) = limits("", "");
+    assert_eq!((web.0, plain.0), ((true, true), (true, true)));
+    for (keys, policy, expected, sibling) in [
+        ("init: false,", "", (false, true), (true, true)),
+        ("noNewPrivileges: false,", "", (true, false), (true, true)),
+        ("init: true,", "init: false", (true, true), (false, true)),
+    ] {
+        let (changed, other) = limits(keys, policy);
+        assert_eq!((changed.0, other.0), (expected, sibling), "{keys} {policy}");
+        assert_ne!(changed.1, web.1, "{keys}");
+        assert_eq!(other.1 == plain.1, policy.is_empty(), "{keys}");
+    }
+}
+
+#[test]
 fn build_digest_covers_context_arguments_and_dockerfile() {
     let text =
         "project: {name: shop}\nservice: {build: {context: ., args: {V: \"1\"}}, container: {name: app}}";
@@ -569,6 +603,23 @@ fn each_of_5000_files_is_compared_only_with_itself() {
     assert_eq!(other, index);
     other.remove("7.e2e.yaml");
     assert_ne!(other, index);
+}
+
+#[test]
+fn link_to_an_engine_socket_is_refused() {
+    let text = "project: { name: shop }\nservice: { image: demo, container: { name: app, volumes: [\"./link:/x\"] } }\n";
+    for (real, is_refused) in [
+        ("/specs/x/docker.sock", true),
+        ("/run", true),
+        ("/var/run/docker", true),
+        ("/specs/x/data", false),
+    ] {
+        let mut context = context();
+        context.host.resolved = [("/specs/link".to_owned(), Ok(real.to_owned()))].into();
+        let found = admission(text, &context).diagnostics;
+        let is_found = found.iter().any(|it| it.message.contains("engine socket"));
+        assert_eq!(is_found, is_refused, "{real}: {found:#?}");
+    }
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn removed_network_comes_back_below_running_containers() {
     world.store.apply(WatchEvent::Delete(id));
     for name in ["shop-db", "shop-web"] {
         change(&mut world, name, |container| {
-            drop(container.networks.remove(BACK))
+            container.networks.remove(BACK);
         });
     }
     let steps = world.run(&wide());

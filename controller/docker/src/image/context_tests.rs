@@ -91,6 +91,16 @@ fn rules_of_the_dockerfile_replace_those_of_the_context() {
 }
 
 #[test]
+fn long_file_of_rules_is_an_error() {
+    let long = "#".repeat(1024 * 1024 + 1);
+    for (rules, is_accepted) in [(&long[1..], true), (long.as_str(), false)] {
+        let dir = tree(&[("Dockerfile", "FROM scratch"), (".dockerignore", rules)]);
+        let opened = Context::open(dir.path(), "Dockerfile", None, &Excluded::default());
+        assert_eq!(opened.is_ok(), is_accepted, "{opened:?}");
+    }
+}
+
+#[test]
 fn an_exception_below_an_ignored_folder_is_sent() {
     let dir = tree(&[
         ("Dockerfile", ""),

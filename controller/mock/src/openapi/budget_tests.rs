@@ -221,6 +221,31 @@ fn long_chain_of_references_is_refused() {
 }
 
 #[test]
+fn long_lists_and_repeated_visits_are_counted() {
+    let used = |schema: Value, value: &Value| {
+        let mut budget = Budget::new(u64::MAX - 1, u64::MAX);
+        let visits = steps::Visits::new(&schema).charge(&schema, value, &mut budget);
+        visits.map(|_| budget.used().0)
+    };
+    let text = serde_json::json!("a");
+    let list: Vec<u32> = (0..1_600).collect();
+    let plain = used(serde_json::json!({ "type": "string" }), &text).unwrap();
+    let long = used(serde_json::json!({ "enum": list }), &text).unwrap();
+    assert!(long >= plain + 100, "{plain} {long}");
+    let properties: serde_json::Map<_, _> = (0..100)
+        .map(|number| (number.to_string(), serde_json::json!({})))
+        .collect();
+    let value = Value::Object(properties.clone());
+    let once = used(serde_json::json!({ "properties": properties }), &value).unwrap();
+    let again = serde_json::json!({ "properties": properties, "unevaluatedProperties": false });
+    let again = used(again, &value).unwrap();
+    assert!(again >= once + 200, "{once} {again}");
+    // The validator finds other targets of references.
+    let foreign = serde_json::json!({ "$id": "https://example.com/x", "not": {} });
+    assert!(used(foreign, &text).is_err());
+}
+
+#[test]
 fn schema_with_an_own_identity_refers_to_the_document() {
     let link = "{ $id: 'https://example.com/x', $schema: 'https://json-schema.org/draft/2019-09/schema', allOf: [NEXT] }";
     let (status, body) = respond(&chain(1, link, ""), 3);

@@ -36,15 +36,40 @@ fn of_map(map: &Map<String, Value>, pointer: &str, is_30: bool) -> Option<Proble
     let is_media = pointer.rsplit('/').nth(1) == Some("content");
     if is_media && map.contains_key("itemSchema") && !map.contains_key("schema") {
         let message = "`itemSchema` is not supported, so only examples are sent";
-        return warning(
-            "itemSchema",
-            message,
-            "add an example with `serializedValue`".to_owned(),
-        );
+        let has_example = ["example", "examples"].iter().any(|key| map.contains_key(*key));
+        let hint = if has_example {
+            "write all items of the response in the example"
+        } else {
+            "add an example with `serializedValue`"
+        };
+        return warning("itemSchema", message, hint.to_owned());
     }
     if map.get("in").and_then(Value::as_str) == Some("querystring") && map.contains_key("name") {
         let message = "parameters in `querystring` are not supported, so requests are not checked for them";
         return warning("in", message, "declare parameters in `query`".to_owned());
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hint_for_a_stream_knows_its_example() {
+        let hint = |media: Value| {
+            let content = json!({ "text/event-stream": media });
+            let root =
+                json!({ "openapi": "3.2.0", "components": { "responses": { "a": { "content": content } } } });
+            let found = parts(&root).remove(0);
+            found.1.hint.unwrap()
+        };
+        assert!(hint(json!({ "itemSchema": {} })).starts_with("add an example"));
+        for key in ["example", "examples"] {
+            let hint = hint(json!({ "itemSchema": {}, key: {} }));
+            assert_eq!(hint, "write all items of the response in the example");
+        }
+    }
 }

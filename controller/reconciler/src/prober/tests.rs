@@ -424,6 +424,7 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
         ProberIo {
             healths,
             healthy_runs: BTreeSet::new(),
+            pressure: |_| None,
             metrics: metrics.clone(),
         },
         addresses,

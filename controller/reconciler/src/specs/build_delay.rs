@@ -201,6 +201,7 @@ mod tests {
         ContextDigest {
             digest: format!("{files:?}"),
             entries: entries.collect(),
+            ..ContextDigest::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! Digest of a build context: another digest requires another image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io::{self, Read, Seek as _, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
@@ -74,6 +74,22 @@ pub struct ContextDigest {
     pub digest: String,
     /// Hash of each entry, by its path in the context.
     pub entries: BTreeMap<PathBuf, Vec<u8>>,
+    /// Pipes, sockets and devices, which no build gets.
+    pub left_out: BTreeSet<PathBuf>,
+}
+
+impl ContextDigest {
+    /// Describes what the build does not get; `None` for files, folders and links.
+    pub(super) fn describe_left_out(&self) -> Option<String> {
+        let first = self.left_out.first()?.display();
+        let more = match self.left_out.len() {
+            1 => String::new(),
+            all => format!(", and {} more", all - 1),
+        };
+        Some(format!(
+            "the build context leaves out `{first}`, which is a pipe, a socket or a device{more}"
+        ))
+    }
 }
 
 impl ContextDigest {
@@ -172,7 +188,7 @@ impl Digests {
         }
         let mut entries = 0_usize;
         let mut folders = vec![PathBuf::new()];
-        let mut found = BTreeMap::new();
+        let (mut found, mut left_out) = (BTreeMap::new(), BTreeSet::new());
         while let Some(folder) = folders.pop() {
             let absolute = context.join(&folder);
             let has_report = own_files::is_marked(&absolute);
@@ -206,6 +222,10 @@ impl Digests {
                 if out {
                     continue;
                 }
+                if !meta.is_dir() && !meta.is_file() && !meta.is_symlink() {
+                    left_out.insert(path);
+                    continue;
+                }
                 entries += 1;
                 let size = if meta.is_file() { meta.len() } else { 0 };
                 if entries > MAX_ENTRIES || budget.bytes(size).is_err() {
@@ -227,7 +247,11 @@ impl Digests {
             entries.insert(path, entry);
         }
         let digest = hex(&all.finalize());
-        Ok(ContextDigest { digest, entries })
+        Ok(ContextDigest {
+            digest,
+            entries,
+            left_out,
+        })
     }
 
     /// Drops the files that were not used since the last call.

@@ -294,3 +294,27 @@ fn only_folders_that_the_context_includes_are_watched() {
         .collect();
     assert_eq!(folders, ["", "src", "src/app", "vendor", "vendor/keep"]);
 }
+
+#[test]
+fn socket_or_pipe_is_left_out_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("Dockerfile"), "FROM scratch").unwrap();
+    std::fs::create_dir(dir.path().join("run")).unwrap();
+    let mut digests = Digests::default();
+    let before = digest_of(&dir, &mut digests).unwrap();
+    assert_eq!(before.describe_left_out(), None);
+    let socket = std::os::unix::net::UnixListener::bind(dir.path().join("run/web.sock")).unwrap();
+    let one = digest_of(&dir, &mut digests).unwrap();
+    let text = "the build context leaves out `run/web.sock`, which is a pipe, a socket or a device";
+    assert_eq!(one.describe_left_out().as_deref(), Some(text));
+    assert_eq!(one.digest, before.digest, "it starts no build");
+    let pipe = rustix::fs::CWD;
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(pipe, dir.path().join("a"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let both = digest_of(&dir, &mut digests).unwrap();
+    let text = "the build context leaves out `a`, which is a pipe, a socket or a device, and 1 more";
+    assert_eq!(both.describe_left_out().as_deref(), Some(text));
+    drop(socket);
+    std::fs::write(dir.path().join(".dockerignore"), "run\na\n").unwrap();
+    assert_eq!(digest_of(&dir, &mut digests).unwrap().describe_left_out(), None);
+}

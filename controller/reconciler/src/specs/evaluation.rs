@@ -9,6 +9,7 @@ use argus_core::hex::hex;
 use argus_core::ident::Hash;
 use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
+use argus_crds::Diagnostic;
 use argus_crds::diagnostic::DiagnosticSeverity;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use crate::clock::thread_cpu_time;
 use super::admission::AdmissionInput;
 use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
-use super::digest::Digests;
+use super::digest::{ContextDigest, Digests};
 use super::env_vars;
 use super::inputs::SpecInputs;
 use super::loader::SpecLoaderSettings;
@@ -178,10 +179,13 @@ impl Evaluation {
         let without_builds = Fingerprints::combined(text.hash, others.clone()).all;
         contexts.digests.begin_file();
         let is_part = Cell::new(false);
+        let mut left_out = BTreeMap::new();
         let mut digest_of = |build: &BuildContext, others: &mut Sha256| {
             let found = admitter.own_image.digest(build, &mut contexts.digests)?;
             is_part.set(contexts.digests.is_part());
             contexts.keep_folders(build.folder != admitter.own_image.folder);
+            let left = found.as_ref().ok().and_then(ContextDigest::describe_left_out);
+            left_out.extend(left.map(|left| (build.service.clone(), left)));
             let delays = &mut contexts.delays;
             let digest = found.map(|found| delays.delay(path, &build.service, immediate, found, now));
             others.update(format!("{}{digest:?}", build.service));
@@ -232,6 +236,14 @@ impl Evaluation {
                 diagnostic.severity = DiagnosticSeverity::Error;
             }
         }
+        // Not an error in strict mode either: such files come and go with the programs that use them.
+        admission
+            .diagnostics
+            .extend(left_out.into_iter().map(|(service, message)| {
+                let warning = Diagnostic::warning(format!("services.{service}.build.context"), message);
+                let hint = "add it to the `.dockerignore`, or move it out of the context";
+                admission.source.with_location(warning.hint(hint))
+            }));
         let inputs = Inputs {
             without_builds,
             is_alone: is_alone && builds.is_empty(),

@@ -281,6 +281,9 @@ fn stop_ends_a_scan_between_two_files() {
     stop.cancel();
     assert_eq!(enter(1_000), None);
     assert!(loader.registry().files.is_empty());
+    fs::write(dir.path().join(&path), SPEC).unwrap();
+    loader.scan_once(Timestamp(2_000));
+    assert!(loader.evaluations.is_empty(), "no file is evaluated");
 }
 
 #[test]

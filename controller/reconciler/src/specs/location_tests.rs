@@ -293,6 +293,26 @@ fn linked_project_directory_counts_where_it_really_is() {
 }
 
 #[test]
+fn permission_covers_files_of_its_folder_only() {
+    let (_dir, root) = tree(&["mine/deep", "mine-2", "other"]);
+    symlink("../other", root.join("mine/linked")).unwrap();
+    let access = HostAccess {
+        allowed: Some(root.join("mine")),
+        ..HostAccess::default()
+    };
+    for (folder, allowed) in [
+        ("mine", true),
+        ("mine/deep", true),
+        ("mine-2", false),
+        ("other", false),
+        ("mine/linked", false),
+    ] {
+        let location = of(&root.join(folder).join("e2e.yaml"), &access);
+        assert_eq!(location.host.allowed, allowed, "{folder}");
+    }
+}
+
+#[test]
 fn link_out_of_the_project_is_refused() {
     let (_dir, root) = tree(&["p/data", "allowed/in", "out"]);
     for (link, target) in [

@@ -175,6 +175,15 @@ mod tests {
         fs::write(&path, &written).unwrap();
         fs::remove_file(state.seal_key()).unwrap();
         assert_eq!(read(&path), Err(ErrorKind::NotFound), "the private state is gone");
+        // Root finds the private state of every user.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(state.root(), Some(1234), None).unwrap();
+            assert_eq!(
+                read(&path),
+                Err(ErrorKind::NotFound),
+                "the folder is that of a user"
+            );
+        }
     }
 
     #[test]

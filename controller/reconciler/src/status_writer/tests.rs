@@ -163,7 +163,7 @@ fn status_files_of_a_repository_are_reported() {
     std::fs::write(&shipped, "{}").unwrap();
     state.write_status(&own, b"{\n  \"a\": 1\n}\n").unwrap();
     let mut status_files = StatusFiles::default();
-    assert_eq!(status_files.read(&state).unwrap(), [shipped.clone()]);
+    assert_eq!(status_files.read(&state).unwrap(), std::slice::from_ref(&shipped));
     assert_eq!(status_files.files[&shipped], "");
     assert_ne!(status_files.files[&own], "");
 }

@@ -76,6 +76,7 @@ pub(super) fn traces_of(code: Code) -> Traces {
         | Code::ContainerStartFailed
         | Code::BadMount
         | Code::VolumeNotFound
+        | Code::NetworkNotFound
         | Code::NameConflict => (&["intent", "result", "error"], &[CALLS]),
         Code::TestsFailed => (&["command"], &["report of `argus test run --out DIR`"]),
         Code::JournalUnwritable => (&["mode", "writable", "resumed"], &[LOG]),

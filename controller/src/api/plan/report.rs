@@ -137,7 +137,7 @@ impl EnvironmentPlan {
             let by = if self.expired {
                 "expired after its `argus.ttl`"
             } else {
-                "removed by `argus down`"
+                "removed by a command such as `argus down`"
             };
             lines.push(format!(
                 "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
@@ -240,7 +240,7 @@ mod tests {
         };
         assert_eq!(
             text(false),
-            "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
+            "shop: removed by a command such as `argus down`; start it again by editing its file or with `argus retry shop`\n"
         );
         assert_eq!(
             text(true),

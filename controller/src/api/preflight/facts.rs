@@ -261,6 +261,8 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
         PortStrategy::Auto => true,
         PortStrategy::Fail => false,
     };
+    // The publications of one port on several addresses are one request.
+    let mut known = BTreeSet::new();
     let all = desired.services.values().flat_map(|service| {
         service.ports.iter().filter_map(|port| {
             Some(PortFact {
@@ -273,7 +275,8 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
             })
         })
     });
-    all.collect()
+    all.filter(|fact| known.insert((fact.service.clone(), fact.port)))
+        .collect()
 }
 
 fn strictest_policy(wanted: &DesiredState) -> PreflightSettings {
@@ -325,7 +328,7 @@ mod tests {
     async fn second_run_checks_ports_and_images_as_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("e2e.yaml");
-        let text = "project: { name: shop }\nservices: { web: { image: busybox:1, container: { name: shop-web, ports: [\"18080:80\"] } } }\n";
+        let text = "project: { name: shop }\nservices: { web: { image: busybox:1, container: { name: shop-web, ports: [\"18080:80\", \"[::1]:18080:80\"] } } }\n";
         std::fs::write(&file, text).unwrap();
         let options = Options {
             state: Some(dir.path().join("state")),

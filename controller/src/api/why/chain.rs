@@ -96,7 +96,7 @@ pub(super) fn create_chain(state: &StateDir, status: &EnvironmentStatus, service
         seen_before: None,
         remedies: Vec::new(),
     };
-    let mut row = service;
+    let (mut row, mut before) = (service, None);
     let mut visited: Vec<&str> = Vec::new();
     loop {
         visited.push(&row.name);
@@ -106,10 +106,9 @@ pub(super) fn create_chain(state: &StateDir, status: &EnvironmentStatus, service
             .extend(row.waiting_on.as_ref().map(|on| wait_link(row, on)));
         let on = row.waiting_on.as_ref().and_then(|on| on.service.as_deref());
         let Some(next) = on.and_then(|name| status.services.iter().find(|row| row.name == name)) else {
-            // Earlier failures of a good dependency explain nothing.
-            if visited.len() == 1 || !is_good(row) {
-                add_failure(state, status, row, &mut chain);
-            }
+            // Earlier failures of a good dependency explain nothing. The failure of the service that waits for it does.
+            let failed = before.filter(|_| is_good(row)).unwrap_or(row);
+            add_failure(state, status, failed, &mut chain);
             break;
         };
         if visited.contains(&next.name.as_str()) {
@@ -117,7 +116,7 @@ pub(super) fn create_chain(state: &StateDir, status: &EnvironmentStatus, service
             chain.links.push(create_link(Kind::Cycle, Some(next), what));
             break;
         }
-        row = next;
+        (row, before) = (next, Some(row));
     }
     fill_causes(chain)
 }

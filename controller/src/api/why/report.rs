@@ -270,9 +270,50 @@ pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use argus_crds::diagnostic::Diagnostic;
-    use argus_crds::status::ServiceStatus;
+    use argus_crds::error::StructuredError;
+    use argus_crds::status::{Health, ServiceState, ServiceStatus, WaitingOn};
 
     use super::*;
+
+    #[test]
+    fn wait_for_a_good_dependency_ends_with_the_failure() {
+        let failed = |name: &str| StructuredError::new(Code::ContainerCrash, format!("{name} crashed"));
+        let row = |name: &str, on: Option<&str>, state| ServiceStatus {
+            name: name.to_owned(),
+            state,
+            waiting_on: on.map(|on| WaitingOn {
+                message: format!("`{on}` to be healthy"),
+                service: Some(on.to_owned()),
+                ..WaitingOn::default()
+            }),
+            last_error: Some(failed(name)),
+            ..ServiceStatus::default()
+        };
+        let db = ServiceStatus {
+            health: Health::Healthy,
+            ..row("db", None, ServiceState::Ready)
+        };
+        let mut status = EnvironmentStatus {
+            environment: "shop".to_owned(),
+            services: vec![row("app", Some("db"), ServiceState::Waiting), db],
+            ..EnvironmentStatus::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let text = |status: &EnvironmentStatus| {
+            format_report(&explain(&StateDir::at(dir.path()), status, Some("app")).unwrap())
+        };
+        let found = text(&status);
+        assert!(
+            found.contains("app crashed") && !found.contains("db crashed"),
+            "{found}"
+        );
+        status.services[1].state = ServiceState::Failed;
+        let found = text(&status);
+        assert!(
+            found.contains("db crashed") && !found.contains("app crashed"),
+            "{found}"
+        );
+    }
 
     #[test]
     fn report_has_holds_warnings_and_the_mark_of_an_old_state() {

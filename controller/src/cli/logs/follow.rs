@@ -335,9 +335,14 @@ impl Follower<'_> {
             (Some(env), None) => format!("`{env}`"),
             (None, _) => "the environments".to_owned(),
         };
+        let (were, have) = if environment.is_some() {
+            ("was", "has")
+        } else {
+            ("were", "have")
+        };
         let text = match end {
-            End::Removed => format!("{of} was removed"),
-            End::Completed => format!("{of} has completed"),
+            End::Removed => format!("{of} {were} removed"),
+            End::Completed => format!("{of} {have} completed"),
             End::NoController => {
                 format!("no container of {of} runs, and the controller is not running; the status is stale")
             }

@@ -86,6 +86,31 @@ async fn listener_without_the_token_receives_no_output() {
     }
 }
 
+#[test]
+fn summary_without_the_token_has_no_output() {
+    let status = |message: &str| {
+        let mut status = full_of_errors();
+        let crash = status
+            .errors
+            .iter()
+            .position(|error| error.code == Code::ContainerCrash);
+        status.errors.swap(0, crash.unwrap());
+        message.clone_into(&mut status.errors[0].message);
+        record_for_caller(status)
+    };
+    let sender = watch::Sender::new(status("first"));
+    for trust in [Trust::Anyone, Trust::User] {
+        let mut client = client(&sender, "snapshot,environment");
+        client.trust = trust;
+        let mut events = client.snapshot_events();
+        sender.send_replace(status("wolpertinger"));
+        events.extend(client.change_events());
+        sender.send_replace(status("first"));
+        let shown = format!("{events:?}");
+        assert_eq!(shown.contains("wolpertinger"), trust == Trust::User, "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn rephrased_error_is_not_sent_again() {
     let all = full_of_errors();

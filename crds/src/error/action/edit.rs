@@ -25,6 +25,10 @@ use serde::{Deserialize, Serialize};
 ///     edit.to_string(),
 ///     "add `API_KEY` to `container.environment` in shop.e2e.yaml:8 (the program needs it)"
 /// );
+///
+/// let edit = |key| SpecEdit::new("shop.e2e.yaml", key, "none is free").suggest("8").to_string();
+/// assert!(edit("argus.policy.pidsLimit").starts_with("set `argus.policy.pidsLimit: 8` in"));
+/// assert!(edit("services.web.container.healthcheck.retries").starts_with("set `container.healthcheck.retries: 8` in"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -134,6 +138,13 @@ impl SpecEdit {
         }
     }
 
+    /// Key without the name of its service, as a missing key is found in the file.
+    fn path(&self) -> &str {
+        let rest = self.key.strip_prefix("services.").or(self.key.strip_prefix("mocks."));
+        let inner = rest.and_then(|rest| Some(rest.split_once('.')?.1));
+        inner.or(self.key.strip_prefix("service.")).unwrap_or(&self.key)
+    }
+
     /// Last part of the key; empty for the whole file.
     fn name(&self) -> &str {
         self.key.rsplit('.').next().unwrap_or_default()
@@ -147,7 +158,7 @@ impl SpecEdit {
         let change = match (&self.now, &self.suggest) {
             (Some(now), Some(value)) if now == name => format!("rename `{name}` to `{value}` in "),
             (Some(now), Some(value)) => format!("change `{name}` from `{now}` to `{value}` in "),
-            (None, Some(value)) => format!("set `{name}: {value}` in "),
+            (None, Some(value)) => format!("set `{}: {value}` in ", self.path()),
             (Some(now), None) => format!("change `{name}` (now `{now}`) in "),
             (None, None) if name.is_empty() => "fix ".to_owned(),
             // A variable has a value, so this one is missing.

@@ -50,16 +50,23 @@ pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
     ),
     (
         "first-process",
-        "argus.policy.init",
+        "services.web.init",
         "false",
         &[
             "s6-overlay-suexec: fatal: can only run as pid 1",
             "my_init must be run as PID 1",
+            "supervisor: fatal: this supervisor must be PID 1",
+            "runit-init: fatal: must be run as process no 1",
+            "launcher: this program requires PID 1",
+            "launchd-lite: not the first process in this namespace",
+            "error: svscan only works when it is pid1, it has pid 7",
+            "shepherd: expected to be init (pid 1)",
+            "boot: PID 1 is required",
         ],
     ),
     (
         "privileges",
-        "argus.policy.noNewPrivileges",
+        "services.web.noNewPrivileges",
         "false",
         &[
             "sudo: effective uid is not 0, is /usr/bin/sudo on a file system with the 'nosuid' option set",

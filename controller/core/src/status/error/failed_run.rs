@@ -91,13 +91,15 @@ impl<'a> FailureContext<'a> {
         }
         let last = failed_run.probe_output.last();
         let probe = self.service.and_then(|service| service.probe.as_ref());
-        match last.filter(|_| failed_run::kind(failed_run) == FailureKind::Unhealthy) {
-            Some(last) => {
-                let evidence = failed_run.evidence.as_ref();
-                let listening = evidence.and_then(|evidence| evidence.listening.as_deref());
-                let result = probe_result::describe(probe, &self.redacted(last), listening);
-                format!("{what}: {result}")
-            }
+        if let Some(last) = last.filter(|_| failed_run::kind(failed_run) == FailureKind::Unhealthy) {
+            let evidence = failed_run.evidence.as_ref();
+            let listening = evidence.and_then(|evidence| evidence.listening.as_deref());
+            let result = probe_result::describe(probe, &self.redacted(last), listening);
+            what = format!("{what}: {result}");
+        }
+        let reached = self.edits.and_then(|edits| edits.reached_pids_limit(failed_run));
+        match reached {
+            Some(limit) => format!("{what}; the container has reached its limit of {limit} processes"),
             None => what,
         }
     }

@@ -119,6 +119,38 @@ fn unhealthy_run_reports_the_last_probe() {
 }
 
 #[test]
+fn reached_limit_of_processes_is_named() {
+    let delay = || WaitReason::RestartDelay {
+        until: NOW + Duration::from_secs(9),
+        attempt: 2,
+    };
+    for (cause, peak, end) in [
+        (
+            FailureCause::Unhealthy,
+            512,
+            "can't fork; the container has reached its limit of 512 processes",
+        ),
+        (
+            FailureCause::Exited,
+            512,
+            "after 7 s; the container has reached its limit of 512 processes",
+        ),
+        (FailureCause::Unhealthy, 511, "can't fork"),
+    ] {
+        let shop = failed(1, delay(), |failed_run| {
+            failed_run.cause = cause;
+            failed_run.probe_output = vec!["can't fork".to_owned()];
+            failed_run.evidence = Some(Evidence {
+                pids_peak: Some(peak),
+                ..Evidence::default()
+            });
+        });
+        let message = error_of_db(&shop).message;
+        assert!(message.ends_with(end), "{message}");
+    }
+}
+
+#[test]
 fn program_of_another_platform_is_named() {
     let shop = failed(1, WaitReason::NotRunnable { exit_code: 3 }, |failed_run| {
         failed_run.error = "exec /app: exec format error".to_owned();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder;

@@ -257,6 +257,7 @@ mod tests {
     use super::*;
 
     /// Calls to a session over a connection in memory.
+    #[allow(clippy::disallowed_methods, reason = "both tasks end with the test")]
     async fn connect(session: Session) -> Calls {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(session.serve(TokioIo::new(theirs)));

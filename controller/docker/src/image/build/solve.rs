@@ -133,7 +133,7 @@ fn cache(build: &Build) -> CacheOptions {
 /// Starts a build. The end of the receiver cancels it.
 pub(super) fn send(endpoint: Endpoint, request: SolveRequest, session: Session) -> mpsc::Receiver<Report> {
     request::run(async move |reports| {
-        if let Err(error) = solve(&endpoint, request, session, &reports).await {
+        if let Err(error) = Box::pin(solve(&endpoint, request, session, &reports)).await {
             drop(reports.send(Err(error)).await);
         }
     })
