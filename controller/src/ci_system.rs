@@ -280,7 +280,7 @@ mod tests {
         let system = CiSystem::detect(&map(&[("GITHUB_ACTIONS", "true")]));
         let annotation = Annotation {
             level: Level::Error,
-            file: None,
+            file: Some("a##[b.yaml".into()),
             line: None,
             column: None,
             title: "é".repeat(300),
@@ -288,7 +288,7 @@ mod tests {
         };
         let line = system.annotate(vec![annotation], Path::new("/"));
         let (title, message) = line
-            .strip_prefix("::error title=")
+            .strip_prefix("::error file=/a## [b.yaml,title=")
             .unwrap()
             .split_once("::")
             .unwrap();

@@ -128,6 +128,8 @@ mod tests {
             "a\u{ad}\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{fe0f}\u{e0001}\u{e0041}\u{e007f}\u{e0100}b";
         let shown = "a\\u{ad}\\u{200b}\\u{200c}\\u{200d}\\u{2060}\\u{feff}\\u{fe0f}\\u{e0001}\\u{e0041}\\u{e007f}\\u{e0100}b";
         assert_eq!(escape_controls(invisible), shown);
+        let rare = "\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}\u{180f}\u{3164}\u{ffa0}\u{fff0}\u{fffb}\u{1bca0}\u{1bca3}\u{1d173}\u{1d17a}";
+        assert!(rare.chars().all(is_deceptive));
         assert_eq!(
             escape_controls("\u{fffe}\u{ffff}\u{fdd0}\u{10ffff}"),
             "\\u{fffe}\\u{ffff}\\u{fdd0}\\u{10ffff}"

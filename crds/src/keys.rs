@@ -349,7 +349,8 @@ fn sample(name: &str, schema: &'static Value) -> Value {
     }
     if let Some(each) = key_schema::items(schema) {
         let value = sample(name, each);
-        return if of_kind("array") {
+        let is_map = |branch: &&Value| branch.get("additionalProperties").is_some_and(Value::is_object);
+        return if of_kind("array") && !all.iter().any(is_map) {
             json!([value])
         } else {
             json!({ "NAME": value })

@@ -142,7 +142,10 @@ mod tests {
             ("A=1", "'A=1'", "'A=1'"),
             ("a\nb", "'a\nb'", "'a\\u{a}b'"),
         ] {
-            assert_eq!((shell_word(text), shell_path(text)), (word.to_owned(), path.to_owned()));
+            assert_eq!(
+                (shell_word(text), shell_path(text)),
+                (word.to_owned(), path.to_owned())
+            );
         }
     }
 }

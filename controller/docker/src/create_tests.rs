@@ -136,6 +136,8 @@ fn the_body_contains_every_field_of_the_spec() {
             stop_signal: Some("SIGINT".into()),
             hostname: Some("web-1".into()),
             read_only: true,
+            init: None,
+            no_new_privileges: None,
             stdin_open: true,
             ulimits: [("nofile".into(), (1, 2))].into(),
             cap_drop: vec!["ALL".into()],

@@ -383,8 +383,7 @@ impl Running {
         let (state, at) = (self.state.clone(), self.clock.now());
         let marked = tokio::task::spawn_blocking(move || {
             let written = status_writer::write_stop_time(&state, at);
-            let marked = write_private(&state.clean_shutdown(), b"");
-            written.and(marked)
+            written.and(write_private(&state.clean_shutdown(), b""))
         });
         match tokio::time::timeout(FINAL_WRITE_GRACE, marked).await {
             Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot write the marker of a clean stop"),

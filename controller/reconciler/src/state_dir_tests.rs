@@ -77,7 +77,7 @@ fn outer_private_state_is_refused_if_linked_or_foreign() {
     assert!(!state.root().join("private").exists());
     // A wrong mode is corrected, because the owner is this user.
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
-    state.create(&specs).unwrap();
+    state.create_private().unwrap();
     assert_eq!(mode(&own), 0o700);
 
     let refused = |private: &Path| {

@@ -169,3 +169,29 @@ fn format_line(event: &Map<String, Value>) -> String {
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_of_an_action_has_only_its_verb_for_others() {
+        let record = json!({
+            "v": 1, "seq": 2, "at": "2026-01-01T00:00:00.000Z", "run": "R", "kind": "intent", "environment": "shop",
+            "subject": { "kind": "service", "environment": "shop", "service": "web" },
+            "action": { "verb": "start-container", "id": "0123456789abcdef0123" }, "cause": "ready",
+        });
+        let record: Record = serde_json::from_value(record).unwrap();
+        let shown = |is_trusted| {
+            let value = record_for_caller(&record, is_trusted);
+            let has = |name: &str| value.get(name).is_some();
+            (has("subject"), has("cause"), value["action"]["id"].is_string())
+        };
+        assert_eq!(shown(true), (true, true, true));
+        assert_eq!(shown(false), (false, false, false));
+        assert_eq!(
+            record_for_caller(&record, false)["action"]["verb"],
+            "start-container"
+        );
+    }
+}

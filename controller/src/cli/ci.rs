@@ -238,7 +238,7 @@ impl Ci {
 
     /// File and part of the suites, which a later run of the same job shares.
     fn describe_run(&self) -> String {
-        let file = self.path.as_deref().unwrap_or(Path::new("e2e.yaml")).display();
+        let file = self.path.as_deref().unwrap_or(Path::new("e2e.yaml")).shown();
         let shard = self.selection.shard.map(|shard| format!(" {shard}"));
         format!("{file}{}", shard.unwrap_or_default())
     }

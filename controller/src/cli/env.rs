@@ -29,8 +29,7 @@ impl Env {
         let status = select_service(status, service.as_deref())?;
         let variables = status::list_variables(&status);
         self.output.print(&variables, variables.keys(), || {
-            let export =
-                |(name, value): (&String, &String)| format!("export {name}={}", shell_quoted(value));
+            let export = |(name, value): (&String, &String)| format!("export {name}={}", shell_quoted(value));
             output::join_lines(variables.iter().map(export))
         })?;
         Ok(Exit::Done)

@@ -147,7 +147,12 @@ impl Service<'_> {
         let Some(variable) = entry["environment"].as_str() else {
             return parts::scalar_to_text(&entry["content"]);
         };
-        if !self.project.is_inlined && !self.project.variables.contains_key(variable) {
+        let is_set = self.project.variables.contains_key(variable);
+        if self.project.is_inlined && !is_set {
+            // A file that `argus init` writes is accepted.
+            return None;
+        }
+        if !is_set {
             let what = format!(
                 "`{section}.{name}` needs the variable `{variable}`, which is not set: add it to the `.env` file next to this file, or run \
 `argus allow`, after which variables of the shell count"
@@ -163,7 +168,19 @@ impl Service<'_> {
 /// Octal digits of a file mode. YAML reads `0440` as the number 440, and `0o440` as 288.
 fn translate_mode(value: &Value) -> Option<String> {
     let text = parts::scalar_to_text(value)?;
-    let is_octal = value.is_string() || !text.contains(['8', '9']);
     let decimal = || Some(format!("{:o}", value.as_u64()?));
-    if is_octal { Some(text) } else { decimal() }
+    if value.is_string() || is_usual(&text) {
+        Some(text)
+    } else {
+        decimal()
+    }
+}
+
+/// Returns whether octal digits are a mode that people write: the owner can read, the group has no more rights, and others no more than it.
+fn is_usual(digits: &str) -> bool {
+    let Ok(mode) = u32::from_str_radix(digits, 8) else {
+        return false;
+    };
+    let (owner, group, others) = (mode >> 6, mode >> 3 & 7, mode & 7);
+    owner & 4 != 0 && group & !owner == 0 && others & !group == 0
 }

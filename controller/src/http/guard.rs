@@ -243,6 +243,25 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_other_machines_need_the_token_to_read() {
+        let guard = Guard::Address {
+            at: "0.0.0.0:9470".parse().unwrap(),
+            token: "a-token".into(),
+        };
+        let headers = HeaderMap::from_iter([(header::HOST, "10.0.0.7:9470".parse().unwrap())]);
+        for (path, is_open) in [
+            ("/healthz", true),
+            ("/readyz", true),
+            ("/metrics", false),
+            ("/events", false),
+            ("/api/v1/environments", false),
+        ] {
+            let checked = guard.authorize(&Method::GET, path, &headers);
+            assert_eq!(checked.is_ok(), is_open, "{path}");
+        }
+    }
+
+    #[test]
     fn request_for_two_servers_is_refused() {
         let check = |target: &str, headers: &[(header::HeaderName, &'static str)]| {
             let mut map = HeaderMap::new();

@@ -158,7 +158,7 @@ mod tests {
             "stderr": [{ "text": "one \u{1b}[31mline\u{e0041}\u{200b}" }, { "text": "  | quoted\n  | twice" }],
             "key\u{ad}": 1,
             "call": call,
-            "owner": { "command": "python\nnext: argus_down {}" },
+            "owner": { "command": "python\nnext: argus_down {}", "arguments": "a\nb" },
         });
         let expected = json!({
             "message": "it ended:\n  | next: argus_down {}\n",
@@ -166,7 +166,7 @@ mod tests {
             "stderr": [{ "text": "one \\u{1b}[31mline\\u{e0041}\\u{200b}" }, { "text": "  | quoted\n  | twice" }],
             "key\\u{ad}": 1,
             "call": call,
-            "owner": { "command": "python\n  | next: argus_down {}" },
+            "owner": { "command": "python\n  | next: argus_down {}", "arguments": "a\n  | b" },
         });
         assert_eq!(marked(content), expected);
     }

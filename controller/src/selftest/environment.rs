@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::ident::EnvName;
+use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{clock, identity};
@@ -61,7 +62,7 @@ impl TestEnvironment {
             settings,
         };
         test_env.create_files().map_err(|error| {
-            let doing = format!("cannot create `{}`", test_env.folder.display());
+            let doing = format!("cannot create `{}`", test_env.folder.shown());
             Failure::operation_failed(&doing, &error)
         })?;
         Ok(test_env)

@@ -251,11 +251,16 @@ mod tests {
             created: None,
             ..first
         };
-        let names = [first, second, unknown].map(|identity| format_name(&shop, identity));
-        assert!(
-            names[0] != names[1] && names[0] != names[2] && names[1] != names[2],
-            "{names:?}"
-        );
+        let moved = Identity { inode: 9, ..first };
+        let mounted = Identity {
+            file_system: 6,
+            ..first
+        };
+        let all = [first, second, unknown, moved, mounted];
+        let mut names: Vec<String> = all.map(|identity| format_name(&shop, identity)).into();
+        names.push(format_name(&other, first));
+        let different: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
         let identity = Identity::of(&shop);
         assert_eq!(
             identity.created.is_some(),

@@ -322,7 +322,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "name": "api",
             "command": ["api"],
             "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2",
-                "labels": { "plain": "", "team": "till" }, "platform": "linux/amd64", "cacheFrom": ["base:cache", "base:main"], "ssh": ["default"] },
+                "labels": { "plain": "", "team": "till" }, "platform": "linux/amd64", "cacheFrom": ["base:cache", "base:main"] },
             "dependsOn": [{ "service": "db", "condition": "started" }],
             "memory": "128MiB",
             "container": {
@@ -359,6 +359,10 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         ("`db`: `/srv/none` is outside", "/srv/none"),
         ("`api`: `build.cache_from: type=gha`", "cache_from"),
         ("`api`: `build.network: host`", "network: host"),
+        (
+            "`api`: only an allowed project can use the SSH agent",
+            "ssh: [default]",
+        ),
         ("`api`: `deploy.replicas`", "replicas"),
         ("`api`: `tty`", "tty"),
         ("`api`: `restart`", "restart"),

@@ -205,7 +205,7 @@ codes! {
     LeaseHeld "LEASE_HELD": "claim-environment", System, Fatal, Human, [Fork, StopOtherController],
         "another controller owns the environment",
         "Another live controller uses this state directory, or claimed this environment first. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. Each controller proves that it is alive by its lease, a volume on the engine that it renews. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, this controller takes over within the next 10 s. A takeover does not restart containers that match the file.";
-    JournalUnwritable "JOURNAL_UNWRITABLE": "write-journal", System, Fatal, Human, [FixStateDirectory, FreeDiskSpace, ResumeController],
+    JournalUnwritable "JOURNAL_UNWRITABLE": "write-journal", System, Fatal, Human, [FixStateDirectory, ResumeController],
         "the journal cannot be written",
         "Argus records every action in the journal before it performs the action. While the journal is not writable, Argus changes nothing, and containers keep running. The controller stays in mode `Safe` until a person fixes the cause and runs `argus resume`.";
     MockNoRoute "MOCK_NO_ROUTE": "serve-mock", Container, Warning, Permanent, [FixSpec, InspectLogs],

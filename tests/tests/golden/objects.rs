@@ -71,6 +71,9 @@ pub(crate) fn plain_labels(
     options: &Options<'_>,
 ) -> BTreeMap<String, String> {
     let mut all = render::labels_of(desired, role, site, Timestamp(0));
+    if role == "network" && desired.internal {
+        all.insert(labels::INTERNAL.to_owned(), "true".to_owned());
+    }
     if let Some(other) = options.get("controller") {
         all.insert(labels::CONTROLLER.into(), other.to_owned());
     }

@@ -194,10 +194,11 @@ fn mode_is_set_without_a_permission_to_read() {
     let (folder, name) = Folder::of(&path).unwrap();
     folder.set_mode(&name, 0o640).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(
-        folder.set_mode(OsStr::new("in"), 0o640).is_err(),
-        "it is a folder"
-    );
+    symlink(site.path("keys/id"), site.path("root/link")).unwrap();
+    for other in ["in", "link"] {
+        assert!(folder.set_mode(OsStr::new(other), 0o644).is_err(), "{other}");
+    }
+    site.check_keys();
 }
 
 #[test]

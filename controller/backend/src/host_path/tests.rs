@@ -70,8 +70,11 @@ fn process_links_are_resolved_by_their_text() {
 fn opened_file_is_the_resolved_one() {
     let (_dir, root) = tree();
     std::fs::write(root.join("inside"), "in").unwrap();
+    std::fs::write(root.join("other"), "other").unwrap();
     let resolved = resolve(&root.join("inside")).unwrap();
     assert!(resolved.open().is_ok());
+    std::fs::rename(root.join("other"), root.join("inside")).unwrap();
+    assert!(resolved.open().is_err(), "another file was put in its place");
     std::fs::remove_file(root.join("inside")).unwrap();
     symlink("/etc/passwd", root.join("inside")).unwrap();
     assert!(resolved.open().is_err(), "a link was put in its place");

@@ -92,9 +92,16 @@ pub(super) fn apply(
         refuse(path, message, "leave it out".to_owned());
     }
     let gains = |service: &Service| service.process.no_new_privileges == Some(false);
-    for (path, _) in services.iter().filter(|(_, service)| ceiling.no_new_privileges && gains(service)) {
+    for (path, _) in services
+        .iter()
+        .filter(|(_, service)| ceiling.no_new_privileges && gains(service))
+    {
         let message = "`noNewPrivileges: false` is not allowed by the ceiling `no-new-privileges`".to_owned();
-        refuse(path.clone() + ".noNewPrivileges", message, "leave it out".to_owned());
+        refuse(
+            path.clone() + ".noNewPrivileges",
+            message,
+            "leave it out".to_owned(),
+        );
     }
     if let Some(least) = ceiling.min_port.filter(|least| ports.low < *least) {
         let default = PortRange::default();

@@ -88,12 +88,8 @@ pub(super) fn admit_service(
     let labels = container_labels::resolve_labels(&container.labels, &labels_path, &resolver, diagnostics);
     let aliases_path = format!("{container_path}.aliases");
     let aliases = aliases::resolve_aliases(container, name.as_ref(), &aliases_path, diagnostics);
-    let networks = networks::attachments(
-        container,
-        &format!("{container_path}.networks"),
-        identity,
-        diagnostics,
-    );
+    let networks_path = format!("{container_path}.networks");
+    let networks = networks::attachments(container, &networks_path, identity, diagnostics);
     let volumes_path = format!("{container_path}.volumes");
     let mounts = mounts::resolve_mounts(&container.volumes, &volumes_path, context, identity, diagnostics);
     check_limits(spec, path, diagnostics);

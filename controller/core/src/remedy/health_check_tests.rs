@@ -182,13 +182,19 @@ fn tls_and_credentials_change_the_check() {
     let mut tls = web(HTTP, "", "").unhealthy("GET /status on :8080: 400 Bad Request", &["0.0.0.0:8080"]);
     assert_eq!(tls.text(), "none");
     tls.evidence().speaks_tls = true;
-    tls.assert_edit("web.container.healthcheck.scheme", "`container.healthcheck.scheme: https`");
+    tls.assert_edit(
+        "web.container.healthcheck.scheme",
+        "`container.healthcheck.scheme: https`",
+    );
     let mut closed =
         web(HTTP, "", "").unhealthy("GET /status on :8080: connection closed", &["0.0.0.0:8080"]);
     assert_eq!(closed.text(), "none");
     closed.evidence().stderr =
         vec!["error:0A00009C:SSL routines:ssl3_get_record:http request:ssl3_record.c:341:".to_owned()];
-    closed.assert_edit("web.container.healthcheck.scheme", "`container.healthcheck.scheme: https`");
+    closed.assert_edit(
+        "web.container.healthcheck.scheme",
+        "`container.healthcheck.scheme: https`",
+    );
     let https = "{ path: /status, port: 8080, scheme: https }";
     let plain = "GET /status on :8080 with TLS: the port does not speak TLS";
     let plain = web(https, "", "").unhealthy(plain, &["0.0.0.0:8080"]);

@@ -96,6 +96,8 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
     {
         on.error = last_error.as_ref().map(|error| error.code).or(on.error);
     }
+    let container = facts.container;
+    let not_unhealthy = container.filter(|_| facts.health != Health::Unhealthy);
     ServiceStatus {
         name: name.to_string(),
         role,
@@ -103,18 +105,13 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         health: facts.health,
         restarts: facts.history.map_or(0, |history| history.restarts),
         restart_budget: restart_budget(input, &facts),
-        host_pressure: facts
-            .container
-            .filter(|_| facts.health != Health::Unhealthy)
-            .and_then(|container| input.health.get(&container.id)?.host_pressure),
-        memory_warning: memory::warning(input, facts.container),
+        host_pressure: not_unhealthy.and_then(|container| input.health.get(&container.id)?.host_pressure),
+        memory_warning: memory::warning(input, container),
         waiting_on,
-        container_id: facts.container.map(|container| container.id.to_string()),
-        container_name: facts.container.map(|container| container.name.clone()),
-        image_id: facts
-            .container
-            .and_then(|container| container.inspect.as_ref()?.image_id.clone()),
-        image: image.or_else(|| facts.container.map(|container| container.image.clone())),
+        container_id: container.map(|container| container.id.to_string()),
+        container_name: container.map(|container| container.name.clone()),
+        image_id: container.and_then(|container| container.inspect.as_ref()?.image_id.clone()),
+        image: image.or_else(|| container.map(|container| container.image.clone())),
         labels: facts
             .desired
             .map(|service| service.labels.clone())

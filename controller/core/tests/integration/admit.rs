@@ -192,6 +192,15 @@ fn token_in_the_file_is_a_warning_and_a_secret() {
     assert_eq!(others.count(), 1, "{warnings:?}");
     let secrets = admission.desired.unwrap().secret_values();
     assert_eq!(secrets.redacted(&format!("with {token}")), "with [redacted]");
+    let line = text.lines().position(|line| line.contains(&token)).unwrap() + 1;
+    let place = argus_crds::Location {
+        line,
+        column: 5,
+        length: 1,
+    };
+    let mistake = Diagnostic::error("", "wrong").at(place);
+    let shown = argus_core::secrets::render_diagnostics("e2e.yaml", &text, &[mistake]);
+    assert!(shown.contains("shop-api") && !shown.contains(&token), "{shown}");
 }
 
 #[test]
@@ -480,6 +489,12 @@ fn chain_of_500_services_is_admitted_but_not_501() {
             .spec
             .is_none_or(|spec| admit(&spec, &context()).desired.is_none())
     );
+    // Mocks count, too.
+    let mocks = (0..101).map(|n| format!("  m{n}: {{port: 80}}\n"));
+    let mocks = mocks.collect::<Vec<_>>().concat();
+    let found = admission(&format!("{}mocks:\n{mocks}", chain(400)), &context()).diagnostics;
+    let is_limit = |it: &Diagnostic| it.message.contains("501 services and mocks");
+    assert!(found.iter().any(is_limit), "{found:#?}");
 }
 
 fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {

@@ -372,9 +372,16 @@ fn pair_in_one_file_of_an_earlier_version_never_runs() {
 
 #[test]
 fn source_waits_until_mounts_of_running_containers_are_known() {
+    for allowed in [false, true] {
+        assert_waits_for_mounts(allowed);
+    }
+}
+
+/// Asserts that a source waits for the mounts of a running container, also of one of an `allowed` project.
+fn assert_waits_for_mounts(allowed: bool) {
     let mut world = World::new();
     world.accept(&one_mount("below", "./conf:/c:ro"), false);
-    world.accept(&one_mount("other", "data:/d"), false);
+    world.accept(&one_mount("other", "data:/d"), allowed);
     world.settle();
     world.reboot();
     let mut inspect = None;

@@ -81,7 +81,7 @@ pub struct ContextDigest {
 impl ContextDigest {
     /// Describes what the build does not get; `None` for files, folders and links.
     pub(super) fn describe_left_out(&self) -> Option<String> {
-        let first = self.left_out.first()?.display();
+        let first = self.left_out.first()?.shown();
         let more = match self.left_out.len() {
             1 => String::new(),
             all => format!(", and {} more", all - 1),
@@ -90,9 +90,7 @@ impl ContextDigest {
             "the build context leaves out `{first}`, which is a pipe, a socket or a device{more}"
         ))
     }
-}
 
-impl ContextDigest {
     /// Adds the context of this name, whose entries get its name as their first folder.
     pub(super) fn add(&mut self, name: &str, context: Self) {
         let digests = [self.digest.as_str(), name, "\0", context.digest.as_str()];
@@ -101,6 +99,9 @@ impl ContextDigest {
         let entries = context.entries.into_iter();
         let named = entries.map(|(path, hash)| (Path::new(name).join(path), hash));
         self.entries.extend(named);
+        let left_out = context.left_out.into_iter();
+        self.left_out
+            .extend(left_out.map(|path| Path::new(name).join(path)));
     }
 }
 

@@ -41,6 +41,7 @@ fn further_context_changes_the_digest_with_its_name() {
     let context = |digest: &str| ContextDigest {
         digest: digest.to_owned(),
         entries: [(PathBuf::from("a"), vec![1])].into(),
+        ..ContextDigest::default()
     };
     let with = |name: &str, digest: &str| {
         let mut all = context("main");

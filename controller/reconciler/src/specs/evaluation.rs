@@ -231,19 +231,7 @@ impl Evaluation {
         }
         admission.file_hash = Hash::new(hex(&file_hash)).ok();
         admission.diagnostics.extend(dotenv_problems);
-        if settings.strict {
-            for diagnostic in &mut admission.diagnostics {
-                diagnostic.severity = DiagnosticSeverity::Error;
-            }
-        }
-        // Not an error in strict mode either: such files come and go with the programs that use them.
-        admission
-            .diagnostics
-            .extend(left_out.into_iter().map(|(service, message)| {
-                let warning = Diagnostic::warning(format!("services.{service}.build.context"), message);
-                let hint = "add it to the `.dockerignore`, or move it out of the context";
-                admission.source.with_location(warning.hint(hint))
-            }));
+        finish_diagnostics(&mut admission, settings.strict, left_out);
         let inputs = Inputs {
             without_builds,
             is_alone: is_alone && builds.is_empty(),
@@ -383,6 +371,22 @@ fn hash_of_variables(variables: &BTreeMap<String, String>) -> Sha256 {
 
 fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {
     hashes.fold(Sha256::new(), Sha256::chain_update).finalize().into()
+}
+
+/// Makes warnings errors in strict mode. What the builds of these services leave out stays a warning, because such files come and go with
+/// their programs.
+fn finish_diagnostics(admission: &mut Admission, is_strict: bool, left_out: BTreeMap<String, String>) {
+    if is_strict {
+        for diagnostic in &mut admission.diagnostics {
+            diagnostic.severity = DiagnosticSeverity::Error;
+        }
+    }
+    for (service, message) in left_out {
+        let warning = Diagnostic::warning(format!("services.{service}.build.context"), message);
+        let hint = "add it to the `.dockerignore`, or move it out of the context";
+        let warning = admission.source.with_location(warning.hint(hint));
+        admission.diagnostics.push(warning);
+    }
 }
 
 #[cfg(test)]

@@ -260,6 +260,10 @@ fn foreign_git_directory_makes_no_worktree() {
     let mut location = of(&root.join("shared/bob/e2e.yaml"), &HostAccess::default());
     assert_eq!(location.host.project, root.join("shared/bob").to_str().unwrap());
     assert!(leads(&mut location, &root.join("shared/alice")).is_err());
+    // Neither does a directory of a user who is not trusted.
+    std::os::unix::fs::chown(root.join("shared"), Some(4321), None).unwrap();
+    let location = of(&root.join("shared/alice/e2e.yaml"), &HostAccess::default());
+    assert_eq!(location.host.project, root.join("shared/alice").to_str().unwrap());
 }
 
 #[test]
@@ -290,6 +294,19 @@ fn linked_project_directory_counts_where_it_really_is() {
     let location = of(&root.join("specs/shop/e2e.yaml"), &HostAccess::default());
     assert_eq!(location.file, root.join("repo/e2e.yaml"));
     assert_eq!(location.host.project, root.join("repo").to_str().unwrap());
+}
+
+#[test]
+fn private_folders_are_compared_without_links() {
+    let (_dir, root) = tree(&["real", "mine"]);
+    symlink("real", root.join("link")).unwrap();
+    let access = HostAccess {
+        private: vec![root.join("link/argus")],
+        ..HostAccess::default()
+    };
+    let location = of(&root.join("mine/e2e.yaml"), &access);
+    let expected = root.join("real/argus").display().to_string();
+    assert_eq!(location.host.private_dirs, [expected]);
 }
 
 #[test]

@@ -122,6 +122,9 @@ fn long_file_is_skipped_and_only_changes_are_read_again() {
     assert_eq!(&*bytes(&scanner.scan(|_| false).unwrap()), b"two, longer");
     std::fs::remove_file(&path).unwrap();
     assert_eq!(names(&scanner.scan(|_| false).unwrap()), ["long.e2e.yaml"]);
+    // The size of such a file is 0, as that of one that grows during its read.
+    let growing = File::open("/proc/self/status").unwrap();
+    assert_eq!(bounded(growing, 10).unwrap(), None);
 }
 
 #[test]

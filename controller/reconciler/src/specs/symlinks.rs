@@ -62,13 +62,14 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        for directory in ["specs", "theirs", "ours"] {
+        for directory in ["specs", "specs/sub", "theirs", "ours"] {
             std::fs::create_dir(root.join(directory)).unwrap();
         }
         lchown(root.join("theirs"), Some(4321), None).unwrap();
         for (link, target, owner) in [
             ("specs/own", "../ours", 0),
             ("specs/trusted", "../theirs", 0),
+            ("specs/sub/trusted", "../../theirs", 0),
             ("specs/foreign", "../ours", 4321),
             ("specs/same", "../theirs", 4321),
             ("theirs/hop", "../ours", 4321),
@@ -82,10 +83,14 @@ mod tests {
                 .resolve(Path::new(name))
                 .is_ok()
         };
-        let all = || ["own", "trusted", "foreign", "same", "chain"].map(followed);
-        assert_eq!(all(), [true, true, false, true, false]);
+        let all = || ["own", "trusted", "foreign", "same", "chain", "sub/trusted"].map(followed);
+        assert_eq!(all(), [true, true, false, true, false, true]);
         let shared = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(root.join("specs"), shared).unwrap();
-        assert_eq!(all(), [true, false, false, true, false], "others can write there");
+        assert_eq!(
+            all(),
+            [true, false, false, true, false, false],
+            "others can write there"
+        );
     }
 }

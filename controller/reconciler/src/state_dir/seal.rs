@@ -53,7 +53,7 @@ impl StateDir {
     }
 
     /// Returns true if the public state is that of another user, whose private state this user cannot find. Root finds all of them. A link
-    /// belongs to its own author, whoever owns its target.
+    /// belongs to its own author, not to the owner of its target.
     pub fn is_of_another_user(&self) -> bool {
         let user = rustix::process::geteuid();
         let owner = self.root().symlink_metadata().map(|found| found.uid());
@@ -175,6 +175,8 @@ mod tests {
         fs::write(&path, &written).unwrap();
         fs::remove_file(state.seal_key()).unwrap();
         assert_eq!(read(&path), Err(ErrorKind::NotFound), "the private state is gone");
+        fs::write(state.seal_key(), "another key").unwrap();
+        assert_eq!(read(&path), Err(ErrorKind::NotFound), "another key sealed it");
         // Root finds the private state of every user.
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(state.root(), Some(1234), None).unwrap();

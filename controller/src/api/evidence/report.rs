@@ -17,6 +17,9 @@ use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::status;
 
+/// Lines at the end of a result of a probe that the text shows.
+const PROBE_LINES: usize = 9;
+
 /// List of stored runs for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunList {
@@ -229,10 +232,8 @@ fn format_facts(report: &EvidenceReport) -> String {
             .unwrap_or_default(),
     );
     field("Taken", &run.taken_at);
-    field(
-        "Probe",
-        probe_output.last().map_or("", |output| output.trim_end()),
-    );
+    let probe = probe_output.last().map(|output| shorten(output.trim_end()));
+    field("Probe", &probe.unwrap_or_default());
     for (question, answer) in network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));
     }
@@ -243,6 +244,38 @@ fn format_facts(report: &EvidenceReport) -> String {
     text
 }
 
+/// The first line of a result of a probe, which names its end, and the last ones. The files of the run have all of them.
+fn shorten(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    match lines.split_first() {
+        Some((first, rest)) if rest.len() > PROBE_LINES => {
+            let last = rest[rest.len() - PROBE_LINES..].join("\n");
+            format!("{first}\n…\n{last}")
+        }
+        Some(_) | None => output.to_owned(),
+    }
+}
+
 fn last_lines(lines: &[Line], most: usize) -> &[Line] {
     &lines[lines.len().saturating_sub(most)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_result_of_a_probe_has_its_first_and_last_lines() {
+        let lines = |count: usize| (1..=count).map(|line| line.to_string()).collect::<Vec<_>>();
+        for count in [0, 1, PROBE_LINES + 1] {
+            let text = lines(count).join("\n");
+            assert_eq!(shorten(&text), text);
+        }
+        let long = shorten(&lines(600).join("\n"));
+        assert!(
+            long.starts_with("1\n…\n") && long.ends_with("\n599\n600"),
+            "{long}"
+        );
+        assert_eq!(long.lines().count(), PROBE_LINES + 2);
+    }
 }

@@ -140,7 +140,10 @@ impl SpecEdit {
 
     /// Key without the name of its service, as a missing key is found in the file.
     fn path(&self) -> &str {
-        let rest = self.key.strip_prefix("services.").or(self.key.strip_prefix("mocks."));
+        let rest = self
+            .key
+            .strip_prefix("services.")
+            .or(self.key.strip_prefix("mocks."));
         let inner = rest.and_then(|rest| Some(rest.split_once('.')?.1));
         inner.or(self.key.strip_prefix("service.")).unwrap_or(&self.key)
     }

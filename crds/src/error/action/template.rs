@@ -152,7 +152,7 @@ actions! {
         "show the owner", "argus describe {env}", "argus_status", ENV);
     StopOtherController: manual("stop the other controller",
         "show the owner", "argus describe {env}", "argus_status", ENV);
-    FixStateDirectory: host_fix("make the state directory writable", "check the state directory");
+    FixStateDirectory: host_fix("make the state directory writable: free space on its disk, or correct its permissions", "check the state directory");
     ResumeController: call("resume the controller after the fix", "argus resume", "argus_resume", &[]);
     InspectTests: call("list the events of the environment", "argus events {env}", "argus_events", ENV);
     StabilizeTest: manual("isolate the data of the case, set a fixed seed, or reduce `tests.parallel.concurrency`",

@@ -40,6 +40,10 @@ fn excuse(action: ActionId) -> Option<(i32, &'static str)> {
         // nevertheless.
         return Some((1, "wrote `argus-report.tar`"));
     }
+    if action == ActionId::CreateNetwork {
+        // Only an error knows the name.
+        return Some((1, "requires 1 argument"));
+    }
     // `docker login` needs a terminal.
     (action == ActionId::LogIn).then_some((1, "TTY"))
 }

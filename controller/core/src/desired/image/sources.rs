@@ -165,7 +165,7 @@ pub(super) fn cache_targets(
     let resolved = build.cache_to.iter().enumerate().map(|(index, text)| {
         let path = format!("{path}.cacheTo[{index}]");
         let Some((reference, all_stages)) = cache_target(text) else {
-            let message = format!("Argus cannot write the build cache to `{}`", shown(text));
+            let message = format!("`{}` is not a target of a build cache", shown(text));
             let hint = "write `NAME` or `type=registry,ref=NAME,mode=max`; images of Argus contain no cache, and the engine writes no folder";
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             return None;

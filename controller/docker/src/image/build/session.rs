@@ -362,11 +362,11 @@ mod tests {
         );
         let data = vec![0, 0, 0, 1, 11];
         let requests = stream::iter([sshforward::BytesMessage { data }]);
-        let ask = async {
+        let query = async {
             let mut answers = ssh.forward_agent(requests).await.unwrap().into_inner();
             answers.message().await.unwrap().unwrap().data
         };
-        let (request, answer) = tokio::join!(answer, ask);
+        let (request, answer) = tokio::join!(answer, query);
         assert_eq!(request, [0, 0, 0, 1, 11]);
         assert_eq!(answer, b"no keys");
     }

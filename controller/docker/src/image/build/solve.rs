@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use argus_backend::http1::format_chain;
-use argus_core::desired::{Build, NamedContext};
+use argus_core::desired::{Build, CacheTarget, NamedContext};
 use bollard::errors::Error;
 use bollard::models::{BuildInfo, BuildInfoAux, ImageId};
 use bollard_buildkit_proto::moby::buildkit::v1::control_client::ControlClient;
@@ -74,6 +74,10 @@ pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &
             add(key, value);
         }
     }
+    // The frontend reads the caches, not the caller of it.
+    if !options.cache_from.is_empty() {
+        add("cache-from", &options.cache_from.join(","));
+    }
     if options.network.as_deref() == Some("none") {
         add("force-network-mode", "none");
     }
@@ -111,21 +115,16 @@ fn frontend_name(name: &str) -> &str {
 }
 
 fn cache(build: &Build) -> CacheOptions {
-    let entry = |reference: &str, mode: Option<&str>| {
-        let mode = mode.map(|mode| ("mode".to_owned(), mode.to_owned()));
-        let reference = ("ref".to_owned(), reference.to_owned());
+    let export = |to: &CacheTarget| {
+        let reference = ("ref".to_owned(), to.reference.clone());
+        let mode = to.all_stages.then(|| ("mode".to_owned(), "max".to_owned()));
         CacheOptionsEntry {
             r#type: "registry".to_owned(),
             attrs: std::iter::once(reference).chain(mode).collect(),
         }
     };
-    let from = build.options.cache_from.iter();
-    let to = build.options.cache_to.iter();
     CacheOptions {
-        imports: from.map(|reference| entry(reference, None)).collect(),
-        exports: to
-            .map(|to| entry(&to.reference, to.all_stages.then_some("max")))
-            .collect(),
+        exports: build.options.cache_to.iter().map(export).collect(),
         ..CacheOptions::default()
     }
 }
@@ -248,8 +247,8 @@ impl Service<Request<Body>> for Calls {
 
 #[cfg(test)]
 mod tests {
+    use argus_core::desired::BuildOptions;
     use argus_core::desired::excluded::Excluded;
-    use argus_core::desired::{BuildOptions, CacheTarget};
     use argus_core::ident::Hash;
 
     use super::*;
@@ -303,6 +302,7 @@ mod tests {
             ("target", "prod"),
             ("label:argusai.build-tag", "web:1"),
             ("force-network-mode", "none"),
+            ("cache-from", "host/cache"),
             ("context:libs", "input:libs"),
             ("context:base", "docker-image://alpine:3"),
             ("frontend.caps", "moby.buildkit.frontend.contexts+forward"),
@@ -312,7 +312,6 @@ mod tests {
         }
         assert!(request.frontend_inputs.contains_key("libs"));
         let cache = request.cache.unwrap();
-        assert_eq!(cache.imports[0].attrs["ref"], "host/cache");
         assert_eq!(cache.exports[0].attrs["mode"], "max");
     }
 

@@ -1,0 +1,161 @@
+//! Samples of the memory and of the processes of containers.
+
+use super::*;
+
+#[test]
+fn memory_files_are_found_in_both_cgroup_versions() {
+    let id = ContainerId::new("abc123").unwrap();
+    let root = Path::new("/cg");
+    for (cgroup, expected) in [
+        (
+            "12:cpu,cpuacct:/docker/abc123\n4:memory:/docker/abc123\n0::/x\n",
+            Some(("/cg/memory/docker/abc123", &VERSION_1)),
+        ),
+        (
+            "0::/system.slice/docker-abc123.scope\n",
+            Some(("/cg/system.slice/docker-abc123.scope", &VERSION_2)),
+        ),
+        ("4:memory:/user.slice\n", None),
+        ("", None),
+        ("nonsense", None),
+    ] {
+        let expected = expected.map(|(folder, files)| (PathBuf::from(folder), files));
+        assert_eq!(find_folder(cgroup, &id, root), expected, "{cgroup}");
+    }
+}
+
+/// A tracked run whose files are in a temporary folder.
+fn tracked(limit: Option<u64>) -> (tempfile::TempDir, MemoryPeaks, ContainerId) {
+    let dir = tempfile::tempdir().unwrap();
+    let id = ContainerId::new("abc123").unwrap();
+    let peaks = MemoryPeaks::default();
+    let run = Run {
+        started_at: Some(Timestamp(1)),
+        folder: dir.path().to_path_buf(),
+        files: &VERSION_2,
+        limit,
+        peak: None,
+        pids_peak: None,
+        oom_kills: None,
+        is_high: false,
+        rounds: 0,
+    };
+    peaks.lock().insert(id.clone(), run);
+    (dir, peaks, id)
+}
+
+#[test]
+fn a_peak_never_decreases_and_belongs_to_one_run() {
+    let (dir, peaks, id) = tracked(None);
+    let file = dir.path().join("memory.peak");
+    let started_at = Some(Timestamp(1));
+    for (text, known) in [
+        ("100\n", Some(100)),
+        ("50\n", Some(100)),
+        ("max\n", Some(100)),
+        ("200\n", Some(200)),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(peaks.sample_due(Timestamp(2)), []);
+        assert_eq!(peaks.peak_of(&id, started_at), known, "{text}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    peaks.sample_one(&id);
+    assert_eq!(
+        peaks.peak_of(&id, started_at),
+        Some(200),
+        "the peak survives its cgroup"
+    );
+    // An old kernel has no peak.
+    std::fs::write(dir.path().join("memory.current"), "300\n").unwrap();
+    peaks.sample_one(&id);
+    assert_eq!(peaks.peak_of(&id, started_at), Some(300));
+    assert_eq!(peaks.peak_of(&id, Some(Timestamp(2))), None);
+    assert_eq!(peaks.pids_peak_of(&id, started_at), None);
+    for (text, known) in [("512\n", 512), ("7\n", 512)] {
+        std::fs::write(dir.path().join("pids.current"), text).unwrap();
+        peaks.sample_one(&id);
+        assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known));
+    }
+    std::fs::write(dir.path().join("pids.max"), "600\n").unwrap();
+    for (events, known) in [("max 0\n", 512), ("max 3\n", 600)] {
+        std::fs::write(dir.path().join("pids.events"), events).unwrap();
+        peaks.sample_one(&id);
+        assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known), "{events}");
+    }
+    peaks.forget(&id);
+    assert!(peaks.is_empty());
+}
+
+#[test]
+fn kills_are_counted_in_both_cgroup_versions() {
+    // Recorded files: Linux 6.8 with version 2, Linux 5.15 and 4.9 with version 1.
+    let version_2 = "low 0\nhigh 0\nmax 71\noom 2\noom_kill 2\noom_group_kill 0\n";
+    let version_1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
+    let old = "oom_kill_disable 0\nunder_oom 1\n";
+    for (files, text, kills) in [
+        (&VERSION_2, version_2, Some(2)),
+        (&VERSION_1, version_1, Some(1)),
+        (&VERSION_1, old, None),
+    ] {
+        let (dir, peaks, id) = tracked(Some(1_000));
+        peaks.lock().get_mut(&id).unwrap().files = files;
+        let file = dir.path().join(files.kills);
+        std::fs::write(&file, text).unwrap();
+        peaks.sample_one(&id);
+        std::fs::remove_file(&file).unwrap();
+        peaks.sample_one(&id);
+        assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(1))), kills, "{text}");
+        assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(2))), None, "another run");
+    }
+}
+
+#[test]
+fn old_runs_are_sampled_once_in_five_rounds() {
+    let (dir, peaks, id) = tracked(None);
+    let file = dir.path().join("memory.peak");
+    let mut samples = Vec::new();
+    for round in 0..20 {
+        std::fs::write(&file, format!("{}\n", round + 1)).unwrap();
+        peaks.sample_due(Timestamp(2));
+        if peaks.peak_of(&id, Some(Timestamp(1))) == Some(round + 1) {
+            samples.push(round);
+        }
+    }
+    assert_eq!(samples, [0, 1, 2, 3, 4, 5, 10, 15]);
+}
+
+#[test]
+fn use_near_the_limit_is_reported_once_without_cache() {
+    let (dir, peaks, id) = tracked(Some(1_000));
+    let at = Timestamp(2);
+    for (current, cache, expected) in [
+        (850, 0, None),
+        (950, 100, None),
+        (
+            950,
+            10,
+            Some(Some(MemoryUse {
+                used: 940,
+                limit: 1_000,
+                at,
+            })),
+        ),
+        (990, 0, None),
+        (850, 0, None),
+        (790, 0, Some(None)),
+        (790, 0, None),
+    ] {
+        std::fs::write(dir.path().join("memory.current"), format!("{current}\n")).unwrap();
+        std::fs::write(
+            dir.path().join("memory.stat"),
+            format!("anon 1\ninactive_file {cache}\n"),
+        )
+        .unwrap();
+        peaks.lock().get_mut(&id).unwrap().rounds = 0;
+        let changed = peaks.sample_due(at);
+        let event = |high| WatchEvent::MemoryHigh(id.clone(), high);
+        let expected: Vec<_> = expected.map(event).into_iter().collect();
+        assert_eq!(changed, expected, "{current} - {cache}");
+    }
+}
