@@ -174,6 +174,7 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
         };
         start_http_address(supervisor, &client, listener);
     }
+    start_clean_up(supervisor, &docker, &stop);
     supervisor.spawn_once(
         "about",
         Importance::Useful,
@@ -252,6 +253,17 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
     Failure::with_reason(Reason::NotPossible, message)
         .with_exit(Exit::Unexpected)
         .with_hint("start it again with `argus run`, which adopts the running containers")
+}
+
+/// Removes what builds leave, as long as the controller runs.
+fn start_clean_up(supervisor: &Supervisor, docker: &Docker, stop: &CancellationToken) {
+    let (docker, stop) = (docker.clone(), stop.clone());
+    supervisor.spawn("clean-up", Importance::Useful, move || {
+        let (docker, stop) = (docker.clone(), stop.clone());
+        async move {
+            let _stopped = stop.run_until_cancelled(docker.clean_up_builds()).await;
+        }
+    });
 }
 
 /// Serves HTTP on the socket in the state directory.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use argus_backend::LogQuery;
+use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::executor::evidence_store::FACTS_FILE;
@@ -42,6 +43,16 @@ impl ReportFolder {
             }
         }
         Ok(folder)
+    }
+
+    /// Ends the report. Links that stay are a note, because an upload follows them.
+    pub(crate) fn complete(&self) {
+        if let Err(error) = self.remove_links() {
+            let path = self.path().shown();
+            output::print_note(&format!(
+                "note: cannot remove the links in `{path}`, so do not upload it: {error}"
+            ));
+        }
     }
 
     /// Stores the logs of all services, and the evidence of the runs that failed since `started`. Parts that cannot be read

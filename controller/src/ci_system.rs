@@ -22,7 +22,9 @@ pub(crate) enum CiSystem {
     /// GitHub Actions, or a system with the same workflow commands.
     GitHub(github::Workflow),
     GitLab,
-    /// Another system, or none. Its output is plain text.
+    /// Another system. Its output is plain text without the commands of any system.
+    Unknown,
+    /// None. The output is plain text.
     Other,
 }
 
@@ -77,10 +79,16 @@ impl CiSystem {
     /// Finds the CI system in the variables of the process.
     pub(crate) fn detect(variables: &BTreeMap<String, String>) -> Self {
         let is_true = |name| variables.get(name).is_some_and(|value| value == "true");
+        let is_set = |name| {
+            let value = variables.get(name).map_or("", String::as_str);
+            !matches!(value, "" | "0" | "false")
+        };
         if is_true("GITHUB_ACTIONS") {
             Self::GitHub(github::Workflow::new(variables))
         } else if is_true("GITLAB_CI") {
             Self::GitLab
+        } else if ["CI", "TF_BUILD", "TEAMCITY_VERSION"].into_iter().any(is_set) {
+            Self::Unknown
         } else {
             Self::Other
         }
@@ -92,6 +100,7 @@ impl CiSystem {
             Self::GitHub(_) => log::without_commands(text),
             // The marks of sections contain control characters.
             Self::GitLab => foreign_text::to_plain(text),
+            Self::Unknown => log::without_old_commands(text),
             Self::Other => text.to_owned(),
         }
     }
@@ -101,7 +110,7 @@ impl CiSystem {
         match self {
             Self::GitHub(_) => github::begin(section.title),
             Self::GitLab => gitlab::begin(section, now),
-            Self::Other => format!("--- {}\n", section.title),
+            Self::Unknown | Self::Other => format!("--- {}\n", section.title),
         }
     }
 
@@ -110,7 +119,7 @@ impl CiSystem {
         match self {
             Self::GitHub(_) => github::end(),
             Self::GitLab => gitlab::end(section, now),
-            Self::Other => String::new(),
+            Self::Unknown | Self::Other => String::new(),
         }
     }
 
@@ -122,8 +131,8 @@ impl CiSystem {
                 let one = |annotation| workflow.annotate(annotation, current);
                 shown.iter().map(one).collect()
             }
-            // Both show the messages that every command prints.
-            Self::GitLab | Self::Other => String::new(),
+            // These show the messages that every command prints.
+            Self::GitLab | Self::Unknown | Self::Other => String::new(),
         }
     }
 
@@ -136,7 +145,7 @@ impl CiSystem {
         match self {
             Self::GitHub(workflow) => workflow.publish_variables(variables, delimiter),
             // The file of the report is an artifact.
-            Self::GitLab | Self::Other => None,
+            Self::GitLab | Self::Unknown | Self::Other => None,
         }
     }
 
@@ -149,7 +158,7 @@ impl CiSystem {
     ) -> Vec<Appended> {
         match self {
             Self::GitHub(workflow) => workflow.publish_results(results, summary, delimiter),
-            Self::GitLab | Self::Other => Vec::new(),
+            Self::GitLab | Self::Unknown | Self::Other => Vec::new(),
         }
     }
 }
@@ -179,11 +188,14 @@ mod tests {
         let name = |variables: &[(&str, &str)]| match CiSystem::detect(&map(variables)) {
             CiSystem::GitHub(_) => "GitHub",
             CiSystem::GitLab => "GitLab",
+            CiSystem::Unknown => "unknown",
             CiSystem::Other => "other",
         };
         assert_eq!(name(&[("GITHUB_ACTIONS", "true")]), "GitHub");
         assert_eq!(name(&[("GITLAB_CI", "true")]), "GitLab");
-        assert_eq!(name(&[("CI", "true"), ("GITHUB_ACTIONS", "false")]), "other");
+        assert_eq!(name(&[("CI", "true"), ("GITHUB_ACTIONS", "false")]), "unknown");
+        assert_eq!(name(&[("TF_BUILD", "True")]), "unknown");
+        assert_eq!(name(&[("CI", "false")]), "other");
         assert_eq!(name(&[]), "other");
     }
 
@@ -313,5 +325,9 @@ mod tests {
             "section_start:0:argus_tests[collapsed=true]\nRun the suites\n::error::x\n"
         );
         assert_eq!(CiSystem::Other.protect(&begin), begin);
+        assert_eq!(
+            CiSystem::Unknown.protect("##vso[a]\r\u{202e}"),
+            "## vso[a]\n\\u{202e}"
+        );
     }
 }

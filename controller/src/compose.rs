@@ -60,7 +60,7 @@ pub(crate) fn create_draft_with_dotenv(
     let value = replace_in_paths(&document.value, &mut variables);
     let value = replace_variables(&value, &mut variables);
     let mut notes = document.notes.clone();
-    notes.extend(variables.errors(document));
+    let first = notes.len();
     let nothing = Map::new();
     let services = value["services"].as_object().unwrap_or(&nothing);
     let active = project
@@ -68,13 +68,13 @@ pub(crate) fn create_draft_with_dotenv(
         .get("COMPOSE_PROFILES")
         .map_or("", String::as_str);
     let active: Vec<&str> = active.split(',').map(str::trim).collect();
-    let is_omitted = |service: &Value| {
+    let mut is_omitted = |service: &Value| {
         let profiles = service["profiles"].as_array().filter(|all| !all.is_empty());
         let is_inactive = profiles.is_some_and(|profiles| {
             let mut names = profiles.iter().filter_map(Value::as_str);
             !active.contains(&"*") && !names.any(|name| active.contains(&name))
         });
-        is_inactive || has_no_replicas(service, project)
+        is_inactive || has_no_replicas(service, &mut variables)
     };
     let omitted: BTreeSet<&str> = services
         .iter()
@@ -85,7 +85,7 @@ pub(crate) fn create_draft_with_dotenv(
     let (mut found, mut env_files) = (Vec::new(), document.env_files.clone());
     for (name, service) in services {
         if omitted.contains(name.as_str()) {
-            let (key, why) = if has_no_replicas(service, project) {
+            let (key, why) = if has_no_replicas(service, &mut variables) {
                 ("scale", "no replicas")
             } else {
                 ("profiles", "`profiles`")
@@ -103,10 +103,12 @@ pub(crate) fn create_draft_with_dotenv(
             awaited: &awaited,
             notes: &mut notes,
             env_files: &mut env_files,
-            read: &mut variables.read,
+            variables: &mut variables,
         };
         found.extend(one.translate(service));
     }
+    // The settings of the services have counted as well.
+    drop(notes.splice(first..first, variables.errors(document)));
     notes.extend(outside::notes(&value, document));
     let secrets = variables.secrets();
     let mut secrets: BTreeMap<String, String> = secrets
@@ -175,8 +177,8 @@ struct Service<'a> {
     notes: &'a mut Vec<Note>,
     /// Rest of the budget for the files under `env_file`.
     env_files: &'a mut Budget,
-    /// Variables whose values the spec file reads.
-    read: &'a mut BTreeSet<String>,
+    /// Variables of the translation.
+    variables: &'a mut Variables,
 }
 
 impl Service<'_> {
@@ -187,7 +189,9 @@ impl Service<'_> {
         let name = own.unwrap_or_else(|| format!("{}-{}", self.project.slug, self.name));
         container.insert("name".to_owned(), json!(name));
         let nothing = Map::new();
-        let keys = &numbers::fill_settings(self.project, written.as_object().unwrap_or(&nothing));
+        let keys = &self
+            .variables
+            .fill_settings(written.as_object().unwrap_or(&nothing));
         self.translate_keys(keys, &mut service, &mut container);
         self.add_links(&written["links"], &mut service);
         let memory = self.translate_memory(keys);
@@ -330,7 +334,7 @@ impl Service<'_> {
                     "noNewPrivileges",
                     self.translate_security_options(value),
                 ),
-                "scale" if numbers::is_number(self.project, value, 1) => continue,
+                "scale" if self.variables.is_number(value, 1) => continue,
                 // The default, whatever the key means.
                 _ if *value == false => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,

@@ -106,7 +106,28 @@ pub(crate) fn escape_json(text: &str) -> String {
             escaped.push(c);
         }
     }
-    escaped.replace("##[", "#\\u0023[")
+    split_marks(&escaped, "\\u0023")
+}
+
+/// Returns a text with another second `#` in each beginning of a command that CI systems find anywhere in a line: `##[`, and `##` with a
+/// word such as `##vso[` and `##teamcity[`.
+pub(crate) fn split_marks(text: &str, second: &str) -> String {
+    let mut split = String::with_capacity(text.len());
+    let mut last = ' ';
+    for (at, c) in text.char_indices() {
+        let rest = text.get(at + 1..).unwrap_or_default();
+        let is_mark = (last, c) == ('#', '#')
+            && rest
+                .trim_start_matches(|c: char| c.is_ascii_alphabetic())
+                .starts_with('[');
+        if is_mark {
+            split.push_str(second);
+        } else {
+            split.push(c);
+        }
+        last = c;
+    }
+    split
 }
 
 #[cfg(test)]
@@ -164,10 +185,10 @@ mod tests {
 
     #[test]
     fn escaped_json_has_the_same_value() {
-        let value = serde_json::json!({ "text": "a\u{1b}\u{9b}\u{202e}\u{2028}\n\u{e0041}\u{10ffff}###[error]\\##[" });
+        let value = serde_json::json!({ "text": "a\u{1b}\u{9b}\u{202e}\u{2028}\n\u{e0041}\u{10ffff}###[error]\\##[ ##vso[x]" });
         let escaped = escape_json(&value.to_string());
         assert!(
-            !escaped.contains(is_deceptive) && !escaped.contains("##["),
+            !escaped.contains(is_deceptive) && !escaped.contains("##[") && !escaped.contains("##vso["),
             "{escaped}"
         );
         assert_eq!(

@@ -10,7 +10,7 @@ use argus_backend::host_path::Roots;
 use argus_backend::host_path::folder::{Folder, read_opened};
 use argus_core::dotenv::{self, format_statement};
 use argus_core::ident::EnvName;
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, shell_path};
 use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
@@ -111,13 +111,13 @@ impl Init {
             output::print_note(&render_diagnostics(&name, &checked.text, &checked.diagnostics));
         }
         let specs = match &self.specs.specs {
-            Some(specs) => format!(" --specs {}", specs.shown()),
+            Some(specs) => format!(" --specs {}", shell_path(specs)),
             None => String::new(),
         };
         let next = if rejected {
             vec![format!(
                 "fix the file, then check it with `argus validate {}`",
-                target.shown()
+                shell_path(target.as_path())
             )]
         } else {
             vec![

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use argus_core::quoting::escape_line;
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::{Args, ValueEnum};
@@ -68,7 +69,12 @@ impl OutputArgs {
         match self.format {
             Some(Format::Json) => print_json(output),
             Some(Format::Yaml) => print_yaml(output),
-            Some(Format::Name) => print(&join_lines(names)),
+            Some(Format::Name) => {
+                let names = names.into_iter();
+                print(&join_lines(
+                    names.map(|name| escape_line(&name.to_string()).into_owned()),
+                ))
+            }
             Some(Format::Table | Format::Wide) | None => print(&format_text()),
         }
     }

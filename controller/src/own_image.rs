@@ -47,6 +47,7 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
         digest,
         options: Box::default(),
         excluded: Excluded::default(),
+        allowed: false,
     })
 }
 

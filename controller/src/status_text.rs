@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, escape_line};
 pub(crate) use argus_core::status::is_good;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::status::{
@@ -15,13 +15,14 @@ use crate::output;
 pub(crate) fn format_running_test(test: &RunningTest) -> String {
     let owner = test.holder.as_ref().map(|holder| format!(" of {holder}"));
     let purpose = test.purpose.as_ref().map(|purpose| format!(": {purpose}"));
-    format!(
+    let line = format!(
         "test `{}`{} runs until {}{}",
         test.case,
         owner.unwrap_or_default(),
         test.until,
         purpose.unwrap_or_default()
-    )
+    );
+    escape_line(&line).into_owned()
 }
 
 /// Last result of a suite, with its failed cases.
@@ -30,7 +31,8 @@ pub(crate) fn format_suite(suite: &SuiteStatus) -> String {
         [] => String::new(),
         cases => format!(": {}", cases.join(", ")),
     };
-    format!("{} {} at {}{failed}", suite.result, suite.suite, suite.at)
+    let text = format!("{} {} at {}{failed}", suite.result, suite.suite, suite.at);
+    escape_line(&text).into_owned()
 }
 
 /// Maximum number of warnings in a text.

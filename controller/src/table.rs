@@ -2,6 +2,8 @@
 
 use console::{measure_text_width, truncate_str};
 
+use crate::foreign_text::escape_for_terminal;
+
 mod wrap;
 
 const GAP: usize = 3;
@@ -14,9 +16,16 @@ const NARROW: usize = 12;
 /// are still too long are truncated.
 pub(crate) fn format_fitted(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
-    let layout = Layout::fit(&head, rows, width);
-    let all = std::iter::once(&head).chain(rows);
+    let rows = shown_rows(rows);
+    let layout = Layout::fit(&head, &rows, width);
+    let all = std::iter::once(&head).chain(&rows);
     all.flat_map(|row| layout.wrap_row(row, width)).collect()
+}
+
+/// Cells as parts of one line, with the colours of Argus only. They can contain names of files and texts of containers.
+fn shown_rows(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let line = |cell: &String| escape_for_terminal(&cell.lines().collect::<Vec<_>>().join(" "));
+    rows.iter().map(|row| row.iter().map(line).collect()).collect()
 }
 
 /// Table as one text.
@@ -69,7 +78,8 @@ pub(crate) struct Columns {
 impl Columns {
     /// Formats rows, aligned with earlier rows where possible. The last column gets the rest of `width`.
     pub(crate) fn format_rows(&mut self, rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
-        for row in rows {
+        let rows = shown_rows(rows);
+        for row in &rows {
             self.widths.resize(self.widths.len().max(row.len()), 0);
             for (cell, width) in row.iter().zip(&mut self.widths) {
                 *width = (*width).max(measure_text_width(cell));
@@ -215,6 +225,14 @@ mod tests {
             let wide = lines.iter().find(|line| measure_text_width(line) > width);
             assert_eq!(wide, None, "{width}");
         }
+    }
+
+    #[test]
+    fn cell_of_a_file_adds_no_line() {
+        let ready = "\u{1b}[32mReady\u{1b}[0m";
+        let rows = [vec!["a\nb\u{202e}".to_owned(), ready.to_owned()]];
+        let lines = format_fitted(&["NAME", "PHASE"], &rows, None);
+        assert_eq!(lines[1..], [format!("a b\\u{{202e}}   {ready}")]);
     }
 
     #[test]

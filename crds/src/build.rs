@@ -52,6 +52,7 @@ pub struct Build {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cache_from: Vec<String>,
     /// Images of a registry that receive the build cache: `NAME`, or `type=registry,ref=NAME,mode=max` for the layers of all stages.
+    /// Only in a project that `argus allow` allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cache_to: Vec<String>,
     /// Secrets of `RUN --mount=type=secret` by id. The image and the build cache do not contain them.

@@ -15,7 +15,7 @@
 //! Start reading at [`Backend`]; then read [`contract`] for the details of each action and [`sim`] for the possible
 //! faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Ends the current backoff of the watch, so that it tries an unreachable engine immediately.
     fn reconnect(&self);
+
+    /// Replaces the references and ids of the images that the clean-up after a build keeps, such as those of a rollback.
+    fn keep_images(&self, images: BTreeSet<String>);
 
     /// Performs one action. The caller sets the deadline. A dropped future abandons the call; its effect may still occur.
     fn execute(

@@ -69,7 +69,7 @@ pub use build::{
 pub use container_limits::ContainerLimits;
 pub use criticality::Criticality;
 pub(crate) use image::image_key_of;
-pub use image::{OWN_IMAGE, own_image_tag};
+pub use image::{OWN_IMAGE, is_reserved_tag, own_image_tag, short_reference};
 pub use injected_file::{FileAccess, InjectedFile};
 pub use networks::NamedNetwork;
 pub use policy::{Device, Privileges};
@@ -78,6 +78,7 @@ pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
 pub use process::ProcessOptions;
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 pub use suggest::{closest, similar_image};
+pub use tmpfs::tmpfs_path;
 
 /// Desired state of one environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,10 @@
 
 use std::iter;
 
+mod sources;
+
+pub use sources::{RefusedSource, find_refused_source};
+
 use argus_crds::suggestion::nearest;
 use serde::{Deserialize, Serialize};
 

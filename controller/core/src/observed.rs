@@ -4,6 +4,7 @@
 //! [`Observed`], which the planner compares with the desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,6 +205,13 @@ pub struct Attachment {
     pub aliases: Vec<String>,
     /// IP address on the network, if any.
     pub address: Option<String>,
+}
+
+impl Attachment {
+    /// Returns its IP address without the size of the subnet, which some engines add.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.address.as_ref()?.split('/').next()?.parse().ok()
+    }
 }
 
 /// Fields of a container that only an inspect reports.

@@ -61,6 +61,9 @@ pub struct CheckOutcome {
     pub unknown: bool,
 }
 
+/// Message of a check that the caller skips.
+const SKIPPED: &str = "skipped on request";
+
 impl CheckOutcome {
     fn new(name: CheckName, result: CheckResult, message: impl Into<String>) -> Self {
         Self {
@@ -121,7 +124,7 @@ pub fn evaluate(
 ) -> Vec<CheckOutcome> {
     let one = |name: &CheckName| {
         if skip.contains(name) {
-            return CheckOutcome::skipped(*name, "skipped on request");
+            return CheckOutcome::skipped(*name, SKIPPED);
         }
         match name {
             CheckName::Engine => check::engine(&facts.host.engine),
@@ -154,6 +157,28 @@ pub fn overall(outcomes: &[CheckOutcome]) -> PreflightOverall {
         PreflightOverall::Degraded
     } else {
         PreflightOverall::Healthy
+    }
+}
+
+/// Returns a report in which the checks in `skip` are skipped.
+pub fn skip_checks(report: PreflightReport, skip: &[CheckName]) -> PreflightReport {
+    if !report.checks.iter().any(|check| skip.contains(&check.name)) {
+        return report;
+    }
+    let outcome = |check: PreflightCheck| {
+        if skip.contains(&check.name) {
+            return CheckOutcome::skipped(check.name, SKIPPED);
+        }
+        CheckOutcome {
+            code: check.code,
+            details: check.details,
+            ..CheckOutcome::new(check.name, check.result, check.message)
+        }
+    };
+    let outcomes = report.checks.into_iter().map(outcome).collect();
+    PreflightReport {
+        as_of: report.as_of,
+        ..self::report(outcomes, Timestamp(0))
     }
 }
 

@@ -32,12 +32,46 @@ pub struct UserRequests {
     /// Subset of these projects whose kept volumes are removed as well.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub volume_removal: BTreeSet<String>,
+    /// Subset of those projects whose kept volumes of other folders are removed as well.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub foreign_volume_removal: BTreeSet<String>,
     /// Environments whose `ttl` has ended, and which are therefore not desired. The overrides persist them.
     #[serde(skip)]
     pub expired: BTreeSet<EnvName>,
     /// Restrictions that follow from the state of the controller; never persisted.
     #[serde(skip)]
     pub restrictions: Restrictions,
+}
+
+/// Kept volumes that a removal of orphans includes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VolumeRemoval {
+    /// None.
+    None,
+    /// Those of the folders of this controller's projects.
+    OwnFolders,
+    /// Also those of other folders. Only a person requests this.
+    AllFolders,
+}
+
+impl VolumeRemoval {
+    /// Returns the volumes that a request names.
+    pub fn new(volumes: bool, all_folders: bool) -> Self {
+        match (volumes, all_folders) {
+            (false, _) => Self::None,
+            (true, false) => Self::OwnFolders,
+            (true, true) => Self::AllFolders,
+        }
+    }
+
+    /// Returns whether the request includes kept volumes, or those of other folders.
+    pub fn includes(self, is_foreign: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::OwnFolders => !is_foreign,
+            Self::AllFolders => true,
+        }
+    }
 }
 
 /// Actions that the state of the controller itself forbids.
@@ -95,26 +129,36 @@ pub struct TestLease {
 }
 
 impl UserRequests {
-    /// Requests the removal of the orphans of projects until a time; with `volumes`, also that of their kept volumes.
+    /// Requests the removal of the orphans of projects until a time, with these kept volumes.
     pub fn request_orphan_removal(
         &mut self,
         projects: impl IntoIterator<Item = String>,
-        volumes: bool,
+        volumes: VolumeRemoval,
         until: Timestamp,
     ) {
         for project in projects {
-            if volumes {
-                self.volume_removal.insert(project.clone());
-            } else {
-                self.volume_removal.remove(&project);
+            for (is_foreign, requested) in [
+                (false, &mut self.volume_removal),
+                (true, &mut self.foreign_volume_removal),
+            ] {
+                if volumes.includes(is_foreign) {
+                    requested.insert(project.clone());
+                } else {
+                    requested.remove(&project);
+                }
             }
             self.orphan_removal_until.insert(project, until);
         }
     }
 
-    /// Returns whether the removal of the kept volumes of a project was requested.
-    pub fn is_volume_removal_requested(&self, project: &str, now: Timestamp) -> bool {
-        self.volume_removal.contains(project) && self.is_orphan_removal_requested(project, now)
+    /// Returns whether the removal of the kept volumes of a project was requested, or of those of other folders.
+    pub fn is_volume_removal_requested(&self, project: &str, is_foreign: bool, now: Timestamp) -> bool {
+        let requested = if is_foreign {
+            &self.foreign_volume_removal
+        } else {
+            &self.volume_removal
+        };
+        requested.contains(project) && self.is_orphan_removal_requested(project, now)
     }
 
     /// Returns whether the removal of the orphans of a project was requested.

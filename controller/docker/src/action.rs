@@ -1,7 +1,10 @@
 //! Every action as exactly one change of the engine, with the reads that make the action idempotent.
 
+mod binds;
 mod container;
 pub(crate) mod mounts;
+#[cfg(test)]
+mod mounts_tests;
 mod network;
 mod port;
 mod volume;
@@ -15,7 +18,6 @@ use argus_core::outcome::{ActionError, Done};
 use crate::Shared;
 use crate::evidence;
 use crate::image;
-use crate::prune;
 
 pub(crate) use container::pause;
 
@@ -52,7 +54,7 @@ pub(crate) async fn execute(
         Action::PullImage { reference, .. } => image::pull::pull(shared, reference, progress).await,
         Action::BuildImage(build) => {
             let done = image::build::build(shared, build, progress).await?;
-            prune::limit(shared, &build.tag).await;
+            shared.build_cleanup.request(&build.tag);
             Ok(done)
         }
         Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,

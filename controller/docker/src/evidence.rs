@@ -3,7 +3,7 @@
 mod platform;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use argus_backend::LogQuery;
@@ -118,11 +118,7 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
     let mut speaks_tls = false;
     for (network, attachment) in &inspected.container.networks {
         found.insert(format!("aliases on {network}"), attachment.aliases.join(", "));
-        let address = attachment
-            .address
-            .as_ref()
-            .and_then(|text| text.split('/').next());
-        let Some(address) = address.and_then(|text| text.parse::<IpAddr>().ok()) else {
+        let Some(address) = attachment.ip() else {
             continue;
         };
         let address = SocketAddr::new(address, port);

@@ -1,7 +1,7 @@
 //! Helper containers: short-lived containers of this program's own image that measure from inside the engine's host.
 //!
 //! A helper runs one `probe` command in a given network namespace and prints the result. It has no capabilities, a
-//! read-only root and 64 MiB of memory, and the engine removes it when it ends.
+//! read-only root and 64 MiB of memory, and the engine removes it when it ends. A helper of another image is never started.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::journal::{ChangedObject, EngineChange};
 use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::ActionError;
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder, WaitContainerOptionsBuilder,
@@ -70,6 +70,38 @@ pub(crate) enum HelperNetwork<'a> {
         network: &'a NetworkId,
         extra_hosts: &'a [String],
     },
+}
+
+/// Creates a container of an image that never starts, for a check of the files of the image. An empty mount, which the engine makes at a start
+/// only, replaces each of the volumes that the image declares.
+pub(crate) async fn create_unmounted(
+    shared: &Shared,
+    image: &str,
+    volumes: Vec<String>,
+) -> Result<ContainerId, ActionError> {
+    remove_stale(shared).await?;
+    let client = shared.connection.client()?;
+    let empty = |path: String| Mount {
+        typ: Some(MountType::TMPFS),
+        target: Some(path),
+        ..Mount::default()
+    };
+    let body = ContainerCreateBody {
+        image: Some(image.to_owned()),
+        // The engine requires a command.
+        cmd: Some(vec!["-".to_owned()]),
+        labels: Some(HashMap::from([(LABEL.to_owned(), "true".to_owned())])),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".to_owned()),
+            mounts: Some(volumes.into_iter().map(empty).collect()),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    };
+    let create = client.create_container(None::<CreateContainerOptions>, body);
+    let id = call::run(Op::CreateContainer, WRITE_TIMEOUT, create).await?.id;
+    shared.record_change(EngineChange::created(ChangedObject::Helper, &id).purpose("links in an image"));
+    ContainerId::new(id).map_err(|bad| ActionError::Unknown(bad.to_string()))
 }
 
 /// Runs a command of this program in a helper and returns its standard output.
@@ -207,7 +239,8 @@ async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
     Ok(())
 }
 
-async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
+/// Removes a helper.
+pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = RemoveContainerOptionsBuilder::default()
         .force(true)

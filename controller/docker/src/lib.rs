@@ -16,6 +16,7 @@
 
 mod action;
 mod bridges;
+mod build_cleanup;
 mod call;
 mod connect;
 mod create;
@@ -44,7 +45,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
@@ -71,6 +72,7 @@ pub use listeners::{outgoing_ports, port_holder};
 pub use service_sockets::listening_addresses;
 
 use bridges::Bridges;
+use build_cleanup::BuildCleanup;
 use connect::Connection;
 use effective_limits::EffectiveLimits;
 use helper::Helpers;
@@ -124,6 +126,9 @@ pub(crate) struct Shared {
     pub(crate) list_interval: Duration,
     /// Maximum size of the unused build cache in bytes after a build.
     pub(crate) build_cache_limit: Option<u64>,
+    /// References and ids of the images that the clean-up after a build keeps.
+    pub(crate) kept_images: Mutex<BTreeSet<String>>,
+    pub(crate) build_cleanup: BuildCleanup,
     pub(crate) limits: EffectiveLimits,
     pub(crate) bridges: Bridges,
     /// True after the engine refused `host-gateway`, for example because it runs without its default bridge.
@@ -182,6 +187,8 @@ impl Docker {
                 progress_timeout,
                 list_interval,
                 build_cache_limit,
+                kept_images: Mutex::default(),
+                build_cleanup: BuildCleanup::default(),
                 limits: EffectiveLimits::default(),
                 bridges: Bridges::default(),
                 lacks_host_gateway: AtomicBool::new(false),
@@ -223,6 +230,11 @@ impl Docker {
     /// Removes the unused build cache beyond `keep` bytes, and returns the freed bytes.
     pub async fn prune_build_cache(&self, keep: u64) -> Result<u64, ActionError> {
         prune::prune_build_cache(&self.shared, keep).await
+    }
+
+    /// Removes what each build leaves, without end: replaced builds of its tag, and the build cache beyond its limit.
+    pub async fn clean_up_builds(&self) {
+        Box::pin(build_cleanup::run(&self.shared)).await;
     }
 
     /// Pauses a container that Argus owns. No plan does this; it is a fault that `argus selftest` injects.
@@ -294,6 +306,11 @@ impl Backend for Docker {
     fn reconnect(&self) {
         // `notify_one` would keep a permit while the engine is reachable and end the next backoff immediately.
         self.shared.reconnect.notify_waiters();
+    }
+
+    fn keep_images(&self, images: BTreeSet<String>) {
+        let kept = self.shared.kept_images.lock();
+        *kept.unwrap_or_else(PoisonError::into_inner) = images;
     }
 
     async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {

@@ -2,9 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use argus_core::desired::substitute_tag;
+use argus_core::journal::{ChangedObject, EngineChange};
 use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::ActionError;
 use argus_core::prune::{BuiltImage, unused_images};
@@ -31,15 +33,19 @@ const KEPT_BUILDS: usize = 1;
 /// All images that Argus built. The label alone is not sufficient, because an image that is based on one of ours inherits
 /// it. Only in our own images the last build step writes the label.
 pub(crate) async fn list_built_images(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
-    list_labelled(shared, BUILD_DIGEST.to_owned()).await
+    list_labelled(shared, BUILD_DIGEST, |_| true).await
 }
 
-/// All images that Argus built and that have this label.
-async fn list_labelled(shared: &Shared, label: String) -> Result<Vec<BuiltImage>, ActionError> {
+/// All images that Argus built, that have this label, and whose tag is wanted. The tag is empty in images of old versions.
+async fn list_labelled(
+    shared: &Shared,
+    label: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<BuiltImage>, ActionError> {
     let client = shared.connection.client()?;
     let everything = ListImagesOptionsBuilder::default().all(true).build();
     let labelled = ListImagesOptionsBuilder::default()
-        .filters(&HashMap::from([("label", vec![label])]))
+        .filters(&HashMap::from([("label", vec![label.to_owned()])]))
         .build();
     let containers = ListContainersOptionsBuilder::default().all(true).build();
     let (everything, labelled, containers) = futures::try_join!(
@@ -52,6 +58,9 @@ async fn list_labelled(shared: &Shared, label: String) -> Result<Vec<BuiltImage>
     let used: BTreeSet<String> = parents.chain(run).collect();
     let mut found = Vec::new();
     for image in labelled {
+        if !is_wanted(built_as(&image)) {
+            continue;
+        }
         if let Some(history) = history(shared, &image.id).await?
             && let Some(built) = read(&image, &history, &used)
         {
@@ -70,7 +79,7 @@ fn read(
     let steps = own_steps(history).map(|step| (layer_key(step), u64::try_from(step.size).unwrap_or(0)));
     Some(BuiltImage {
         id: image.id.clone(),
-        built_as: image.labels.get(BUILD_TAG).cloned().unwrap_or_default(),
+        built_as: built_as(image).to_owned(),
         tags: image
             .repo_tags
             .iter()
@@ -81,6 +90,11 @@ fn read(
         used: used.contains(&image.id),
         layer_sizes: steps.collect::<BTreeMap<_, _>>(),
     })
+}
+
+/// Tag that an image was built with.
+fn built_as(image: &ImageSummary) -> &str {
+    image.labels.get(BUILD_TAG).map_or("", String::as_str)
 }
 
 /// The steps of a build, without those of its base image. A base image of the classic builder has a tag or was pulled. `BuildKit` does not
@@ -147,34 +161,58 @@ pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), Action
     }
 }
 
-/// Bounds what builds leave: replaced builds of this tag that nothing uses, and the build cache if it has a limit.
+/// Bounds what builds of these tags leave: replaced builds that nothing needs, and the build cache if it has a limit.
 ///
-/// A failure is only logged, because the image is complete. The next build tries again.
-pub(crate) async fn limit(shared: &Shared, tag: &str) {
-    for tag in [tag.to_owned(), substitute_tag(tag)] {
-        if let Err(error) = remove_replaced(shared, &tag).await {
-            tracing::warn!(tag, %error, "cannot remove replaced builds");
-        }
+/// A failure is only logged, because the images are complete. The next build tries again.
+pub(crate) async fn limit(shared: &Shared, tags: &BTreeSet<String>) {
+    if let Err(error) = remove_replaced(shared, tags).await {
+        tracing::warn!(?tags, %error, "cannot remove replaced builds");
     }
-    if let Some(keep) = shared.build_cache_limit
-        && let Err(error) = prune_build_cache(shared, keep).await
-    {
+    let Some(keep) = shared.build_cache_limit else {
+        return;
+    };
+    let pruned = prune_build_cache(shared, keep).await;
+    if !matches!(pruned, Ok(0)) {
+        let change = EngineChange::removed(ChangedObject::BuildCache, "unused build cache");
+        shared.record_change(change.failed(pruned.is_err()));
+    }
+    if let Err(error) = pruned {
         tracing::warn!(%error, "cannot limit the build cache");
     }
 }
 
-async fn remove_replaced(shared: &Shared, tag: &str) -> Result<(), ActionError> {
-    let images = list_labelled(shared, format!("{BUILD_TAG}={tag}")).await?;
-    let mut unused = unused_images(&images, &BTreeSet::new());
-    unused.sort_by_key(|image| Reverse(image.created_at));
-    for image in unused.into_iter().skip(KEPT_BUILDS) {
-        match remove_image(shared, &image.id).await {
+async fn remove_replaced(shared: &Shared, tags: &BTreeSet<String>) -> Result<(), ActionError> {
+    let is_wanted = |built_as: &str| {
+        let mut tags = tags.iter();
+        tags.any(|tag| tag == built_as || substitute_tag(tag) == built_as)
+    };
+    let images = list_labelled(shared, BUILD_TAG, is_wanted).await?;
+    let kept = shared.kept_images.lock();
+    let kept = kept.unwrap_or_else(PoisonError::into_inner).clone();
+    for image in find_replaced(&images, &kept) {
+        let removed = remove_image(shared, &image.id).await;
+        let change = EngineChange::removed(ChangedObject::Image, &image.id);
+        shared.record_change(change.failed(removed.is_err()));
+        match removed {
             // A container uses it since the list.
             Ok(()) | Err(ActionError::Busy(_)) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// Replaced and unused builds, without the newest of each tag. `kept` are the references and ids of images that a rollback needs.
+fn find_replaced<'a>(images: &'a [BuiltImage], kept: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
+    let mut unused = unused_images(images, kept);
+    unused.sort_by_key(|image| Reverse(image.created_at));
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    unused.retain(|image| {
+        let count = counts.entry(image.built_as.as_str()).or_default();
+        *count += 1;
+        *count > KEPT_BUILDS
+    });
+    unused
 }
 
 /// Size of the unused build cache, in bytes.
@@ -219,98 +257,5 @@ pub(crate) async fn prune_build_cache(shared: &Shared, keep: u64) -> Result<u64,
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn step(id: &str, by: &str, tags: &[&str]) -> ImageHistoryResponseItem {
-        ImageHistoryResponseItem {
-            id: id.to_owned(),
-            created_by: by.to_owned(),
-            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
-            size: 5,
-            ..ImageHistoryResponseItem::default()
-        }
-    }
-
-    fn image(id: &str) -> ImageSummary {
-        ImageSummary {
-            id: id.to_owned(),
-            repo_tags: vec!["<none>:<none>".to_owned()],
-            labels: [(BUILD_TAG.to_owned(), "shop:argus".to_owned())].into(),
-            ..ImageSummary::default()
-        }
-    }
-
-    #[test]
-    fn an_image_is_ours_if_its_last_step_wrote_our_label() {
-        let label = format!("/bin/sh -c #(nop)  LABEL {BUILD_TAG}=shop:argus");
-        let ours = [
-            step("sha256:1", &label, &[]),
-            step("sha256:0", "/bin/sh -c x", &[]),
-        ];
-        let read_it =
-            |history: &[ImageHistoryResponseItem]| read(&image("sha256:1"), history, &BTreeSet::new());
-        let built = read_it(&ours).unwrap();
-        assert_eq!(
-            (built.built_as.as_str(), built.tags.len(), built.used),
-            ("shop:argus", 0, false)
-        );
-        let on_ours = [
-            step("sha256:2", "/bin/sh -c apt-get", &[]),
-            step("sha256:1", &label, &[]),
-        ];
-        assert_eq!(
-            read_it(&on_ours),
-            None,
-            "the label is inherited from the base image"
-        );
-        assert_eq!(read_it(&[]), None);
-    }
-
-    #[test]
-    fn the_steps_of_a_build_end_at_its_base_image() {
-        let history = [
-            step("sha256:3", "LABEL", &["shop:argus"]),
-            step("sha256:2", "RUN", &[]),
-            step("sha256:1", "CMD", &["busybox:1"]),
-            step("sha256:0", "ADD", &[]),
-        ];
-        assert_eq!(
-            own_steps(&history)
-                .map(|step| step.id.as_str())
-                .collect::<Vec<_>>(),
-            ["sha256:3", "sha256:2"]
-        );
-        let pulled = [step("sha256:3", "LABEL", &[]), step("<missing>", "RUN", &[])];
-        assert_eq!(own_steps(&pulled).count(), 1);
-        let by_buildkit = |id: &str, by: &str| ImageHistoryResponseItem {
-            comment: "buildkit.dockerfile.v0".to_owned(),
-            ..step(id, by, &[])
-        };
-        let built = [
-            step("sha256:3", "LABEL", &[]),
-            by_buildkit("sha256:2", "RUN"),
-            by_buildkit("<missing>", "COPY"),
-            step("<missing>", "CMD", &[]),
-        ];
-        let keys: Vec<String> = own_steps(&built).map(layer_key).collect();
-        assert_eq!(keys, ["sha256:3", "0 RUN", "0 COPY"]);
-    }
-
-    #[test]
-    fn the_build_cache_is_summed_for_old_and_new_engines() {
-        let old = json!({ "BuildCache": [
-            { "Size": 5, "InUse": false, "Shared": false },
-            { "Size": 7, "InUse": true, "Shared": false },
-            { "Size": 9, "InUse": false, "Shared": true },
-        ]});
-        assert_eq!(sum_unused_cache(&old), 5);
-        assert_eq!(
-            sum_unused_cache(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })),
-            11
-        );
-        assert_eq!(sum_unused_cache(&json!({ "BuildCache": null })), 0);
-    }
-}
+#[path = "prune_tests.rs"]
+mod tests;

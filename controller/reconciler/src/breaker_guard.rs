@@ -1,7 +1,7 @@
 //! Backend wrapper. It refuses queries unless the engine's breaker is closed, and actions that were planned before it last opened. Leases and
 //! the watch are never refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
@@ -139,6 +139,10 @@ impl<B: Backend> Backend for BreakerGuard<B> {
 
     fn reconnect(&self) {
         self.engine.reconnect();
+    }
+
+    fn keep_images(&self, images: BTreeSet<String>) {
+        self.engine.keep_images(images);
     }
 
     async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {

@@ -127,6 +127,9 @@ pub enum Command {
         /// True to remove their kept volumes too.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         volumes: bool,
+        /// True to include the kept volumes of other folders. Only `argus` in a terminal sets it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all_folders: bool,
     },
     /// Run a copy of the same revision.
     Fork {

@@ -1,6 +1,6 @@
 //! Fake engine for the tests of the tasks: the tests set its watch events and replies.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -94,6 +94,8 @@ impl Backend for FakeBackend {
     fn request_relist(&self) {}
 
     fn reconnect(&self) {}
+
+    fn keep_images(&self, _: BTreeSet<String>) {}
 
     async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;

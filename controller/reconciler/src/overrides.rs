@@ -16,7 +16,7 @@ use argus_core::repair::RepairMemory;
 use argus_core::spec_diff::GoodImages;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::{Hold, UserRequests};
+use argus_core::user_requests::{Hold, UserRequests, VolumeRemoval};
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandError, Reply};
@@ -163,12 +163,11 @@ impl Overrides {
         self.start_rollback(env, &accepted, false, inputs)
     }
 
-    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say; with `volumes`, also
-    /// that of kept volumes. Without a project, the request is for all projects of the specs.
+    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say, with these kept volumes. Without a project, the request is for all projects of the specs.
     pub(crate) fn request_orphan_removal(
         &mut self,
         projects: &[String],
-        volumes: bool,
+        volumes: VolumeRemoval,
         inputs: OverrideInputs<'_>,
     ) -> Reply {
         let known = inputs

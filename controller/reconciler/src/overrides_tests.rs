@@ -180,6 +180,8 @@ fn rollback_uses_last_ready_revision_until_the_next_edit() {
     );
     fixture.ready();
     fixture.file(&two);
+    let used = fixture.overrides.used_images(&fixture.specs.environments);
+    assert_eq!(used, ["web:1", "web:2"].map(str::to_owned).into());
     assert_eq!(
         fixture.apply(&rollback()),
         Ok(Reply::Revision(one.desired.revision.clone()))

@@ -38,6 +38,7 @@ mod inputs;
 pub mod loader;
 pub mod location;
 mod mounted_files;
+mod nested_git;
 pub mod parsed_file;
 pub mod registry;
 pub mod scan;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
+use argus_core::user_requests::VolumeRemoval;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan;
 use argus_reconciler::{Command, clock};
@@ -32,9 +33,12 @@ pub(crate) struct Orphans {
     /// Names of projects [default: all]
     #[serde(default)]
     projects: Vec<String>,
-    /// Also remove the volumes that removed environments kept, with their data
+    /// Also remove kept volumes of own folders, with data
     #[serde(default)]
     volumes: bool,
+    /// Not an argument of programs and agents.
+    #[serde(skip)]
+    all_folders: bool,
     /// Maximum wait for the removal
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = 600))]
@@ -59,7 +63,7 @@ pub(crate) struct CleanOrphans {
     /// Names of projects [default: all projects with a loaded spec]
     #[serde(default)]
     projects: Vec<String>,
-    /// Also remove the volumes that removed environments kept, with their data
+    /// Also remove kept volumes of own folders, with data
     #[serde(default)]
     volumes: bool,
 }
@@ -69,8 +73,8 @@ pub(crate) struct CleanOrphans {
 pub(crate) struct Clean {
     /// Maximum time.
     pub(crate) limit: Duration,
-    /// True to remove kept volumes as well.
-    pub(crate) volumes: bool,
+    /// Kept volumes to remove as well.
+    pub(crate) volumes: VolumeRemoval,
 }
 
 impl Clean {
@@ -78,7 +82,7 @@ impl Clean {
     pub(crate) fn within(limit: Duration) -> Self {
         Self {
             limit,
-            volumes: false,
+            volumes: VolumeRemoval::None,
         }
     }
 }
@@ -95,6 +99,7 @@ impl Operation for CleanOrphans {
         let command = Command::CleanOrphans {
             projects: self.projects.clone(),
             volumes: self.volumes,
+            all_folders: false,
         };
         context.client.send(command).await
     }
@@ -116,12 +121,13 @@ impl Operation for Orphans {
 }
 
 impl Orphans {
-    /// Creates the call of a command, which has its own limit.
+    /// Creates the call of a command of a person, which has its own limit and reaches the volumes of all folders.
     pub(crate) fn new(clean: bool, projects: Vec<String>, volumes: bool) -> Self {
         Self {
             clean,
             projects,
             volumes,
+            all_folders: true,
             timeout_seconds: DEFAULT_TIMEOUT,
         }
     }
@@ -130,7 +136,7 @@ impl Orphans {
     pub(crate) async fn list(&self, limit: Duration, context: &Context) -> Result<OrphanList, Failure> {
         let clean = self.clean.then_some(Clean {
             limit,
-            volumes: self.volumes,
+            volumes: VolumeRemoval::new(self.volumes, self.all_folders),
         });
         let mut items = list_or_clean(&context.client, &self.projects, clean).await?;
         let is_requested = |orphan: &Orphan| {
@@ -164,7 +170,7 @@ impl Tool for Orphans {
     const NAME: &'static str = "argus_orphans";
     const TITLE: &'static str = "List or remove orphans";
     const ABOUT: &'static str = "Lists containers, networks and volumes of dead controllers on the engine, each with its planned treatment. \
-`clean: true` removes them and returns each result. Volumes that removed environments kept are listed as `kept`, and stay without `volumes: true`. Never changes resources without Argus labels or with a live controller.";
+`clean: true` removes them and returns each result. Volumes that removed environments kept are listed as `kept`, and stay without `volumes: true`; those of other folders always stay. Never changes resources without Argus labels or with a live controller.";
     type Data = OrphanList;
 
     async fn summarize(&self, found: OrphanList, _context: &Context) -> Summary<OrphanList> {
@@ -249,11 +255,13 @@ async fn remove_orphans(
     let is_open = |orphan: &Orphan| {
         let project = orphan.project.as_ref();
         let is_requested = project.is_some_and(|project| requested.contains(project));
-        is_requested && orphan.result != "failed" && (clean.volumes || !orphan.is_kept())
+        let is_included = !orphan.is_kept() || clean.volumes.includes(orphan.other_folder);
+        is_requested && orphan.result != "failed" && is_included
     };
     let command = Command::CleanOrphans {
         projects: projects.to_vec(),
-        volumes: clean.volumes,
+        volumes: clean.volumes != VolumeRemoval::None,
+        all_folders: clean.volumes == VolumeRemoval::AllFolders,
     };
     client.send(command).await?;
     let cleaned = client.wait_for(clean.limit, |statuses| {

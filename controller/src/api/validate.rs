@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_core::quoting::escape_line;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::Code;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
@@ -145,8 +146,8 @@ pub(super) fn format_diagnostic(diagnostic: &Diagnostic) -> String {
     format!(
         "  {}{}{}\n",
         place.unwrap_or_default(),
-        diagnostic.message,
-        hint.unwrap_or_default()
+        escape_line(&diagnostic.message),
+        escape_line(&hint.unwrap_or_default())
     )
 }
 

@@ -3,7 +3,7 @@
 //! The runner splits the log at line feeds and carriage returns. A line is a command if it begins with `::` after white space, or if it
 //! contains `##[` anywhere.
 
-use crate::foreign_text::{MARK, to_plain};
+use crate::foreign_text::{MARK, split_marks, to_plain};
 
 /// Returns plain text in which no line is a workflow command. A line that looks like one has the mark of foreign text.
 pub(super) fn without_commands(text: &str) -> String {
@@ -15,9 +15,10 @@ pub(super) fn without_commands(text: &str) -> String {
     plain.split_inclusive('\n').map(mark).collect()
 }
 
-/// Returns plain text without the beginning of a workflow command of the old form.
+/// Returns plain text without the beginning of a command that is anywhere in a line: of a workflow command of the old form, and of the
+/// commands of Azure Pipelines and `TeamCity`.
 pub(super) fn without_old_commands(text: &str) -> String {
-    to_plain(text).replace("##[", "## [")
+    split_marks(&to_plain(text), "# ")
 }
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod tests {
             ("\u{1b}[31m::error::x\u{1b}[0m\n", "  | ::error::x\n"),
             (":\u{1b}[0m:error::x", "  | ::error::x"),
             ("a ##[error]x ###[b", "a ## [error]x ### [b"),
+            ("## T ##vso[a] ##teamcity[b", "## T ## vso[a] ## teamcity[b"),
             ("\u{85}::error::x", "\\u{85}::error::x"),
             ("\u{2028}::error::x\u{feff}", "\\u{2028}::error::x\\u{feff}"),
             ("a::b\n# [x]\n", "a::b\n# [x]\n"),

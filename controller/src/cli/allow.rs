@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, escape_line, shell_path};
 use clap::Args;
 use serde_json::json;
 
@@ -42,11 +42,13 @@ impl Allow {
         self.output.print(&document, std::slice::from_ref(&folder), || {
             if let Some(parent) = &parent {
                 return format!(
-                    "`{folder}` is still allowed with its parent; end that with `argus allow --revoke {parent}`\n"
+                    "`{}` is still allowed with its parent; end that with `argus allow --revoke {}`\n",
+                    escape_line(&folder),
+                    shell_path(parent)
                 );
             }
             if self.revoke {
-                return format!("`{folder}` is not allowed\n");
+                return format!("`{}` is not allowed\n", escape_line(&folder));
             }
             let keys = match &*keys {
                 [] => String::new(),
@@ -55,7 +57,7 @@ impl Allow {
                     format_keys(keys)
                 ),
             };
-            format!("`{folder}` is allowed{keys}\n")
+            format!("`{}` is allowed{keys}\n", escape_line(&folder))
         })?;
         if !self.revoke && self.output.is_text() {
             print_reach();
@@ -67,8 +69,8 @@ impl Allow {
 /// Prints what a permission includes.
 fn print_reach() {
     for note in [
-        "later spec files of the folder count, too, such as those of a pull request or of a container that writes to it: they can mount \
-         below writable mounts",
+        trust::REACH,
+        "later spec files of the folder count, too, such as those of a pull request or of a container that writes to it",
         "a running controller reads this at its next start",
     ] {
         output::print_note(&format!("{} {note}", output::cyan("note:")));

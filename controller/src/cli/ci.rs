@@ -277,6 +277,7 @@ impl Ci {
         }
         let summary = report.to_summary(&services);
         folder.write("summary.md", &summary)?;
+        folder.complete();
         if has_tested {
             console.annotate_report(&report, spec.as_ref());
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use argus_core::preflight::size;
+use argus_core::quoting::{escape_line, shell_path};
 use clap::Args;
 
 use super::call;
@@ -57,7 +58,9 @@ impl Doctor {
         }
         match &found.bundle {
             Some(out) => output::print_note(&format!(
-                "wrote `{out}`; inspect it with `tar -tvf {out}` before you share it"
+                "wrote `{}`; inspect it with `tar -tvf {}` before you share it",
+                escape_line(out),
+                shell_path(out)
             )),
             None if !findings.is_empty() => output::print_note(&output::format_hint(
                 "write a support bundle without secrets with `argus doctor --out support.tar`",

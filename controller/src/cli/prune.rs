@@ -63,7 +63,7 @@ impl Prune {
             Vec::new()
         };
         let mut found = Found {
-            report: runtime::block_on(create_report(&settings, self.images_only))?,
+            report: runtime::block_on(create_report(&settings, self.images_only, None))?,
             private_folders,
         };
         let is_text = self.output.is_text();

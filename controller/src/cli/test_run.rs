@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use argus_core::quoting::escape_line;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -78,7 +79,7 @@ impl RunTests {
             Some(Format::Name) => {
                 let suites = report.suites.iter();
                 let ran = suites.filter(|suite| suite.result != SuiteResult::Skipped);
-                output::print(&output::join_lines(ran.map(|suite| suite.name.as_str())))
+                output::print(&output::join_lines(ran.map(|suite| escape_line(&suite.name))))
             }
             Some(Format::Table | Format::Wide) | None => Ok(()),
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use argus_core::quoting::escape_line;
 use argus_core::secrets::render_diagnostics;
 use clap::Args;
 
@@ -72,7 +73,7 @@ pub(super) fn format_result(file: &File) -> String {
         format!(
             "{name}: {} suite `{}`, {}\n",
             output::green("ok"),
-            file.suite.as_deref().unwrap_or_default(),
+            escape_line(file.suite.as_deref().unwrap_or_default()),
             output::format_count(cases, "case"),
         )
     } else if let Some(environment) = &file.environment {
@@ -90,5 +91,30 @@ pub(super) fn format_result(file: &File) -> String {
             output::red("rejected"),
             output::format_count(errors, "error")
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_suite_is_a_part_of_its_line() {
+        let file = File {
+            text: String::new(),
+            spec_path: "a.yaml".to_owned(),
+            accepted: true,
+            environment: None,
+            revision: None,
+            services: None,
+            suite: Some("a\n##vso[x]\r\u{85}\u{9b}\u{2028}\u{202e}\u{feff}".to_owned()),
+            cases: Some(1),
+            diagnostics: Vec::new(),
+        };
+        let line = format_result(&file);
+        assert!(
+            line.ends_with("`a\\u{a}##vso[x]\\u{d}\\u{85}\\u{9b}\\u{2028}\\u{202e}\\u{feff}`, 1 case\n"),
+            "{line}"
+        );
     }
 }

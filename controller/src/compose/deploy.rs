@@ -2,14 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{ProjectInfo, Service, numbers};
+use super::Service;
+use super::variables::Variables;
 
 impl Service<'_> {
     /// Notes the keys under `deploy` that have no counterpart.
     pub(super) fn note_deploy(&mut self, value: &Value) {
         for (key, inner) in value.as_object().into_iter().flatten() {
             let is_default = match key.as_str() {
-                "replicas" => numbers::is_number(self.project, inner, 1),
+                "replicas" => self.variables.is_number(inner, 1),
                 // Argus restarts failed services with its own delays.
                 "restart_policy" => {
                     let mut keys = inner.as_object().into_iter().flat_map(Map::keys);
@@ -37,7 +38,7 @@ impl Service<'_> {
 }
 
 /// Returns whether Compose starts no container of a service.
-pub(super) fn has_no_replicas(service: &Value, project: &ProjectInfo<'_>) -> bool {
+pub(super) fn has_no_replicas(service: &Value, variables: &mut Variables) -> bool {
     let written = [&service["scale"], &service["deploy"]["replicas"]];
-    written.iter().any(|value| numbers::is_number(project, value, 0))
+    written.into_iter().any(|value| variables.is_number(value, 0))
 }

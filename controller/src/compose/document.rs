@@ -21,6 +21,11 @@ pub(super) const MAX_FILES: usize = 64;
 /// Top-level maps that included files add to.
 pub(super) const SECTIONS: [&str; 6] = ["services", "volumes", "networks", "secrets", "configs", "models"];
 
+/// Maximum size of the files, and of what `include` and `extends` repeat of them, in bytes.
+const MAX_SIZE: u64 = 8 << 20;
+/// Size of a value without its texts, in bytes.
+const VALUE_SIZE: u64 = 16;
+
 /// A compose file with the files that it names.
 #[derive(Debug)]
 pub(crate) struct Document {
@@ -33,6 +38,8 @@ pub(crate) struct Document {
     origins: BTreeMap<String, Vec<usize>>,
     /// Rest of the budget for the files under `env_file`.
     pub(super) env_files: Budget,
+    /// Rest of the budget for the size of the document.
+    size: Budget,
 }
 
 /// A file during the resolution of `include` and `extends`.
@@ -111,6 +118,7 @@ impl Document {
             files: Vec::new(),
             origins: BTreeMap::new(),
             env_files: ENV_FILES,
+            size: Budget::new(u64::MAX, MAX_SIZE),
         };
         let own = path.file_name().map(PathBuf::from).unwrap_or_default();
         document.add_file(own.clone(), name, bytes)?;
@@ -186,6 +194,21 @@ impl Document {
             stage: Stage::Read,
         });
         Ok(())
+    }
+
+    /// Counts bytes before they are added to the document. The first excess is an error, after which nothing is added.
+    pub(super) fn fits(&mut self, bytes: u64) -> bool {
+        let was_exceeded = self.size.exceeded().is_some();
+        let Err(exceeded) = self.size.bytes(bytes) else {
+            return true;
+        };
+        if !was_exceeded {
+            let what = format!(
+                "the Compose files of this project have {exceeded} with the parts that `include` and `extends` repeat: remove some of both"
+            );
+            self.notes.push(Note::error(what, None));
+        }
+        false
     }
 
     /// Returns the paths of the other files, relative to the project.
@@ -275,7 +298,15 @@ impl Document {
             self.notes.push(Note::error(what, None));
             return None;
         }
-        let added = (files.read)(&files.dir.join(path)).and_then(|bytes| {
+        if !self.fits(0) {
+            return None;
+        }
+        let read = (files.read)(&files.dir.join(path));
+        // A file that cannot be parsed is read for each of its names.
+        if !self.fits(read.as_ref().map_or(0, |bytes| bytes.len() as u64)) {
+            return None;
+        }
+        let added = read.and_then(|bytes| {
             self.add_file(PathBuf::from(path), path, &bytes)
                 .map_err(|diagnostic| {
                     let line = diagnostic
@@ -318,6 +349,25 @@ impl Document {
             self.extend_services(files, index);
             self.files[index].stage = Stage::Resolved;
         }
-        self.files[index].value.clone()
+        // Each place that includes a file gets a copy. The size is not needed after an excess.
+        if index == 0 || self.fits(0) && self.fits(size_of(&self.files[index].value)) {
+            self.files[index].value.clone()
+        } else {
+            Value::Null
+        }
     }
+}
+
+/// Size of a value in bytes, about as in memory.
+pub(super) fn size_of(value: &Value) -> u64 {
+    let inner: u64 = match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(size_of).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| key.len() as u64 + size_of(value))
+            .sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    VALUE_SIZE + inner
 }

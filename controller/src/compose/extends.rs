@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Map;
 
 use super::Note;
-use super::document::{Document, Files, Scope};
+use super::document::{Document, Files, Scope, size_of};
 use super::merge::{merge, normalize};
 
 /// Maximum number of services that extend each other.
@@ -22,6 +22,10 @@ impl Document {
     }
 
     fn extend(&mut self, files: &Files<'_>, (index, name): (usize, &str), depth: usize) {
+        // A service is copied each time that another one extends it.
+        if !self.fits(0) || !self.fits(size_of(&self.files[index].value["services"][name])) {
+            return;
+        }
         let mut own = normalize(&self.files[index].value["services"][name]);
         let extends = own.as_object_mut().and_then(|map| map.shift_remove("extends"));
         if let Some(extends) = extends.filter(|extends| !extends.is_null()) {

@@ -160,7 +160,7 @@ impl Service<'_> {
             let place = self.document.place(self.name, section);
             self.notes.push(Note::error(what, place));
         }
-        self.read.insert(variable.to_owned());
+        self.variables.read.insert(variable.to_owned());
         Some(format!("{{{{env.{variable}}}}}"))
     }
 }

@@ -3,7 +3,11 @@
 use argus_core::secrets::is_secret;
 use serde_json::{Map, Value, json};
 
-use super::{ProjectInfo, Service, parts};
+use super::variables::{Variables, is_name_char};
+use super::{Service, parts};
+
+/// Beginning of the name of a variable in a spec file.
+const BEGIN: &str = "{{env.";
 
 /// Keys whose texts have no variables in a spec file.
 const SETTINGS: [&str; 14] = [
@@ -40,55 +44,98 @@ impl Service<'_> {
 
     /// Replaces the names of variables by their values, because spec files have no variables in numbers. A text that does not begin
     /// with a digit keeps them: it is no number, and messages would contain its value.
-    pub(super) fn fill_number(&self, value: &Value) -> Value {
-        fill(self.project, value)
+    pub(super) fn fill_number(&mut self, value: &Value) -> Value {
+        self.variables.fill_number(value)
     }
 }
 
-/// Returns whether a value with the variables of the project is this number.
-pub(super) fn is_number(project: &ProjectInfo<'_>, value: &Value, number: u8) -> bool {
-    parts::scalar_to_text(&fill(project, value)).is_some_and(|text| text == number.to_string())
-}
-
-/// Replaces the names of variables by their values in the settings of a service. Secrets keep their names.
-pub(super) fn fill_settings(project: &ProjectInfo<'_>, keys: &Map<String, Value>) -> Map<String, Value> {
-    let mut keys = keys.clone();
-    for (_, value) in keys
-        .iter_mut()
-        .filter(|(key, _)| SETTINGS.contains(&key.as_str()))
-    {
-        fill_texts(project, value);
+impl Variables {
+    /// Returns whether a value with the variables of the project is this number.
+    pub(super) fn is_number(&mut self, value: &Value, number: u8) -> bool {
+        parts::scalar_to_text(&self.fill_number(value)).is_some_and(|text| text == number.to_string())
     }
-    keys
-}
 
-fn fill_texts(project: &ProjectInfo<'_>, value: &mut Value) {
-    match value {
-        Value::String(text) => *text = fill_text(project, text, |name| !is_secret(name)),
-        Value::Array(items) => items.iter_mut().for_each(|item| fill_texts(project, item)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| fill_texts(project, field)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    /// Replaces the names of variables by their values in the settings of a service. Secrets keep their names.
+    pub(super) fn fill_settings(&mut self, keys: &Map<String, Value>) -> Map<String, Value> {
+        let mut keys = keys.clone();
+        for (_, value) in keys
+            .iter_mut()
+            .filter(|(key, _)| SETTINGS.contains(&key.as_str()))
+        {
+            self.fill_texts(value);
+        }
+        keys
+    }
+
+    fn fill_texts(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.fill_text(text, |name| !is_secret(name)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.fill_texts(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.fill_texts(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn fill_number(&mut self, value: &Value) -> Value {
+        let Some(text) = value.as_str().filter(|text| text.contains(BEGIN)) else {
+            return value.clone();
+        };
+        let filled = self.fill_text(text, |_| true);
+        if filled.starts_with(|c: char| c.is_ascii_digit()) {
+            json!(filled)
+        } else {
+            value.clone()
+        }
+    }
+
+    /// Replaces the names of variables by their values, which count as inserted values.
+    fn fill_text(&mut self, text: &str, is_filled: impl Fn(&str) -> bool) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(BEGIN) {
+            out.push_str(before);
+            let end = after.find(|c: char| !is_name_char(c)).unwrap_or(after.len());
+            let (name, tail) = after.split_at(end);
+            rest = match tail.strip_prefix("}}") {
+                Some(tail) if is_filled(name) && self.project.contains_key(name) => {
+                    out.push_str(&self.insert(name));
+                    tail
+                }
+                Some(_) | None => {
+                    out.push_str(BEGIN);
+                    after
+                }
+            };
+        }
+        out + rest
     }
 }
 
-fn fill_text(project: &ProjectInfo<'_>, text: &str, is_filled: impl Fn(&str) -> bool) -> String {
-    if !text.contains("{{env.") {
-        return text.to_owned();
-    }
-    let variables = project.variables.iter().filter(|(name, _)| is_filled(name));
-    variables.fold(text.to_owned(), |text, (name, value)| {
-        text.replace(&format!("{{{{env.{name}}}}}"), value)
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn fill(project: &ProjectInfo<'_>, value: &Value) -> Value {
-    let Some(text) = value.as_str().filter(|text| text.contains("{{env.")) else {
-        return value.clone();
-    };
-    let filled = fill_text(project, text, |_| true);
-    if filled.starts_with(|c: char| c.is_ascii_digit()) {
-        json!(filled)
-    } else {
-        value.clone()
+    #[test]
+    fn only_named_variables_are_filled() {
+        let project = [("A", "1"), ("B", "{{env.A}}"), ("DB_PASSWORD", "x")];
+        let project = project.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut variables = Variables {
+            project: project.into(),
+            ..Variables::default()
+        };
+        for (text, expected) in [
+            ("{{env.A}}m/{{env.A}}", "1m/1"),
+            ("{{env.B}}", "{{env.A}}"),
+            (
+                "{{env.NONE}} {{env.DB_PASSWORD}}",
+                "{{env.NONE}} {{env.DB_PASSWORD}}",
+            ),
+            ("{{env.{{env.A}}", "{{env.1"),
+            ("é{{env.A", "é{{env.A"),
+        ] {
+            assert_eq!(variables.fill_text(text, |name| !is_secret(name)), expected);
+        }
+        assert_eq!(variables.fill_number(&json!("{{env.A}}")), "1");
+        assert_eq!(variables.fill_number(&json!("{{env.B}}")), "{{env.B}}");
     }
 }

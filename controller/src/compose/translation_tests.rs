@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::*;
 
@@ -621,6 +622,54 @@ fn variables_of_all_env_files_are_bounded() {
 }
 
 #[test]
+fn size_of_all_files_and_repetitions_is_bounded() {
+    let excess = "the Compose files of this project have more than 8388608 bytes with the parts that `include` and `extends` repeat: \
+                  remove some of both";
+    let long = "x".repeat(900_000);
+    let file = format!("x-a: {long}\n");
+    let names: Vec<String> = (0..20).map(|number| format!("{number}.yaml")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), file.as_str())).collect();
+    let one = "services: { s: { image: x } }\n";
+    let found = errors(&format!("include: [{}]\n{one}", names.join(", ")), &files);
+    assert_eq!(found, [excess]);
+    let mut text = format!("services:\n  s: {{ image: x, environment: {{ A: {long} }} }}\n");
+    for number in 0..200 {
+        writeln!(text, "  s{number}: {{ extends: s }}").unwrap();
+    }
+    assert!(errors(&text, &[]).iter().any(|error| error == excess));
+    // A file with a mistake is not read again without end.
+    let mut text = one.replace("{ s: { image: x } }", "\n  s: { image: x }");
+    for number in 0..200 {
+        writeln!(
+            text,
+            "  s{number}: {{ extends: {{ file: bad.yaml, service: a }} }}"
+        )
+        .unwrap();
+    }
+    let bad = format!("{file}- ]");
+    let found = errors(&text, &[("bad.yaml", &bad)]);
+    let reads = found.iter().filter(|error| error.starts_with("cannot read"));
+    assert_eq!(
+        (reads.count(), found.iter().any(|error| error == excess)),
+        (9, true)
+    );
+}
+
+#[test]
+fn variables_without_an_end_are_read_in_linear_time() {
+    let cpu_time = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).unwrap()
+    };
+    for text in ["${", "${A-", "${A}", "$"] {
+        let (text, before) = (text.repeat(250_000), cpu_time());
+        Variables::default().replace(&text);
+        let took = cpu_time().saturating_sub(before);
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+}
+
+#[test]
 fn values_of_a_wrong_kind_are_errors() {
     for (key, error) in [
         ("ports: \"80:80\"", "`ports` of the service `a` is not a list"),
@@ -818,6 +867,25 @@ fn numbers_have_the_values_of_variables() {
         text.contains("memory: 7MiB") && text.contains("retries: 7"),
         "{text}"
     );
+}
+
+#[test]
+fn values_in_settings_are_limited() {
+    let entries = "\"${B}\", ".repeat(1_000);
+    let text = format!("services: {{ a: {{ image: x, tmpfs: [{entries}], mem_limit: \"${{B}}\" }} }}");
+    let source = ComposeSource {
+        name: "compose.yaml",
+        file: Path::new("/shop/compose.yaml"),
+        bytes: text.as_bytes(),
+        read: &|_: &Path| Err("no such file".to_owned()),
+        variables: &BTreeMap::from([("B".to_owned(), "1".repeat(200_000))]),
+    };
+    let found = translate(&source).unwrap();
+    assert!(found.text.len() < 2 << 20, "{} bytes", found.text.len());
+    let errors = found.contents.diagnostics.into_iter();
+    let errors: Vec<_> = errors.map(|error| error.message).collect();
+    let limit = "the values of variables are longer than 1048576 bytes in total, and the first left out is that of `B`";
+    assert!(errors.iter().any(|error| error.starts_with(limit)), "{errors:?}");
 }
 
 #[test]

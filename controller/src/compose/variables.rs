@@ -1,6 +1,7 @@
 //! Variables of a compose file: values of the project's `.env`, defaults, else `{{env.NAME}}`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use argus_core::secrets::is_secret;
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Document;
 use crate::spec_draft::note::Note;
 
-/// Maximum length of a variable with its default, in characters.
+/// Maximum length of a variable with its default, in bytes.
 const MAX_LENGTH: usize = 4_096;
 /// Maximum length of all inserted values of a translation, in bytes.
 const MAX_INSERTED: usize = 1 << 20;
@@ -49,56 +50,59 @@ pub(crate) const NAME: &str = "COMPOSE_PROJECT_NAME";
 impl Variables {
     /// Replaces the variables in a text.
     pub(super) fn replace(&mut self, text: &str) -> String {
-        self.replace_at(text, 0)
+        let whole = Braced::new(text);
+        self.replace_at(&whole, 0..text.len(), 0)
     }
 
     /// Replaces the variables in a path with their values, because no later step resolves one in a path. The result is the text of a
     /// Compose file.
     pub(super) fn replace_in_path(&mut self, text: &str) -> String {
         self.is_path = true;
-        let replaced = self.replace_at(text, 0).replace('$', "$$");
+        let replaced = self.replace(text).replace('$', "$$");
         self.is_path = false;
         replaced
     }
 
-    fn replace_at(&mut self, text: &str, depth: usize) -> String {
+    fn replace_at(&mut self, whole: &Braced<'_>, part: Range<usize>, depth: usize) -> String {
+        let text = &whole.text[..part.end];
         if depth > MAX_DEPTH {
-            return text.to_owned();
+            return text[part.start..].to_owned();
         }
-        let mut out = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find('$') {
-            out.push_str(&rest[..at]);
-            rest = &rest[at + 1..];
-            if let Some(after) = rest.strip_prefix('$') {
+        let (mut out, mut at) = (String::new(), part.start);
+        while let Some(dollar) = text[at..].find('$').map(|index| at + index) {
+            out.push_str(&text[at..dollar]);
+            let start = dollar + 1;
+            let rest = &text[start..];
+            if rest.starts_with('$') {
                 out.push_str(if self.is_partial { "$$" } else { "$" });
-                rest = after;
+                at = start + 1;
                 continue;
             }
-            let braced = rest
-                .strip_prefix('{')
-                .and_then(|inner| Some((inner, find_closing_brace(inner)?)));
-            if let Some((inner, end)) = braced {
-                out.push_str(&self.resolve(&inner[..end], depth));
-                rest = &inner[end + 1..];
+            if let Some(end) = whole.end_of(start) {
+                out.push_str(&self.resolve(whole, start + 1..end, depth));
+                at = end + 1;
                 continue;
             }
-            let end = rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
-            if end == 0 {
+            at = start + rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
+            if at == start {
                 out.push('$');
             } else {
-                out.push_str(&self.resolve(&rest[..end], depth));
+                out.push_str(&self.resolve(whole, start..at, depth));
             }
-            rest = &rest[end..];
         }
-        out + rest
+        out + &text[at..]
     }
 
-    fn resolve(&mut self, inner: &str, depth: usize) -> String {
-        let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
-        let (name, rest) = inner.split_at(end);
+    fn resolve(&mut self, whole: &Braced<'_>, inner: Range<usize>, depth: usize) -> String {
+        let text = &whole.text[inner.clone()];
+        let end = text.find(|c: char| !is_name_char(c)).unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        // The end of the text, of which the first bytes are the operator.
+        let replace = |this: &mut Self, rest: &str| {
+            this.replace_at(whole, inner.end - rest.len()..inner.end, depth + 1)
+        };
         if self.is_partial && !self.project.contains_key(name) {
-            return format!("${{{name}{}}}", self.replace_at(rest, depth + 1));
+            return format!("${{{name}{}}}", replace(self, rest));
         }
         if self.is_path && name == WORKING_FOLDER {
             return ".".to_owned();
@@ -107,41 +111,41 @@ impl Variables {
             Some(rest) => (rest, false),
             None => (rest, true),
         };
-        let value = self
-            .project
-            .get(name)
-            .filter(|value| empty_counts || !value.is_empty());
-        let value = value.cloned();
+        // A value can be long, so it is copied only into the text.
+        let value = self.project.get(name);
+        let is_set = value.is_some_and(|value| empty_counts || !value.is_empty());
         if let Some(other) = rest.strip_prefix('+') {
-            return value.map_or_else(String::new, |_| self.replace_at(other, depth + 1));
+            let other = if is_set { other } else { "" };
+            return replace(self, other);
         }
-        match value {
-            Some(value) if self.is_inlined && !is_secret(name) => {
+        if is_set {
+            if self.is_inlined && !is_secret(name) {
                 self.written.insert(name.to_owned());
-                return self.insert(name, value);
+                return self.insert(name);
             }
-            Some(value) if self.is_path => return self.insert(name, value),
-            Some(_) => {}
-            None => {
-                if let Some(default) = rest.strip_prefix('-') {
-                    return self.replace_at(default, depth + 1);
-                }
-                if let Some(message) = rest.strip_prefix('?').filter(|_| !self.is_inlined) {
-                    self.required.insert(name.to_owned(), message.to_owned());
-                    return String::new();
-                }
-                if self.is_path {
-                    self.unset.insert(name.to_owned());
-                    return String::new();
-                }
+            if self.is_path {
+                return self.insert(name);
+            }
+        } else {
+            if let Some(default) = rest.strip_prefix('-') {
+                return replace(self, default);
+            }
+            if let Some(message) = rest.strip_prefix('?').filter(|_| !self.is_inlined) {
+                self.required.insert(name.to_owned(), message.to_owned());
+                return String::new();
+            }
+            if self.is_path {
+                self.unset.insert(name.to_owned());
+                return String::new();
             }
         }
         self.read.insert(name.to_owned());
         format!("{{{{env.{name}}}}}")
     }
 
-    /// Returns the value, or nothing if the inserted values become too long.
-    fn insert(&mut self, name: &str, value: String) -> String {
+    /// Returns the value of a variable, or nothing if the inserted values become too long.
+    pub(super) fn insert(&mut self, name: &str) -> String {
+        let value = self.project.get(name).map_or("", String::as_str);
         let inserted = self.inserted.saturating_add(value.len());
         if inserted > MAX_INSERTED {
             self.left_out.get_or_insert_with(|| name.to_owned());
@@ -151,7 +155,7 @@ impl Variables {
         if self.is_partial {
             value.replace('$', "$$")
         } else {
-            value
+            value.to_owned()
         }
     }
 
@@ -290,21 +294,40 @@ pub(super) fn replace_variables(value: &Value, variables: &mut Variables) -> Val
     }
 }
 
-/// Position of the closing brace. Defaults may contain pairs of braces.
-fn find_closing_brace(inner: &str) -> Option<usize> {
-    let mut depth = 0_u32;
-    for (at, c) in inner.char_indices().take(MAX_LENGTH) {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => return Some(at),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
+/// Text with its pairs of braces. They are found once, so that the time grows only with the length of the text.
+struct Braced<'a> {
+    text: &'a str,
+    /// Positions of the opening braces of variables, each with its closing one. Defaults may contain pairs of braces.
+    ends: BTreeMap<usize, usize>,
 }
 
-fn is_name_char(c: char) -> bool {
+impl<'a> Braced<'a> {
+    fn new(text: &'a str) -> Self {
+        let (mut open, mut ends, mut before) = (Vec::new(), BTreeMap::new(), b' ');
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'{' => open.push((at, before == b'$')),
+                b'}' => {
+                    if let Some((start, true)) = open.pop()
+                        && at - start <= MAX_LENGTH
+                    {
+                        ends.insert(start, at);
+                    }
+                }
+                _ => {}
+            }
+            before = byte;
+        }
+        Self { text, ends }
+    }
+
+    /// Position of the brace that ends the variable with this opening brace.
+    fn end_of(&self, start: usize) -> Option<usize> {
+        self.ends.get(&start).copied()
+    }
+}
+
+pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
@@ -321,6 +344,7 @@ mod tests {
             ("${A-x}${B:-${C:-y}}", "xy"),
             ("${KEY}/$KEY2-${MUST:?why}", "{{env.KEY}}/{{env.KEY2}}-"),
             ("${open", "${open"),
+            ("{${A-{x}}}}", "{{x}}}"),
         ] {
             assert_eq!(Variables::default().replace(text), expected, "{text}");
         }

@@ -4,8 +4,8 @@
 use argus_crds::diagnostic::{Correction, Diagnostic};
 use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{
-    Condition, ControllerStatus, EnvironmentStatus, Phase, RejectedSpec, RunningTest, ServiceState,
-    ServiceStatus, SuiteStatus, Truth,
+    Condition, ControllerStatus, EnvironmentStatus, Phase, PreflightReport, RejectedSpec, RunningTest,
+    ServiceState, ServiceStatus, SuiteStatus, Truth,
 };
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -24,11 +24,12 @@ use crate::settings::{Options, Settings, SpecOptions};
 const OUTPUT: &str = "wolpertinger";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const ADDRESS: &str = "127.0.0.1:9470";
+const LAST_CHECK: &str = "2025-01-01T00:00:00.000Z";
 
 /// Error in a file, with its value in every text.
 fn diagnostic() -> Diagnostic {
     let mut diagnostic =
-        Diagnostic::error("services[0].image", format!("`{OUTPUT}` is invalid")).hint(OUTPUT);
+        Diagnostic::error(format!("services[0].{OUTPUT}"), format!("`{OUTPUT}` is invalid")).hint(OUTPUT);
     diagnostic.correction = Some(Box::new(Correction {
         now: Some(OUTPUT.to_owned()),
         suggest: Some(OUTPUT.to_owned()),
@@ -65,6 +66,7 @@ fn failed() -> EnvironmentStatus {
                 .details(json!({ "diagnostics": [diagnostic()] })),
         ],
         diagnostics: vec![diagnostic()],
+        notes: vec![OUTPUT.to_owned()],
         tests: vec![RunningTest {
             case: OUTPUT.to_owned(),
             purpose: Some(OUTPUT.to_owned()),
@@ -101,6 +103,10 @@ fn app(dir: &std::path::Path) -> TowerToHyperService<axum::Router> {
             environment: Some("shop".to_owned()),
             diagnostics: vec![diagnostic()],
         }],
+        preflight: Some(PreflightReport {
+            as_of: LAST_CHECK.to_owned(),
+            ..PreflightReport::default()
+        }),
         ..ControllerStatus::default()
     };
     let calls = json!({ "01M7ZT8NQ3JK5CY13HJAQAYAWR": status.errors[0].debug });
@@ -192,7 +198,7 @@ async fn response_without_the_token_has_no_foreign_text() {
     let status: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(status["errors"][0]["code"], "CONTAINER_CRASH", "{status:#}");
     assert_eq!(status["services"][0]["state"], json!(ServiceState::Failed));
-    assert_eq!(status["diagnostics"][0]["path"], "services[0].image");
+    assert_eq!(status["diagnostics"][0]["severity"], "error", "{status:#}");
     assert_eq!(status["testResults"][0]["result"], "failed", "{status:#}");
     assert!(status["errors"][0]["debug"].is_null(), "{status:#}");
 }
@@ -220,4 +226,19 @@ async fn every_response_forbids_sniffing_and_other_sites() {
             assert_eq!(problem["details"]["reason"], "forbidden", "{path}: {text}");
         }
     }
+}
+
+#[tokio::test]
+async fn preflight_without_the_token_is_the_last_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let last = |text: &str| {
+        let report: Value = serde_json::from_str(text).unwrap();
+        report["asOf"] == LAST_CHECK
+    };
+    let (_, _, text) = get(&app, "/api/v1/preflight?skip=disk", &[]).await;
+    assert!(last(&text), "{text}");
+    let bearer = format!("Bearer {TOKEN}");
+    let (_, _, text) = get(&app, "/api/v1/preflight", &[("authorization", bearer.as_str())]).await;
+    assert!(!last(&text), "{text}");
 }

@@ -23,11 +23,10 @@ pub(super) fn allow_project(target: &Path) {
         return;
     }
     let note = match trust::allow(&here) {
-        Ok(_) => {
-            "this folder is allowed: its spec files can mount a path below a writable mount, write git directories, and use external \
-             volumes; `argus allow --revoke` ends that"
-                .to_owned()
-        }
+        Ok(_) => format!(
+            "this folder is allowed: {}; `argus allow --revoke` ends that",
+            trust::REACH
+        ),
         Err(error) => format!("cannot allow the project: {}", state_failure(&error).message()),
     };
     output::print_note(&format!("note: {note}"));

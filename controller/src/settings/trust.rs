@@ -18,6 +18,11 @@ use super::{File, Listen, paths, shared_state};
 
 /// Name of the settings file of a project.
 pub(crate) const SETTINGS_FILE: &str = "argus.toml";
+/// All that a permission includes besides the settings, for people.
+pub(crate) const REACH: &str = "its spec files can mount below writable mounts, write git directories, see the state directory, use external \
+     volumes and networks, and take over volumes of other folders; its builds can read variables of the controller as secrets, use its SSH \
+     agent, and push caches with its credentials; its Compose files and suites receive the variables of the shell; with \
+     `--allow-privileged`, its containers can have privileges";
 /// Record of the permission, in the private state of the folder.
 const RECORD: &str = "allowed";
 /// Maximum size of a record and of the settings file of a project in bytes.

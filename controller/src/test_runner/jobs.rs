@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, escape_line};
 use argus_core::secrets::render_diagnostics;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
@@ -153,7 +153,7 @@ fn refuse_commands(env: &str, entries: &[Entry]) -> Result<(), Failure> {
         return Ok(());
     }
     let names = |jobs: &[&Job]| {
-        let names = jobs.iter().map(|job| format!("`{}`", job.name));
+        let names = jobs.iter().map(|job| format!("`{}`", escape_line(&job.name)));
         names.collect::<Vec<_>>().join(", ")
     };
     let message = format!(
@@ -230,7 +230,8 @@ fn read_suite(
     } else if !warnings.is_empty() {
         let count = format_count(warnings.len(), "warning");
         output.note(&format!(
-            "note: {count} about `{path}`; list them with `argus validate`"
+            "note: {count} about `{}`; list them with `argus validate`",
+            escape_line(path)
         ));
     }
     let Some(file) = parsed.suite else {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
+use argus_core::quoting::escape_line;
 use argus_crds::error::Reason;
 use argus_reconciler::{Command, clock};
 use clap::Args;
@@ -194,7 +195,7 @@ impl<'a> Workers<'a> {
                 output::print_note(&format!(
                     "note: `{env}` is held for {}, because `{}` failed; remove it earlier with `argus down {env}`",
                     humantime::format_duration(span),
-                    job.name
+                    escape_line(&job.name)
                 ));
             }
             Err(failure) => output::print_note(&format!("note: cannot hold `{env}`: {}", failure.message())),

@@ -241,7 +241,7 @@ fn refusal_names_the_flag_or_the_published_ports() {
     let refused = reach().refuse(&host, 80);
     assert_eq!(
         refused.message,
-        "`metadata.example:80` is not a published port of a running service: allow it with `--allow-test-hosts metadata.example:80`, \
+        "`metadata.example:80` is not a published port of a running service: allow it with `--allow-test-hosts HOST`, \
          or use `web` at `127.0.0.1:8080`, `open` at `127.0.0.1:8081`, `six` at `[::1]:8082`, `lan` at `192.0.2.1:8083`"
     );
     assert_eq!(refused.code, Some(Code::PolicyViolation));

@@ -458,6 +458,17 @@ fn error_in_a_settings_file_names_that_file() {
     }
 }
 
+/// Returns true if a text names what a permission includes.
+fn names_reach(text: &str) -> bool {
+    let parts = [
+        "external volumes and networks",
+        "SSH agent",
+        "push caches",
+        "`--allow-privileged`",
+    ];
+    parts.iter().all(|part| text.contains(part))
+}
+
 #[test]
 fn variables_and_other_folders_count_only_after_an_allow() {
     let home = Home::new();
@@ -486,6 +497,7 @@ fn variables_and_other_folders_count_only_after_an_allow() {
         );
         let (status, allowed) = at(&["allow"]);
         assert!(status == 0 && allowed.contains(key), "{allowed}");
+        assert!(names_reach(&allowed), "{allowed}");
         let (_, shown) = at(&["validate"]);
         assert!(shown.contains("planted"), "{key}: {shown}");
     }
@@ -500,6 +512,7 @@ fn init_allows_only_a_project_without_files_of_argus() {
         assert_eq!(code(&output), 0, "{}", err(&output));
         let is_announced = err(&output).contains("`argus allow --revoke` ends that");
         assert_eq!(err(&output).contains("this folder is allowed"), is_announced);
+        assert_eq!(names_reach(&err(&output)), is_announced);
         is_announced
     };
     std::fs::write(home.path("argus.toml"), "allow-mount = [\"/etc\"]\n").unwrap();

@@ -28,6 +28,9 @@ pub struct Orphan {
     /// Time of its creation by the engine's clock (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
+    /// True for a kept volume of the project in another folder. Only `argus orphans --clean --volumes` of a person removes it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other_folder: bool,
     /// Progress of its removal: `reported`, `waiting` for its minimum age, `removing`, `removed` or `failed`; or
     /// `kept` for a volume with data of a removed environment. Such a volume is not an orphan.
     pub result: String,

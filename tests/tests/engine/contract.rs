@@ -101,6 +101,7 @@ fn own_image(engine: &PrivateEngine) -> OwnImageBuilder {
         digest: Hash::new("1").unwrap(),
         options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
+        allowed: false,
     };
     Arc::new(move || Ok(build.clone()))
 }

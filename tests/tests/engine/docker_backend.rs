@@ -831,6 +831,7 @@ fn build_target_selects_the_stage() {
             args: BTreeMap::new(),
             options: Box::default(),
             excluded: argus_core::desired::excluded::Excluded::default(),
+            allowed: false,
         };
         let result = executor.act(Action::BuildImage(build_of("base"))).await;
         assert_eq!(
@@ -866,6 +867,7 @@ fn build_target_selects_the_stage() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one build and its images")]
 fn image_is_built_from_its_context() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
@@ -894,6 +896,7 @@ fn image_is_built_from_its_context() {
             digest: digest.clone(),
             options: Box::default(),
             excluded: argus_core::desired::excluded::Excluded::default(),
+            allowed: false,
         };
         let received = Received::default();
         assert_eq!(

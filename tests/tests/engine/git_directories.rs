@@ -19,6 +19,8 @@ fn write_repository(top: &Path) {
         (".git/modules/lib/config", "[core]\n\tworktree = ../../../lib\n"),
         ("lib/.git", "gitdir: ../.git/modules/lib\n"),
         ("lib/code", "code\n"),
+        // A checkout that no list names.
+        ("nested/.git/config", ""),
     ] {
         let path = top.join(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
@@ -72,6 +74,8 @@ fn container_writes_no_hook_without_a_permission() {
         "umount /app/.git",
         "mount -o remount,rw /app/.git",
         "echo x > /app/lib/.git",
+        "echo x > /app/nested/.git/config",
+        "mv /app/nested /app/other",
         "rm /app/lib/.git",
         "mv /app/lib /app/other",
     ] {
@@ -140,4 +144,77 @@ fn target_behind_a_link_of_the_image_is_refused() {
     assert!(found.is_none_or(|found| found["State"]["Running"] == false));
     argus.write_spec("e2e.yaml", &spec("/plain/app"));
     argus.wait_ready("linked", LIMIT);
+}
+
+#[test]
+fn link_that_a_later_mount_hides_is_refused() {
+    let engine = engine();
+    // The first volume is mounted at `/p`. Its link `x` leads the project elsewhere, and the second volume hides it.
+    let links = "mkdir -p /real /p/x /c2 /k && ln -s /p /c && ln -s /p /c2/y";
+    let commit = |name: &str, change: &str| {
+        engine.docker_ok(&["run", "--name", name, "busybox:local", "sh", "-c", links]);
+        let image = format!("{name}:local");
+        engine.docker_ok(&["commit", "--change", change, name, &image]);
+        engine.docker_ok(&["rm", name]);
+    };
+    commit("git-hidden", "ENV A=b");
+    commit("git-volume", "VOLUME /c2/y");
+    commit("git-around", "VOLUME /p");
+    let top = engine
+        .scratch("hidden")
+        .canonicalize()
+        .expect("the directory exists");
+    write_repository(&top);
+    let options = RunOptions {
+        specs: Some(top.clone()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let refused = [
+        (
+            "hidden-a",
+            "git-hidden",
+            "\"v1:/c\", \"..:/p/x\", \"v2:/c2/y\"",
+            "`/c`",
+        ),
+        (
+            "hidden-b",
+            "git-hidden",
+            "\"v1:/k\", \"v3:/k/m\", \"..:/p/x\", \"v2:/k/l\"",
+            "v1:/k",
+        ),
+        ("hidden-c", "git-volume", "\"v1:/c\", \"..:/p/x\"", "`/c`"),
+        ("hidden-d", "git-around", "\"..:/p/x\"", "the volume at `/p`"),
+    ];
+    let accepted = [
+        (
+            "plain-a",
+            "busybox",
+            "\"..:/app\", \"node_modules:/app/node_modules\"",
+            "",
+        ),
+        ("plain-b", "git-hidden", "\"..:/app\", \"data:/data\"", ""),
+    ];
+    for (name, image, volumes, _) in refused.iter().chain(&accepted) {
+        let spec = SPEC.replace("hooks", name).replace("\".:/app\"", volumes);
+        let spec = spec.replace("busybox:local", &format!("{image}:local"));
+        let spec = spec.replace("    stopGrace", "    tmpfs: [/tmp, /var/run]\n    stopGrace");
+        argus.write_spec(&format!("{name}/e2e.yaml"), &spec);
+    }
+    for (name, ..) in accepted {
+        argus.wait_ready(name, LIMIT);
+    }
+    for (name, _, _, why) in refused {
+        argus.wait_status(name, LIMIT, "is refused", |status| {
+            let errors = status["errors"].to_string();
+            errors.contains("POLICY_VIOLATION") && errors.contains(why)
+        });
+        let found = engine.inspect(&format!("{name}-app"));
+        assert!(
+            found.is_none_or(|found| found["State"]["Running"] == false),
+            "{name}"
+        );
+    }
+    let mut helpers = engine.containers_with("argusai.helper").into_iter();
+    assert!(helpers.all(|helper| helper["Command"] != "-"), "no helper stays");
 }

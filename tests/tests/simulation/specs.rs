@@ -273,5 +273,6 @@ pub(crate) fn build(version: u64) -> Build {
         digest: Hash::new(format!("b{version}")).unwrap(),
         options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
+        allowed: false,
     }
 }

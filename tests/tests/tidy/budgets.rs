@@ -12,7 +12,7 @@ struct Subject {
 const SUBJECTS: [Subject; 8] = [
     Subject {
         name: "suites, test runner, reports, `argus ci`",
-        budget: 11_780,
+        budget: 11_830,
         paths: &[
             "controller/suite/",
             "controller/src/test_runner",
@@ -35,7 +35,7 @@ const SUBJECTS: [Subject; 8] = [
     Subject {
         // With the commands of health checks.
         name: "errors, remedies, status texts",
-        budget: 13_800,
+        budget: 13_900,
         paths: &[
             "crds/src/error",
             "crds/src/incident",
@@ -67,22 +67,22 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         // With override and included files, all kinds of values, texts of secrets and configs, inputs of builds, networks, and a note or an
-        // error for each key.
+        // error for each key. With a maximum of what `include` and `extends` repeat.
         name: "Compose files",
-        budget: 3_080,
+        budget: 3_170,
         paths: &["controller/src/compose", "crds/src/compose"],
     },
     Subject {
         // With an index of the keys of maps.
         name: "formats without errors",
-        budget: 6_000,
+        budget: 6_020,
         paths: &["crds/src/"],
     },
     Subject {
         // With names of files in one line, tracked state, records of all changes, files of containers, sessions of builds, and several
-        // networks.
+        // networks, and the addresses that Dockerfiles read.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 58_150,
+        budget: 59_600,
         paths: &[
             "controller/core/",
             "controller/docker/",
@@ -92,7 +92,7 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         name: "interfaces: api, cli, http, mcp, client, views",
-        budget: 28_500,
+        budget: 28_600,
         paths: &["controller/src/"],
     },
 ];

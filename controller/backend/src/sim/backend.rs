@@ -1,6 +1,6 @@
 //! The faulty engine as a [`Backend`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -136,6 +136,8 @@ impl Backend for Sim {
     }
 
     fn reconnect(&self) {}
+
+    fn keep_images(&self, _: BTreeSet<String>) {}
 
     async fn execute(&self, action: &Action, _progress: &dyn Progress) -> Result<Done, ActionError> {
         let id = self.with(|engine, now| engine.begin(action, now));

@@ -9,39 +9,55 @@ use crate::ident::{Protocol, ServiceName};
 
 /// Returns the targets by source service. Mocks have no targets; one-shot services are neither sources nor targets.
 pub fn targets(desired: &Desired) -> BTreeMap<ServiceName, Vec<Target>> {
-    let names = names(desired);
     let sources = desired.services.values().filter(|service| match service.role {
         Role::Service => !service.one_shot,
         Role::Mock => false,
     });
-    let all = sources.map(|source| (source.name.clone(), targets_of(source, desired, &names)));
+    let all = sources.map(|source| (source.name.clone(), targets_of(source, desired)));
     all.filter(|(_, targets)| !targets.is_empty()).collect()
 }
 
 /// Returns the targets for the diagnosis of a failed health check: the service itself, and what it needs.
 pub fn targets_of_failure(desired: &Desired, service: &Service) -> Vec<Target> {
     let own = target_of(service, service.name.as_str(), probed_port(service));
-    let needed = targets_of(service, desired, &names(desired));
+    let needed = targets_of(service, desired);
     [own].into_iter().chain(needed).collect()
 }
 
-/// Returns every DNS name on the network with its service.
-fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
+/// Returns every DNS name of the environment with the service that it means for `source`.
+///
+/// Services on a network of the source come first. The name of a service overrides an alias of another one.
+fn names<'a>(desired: &'a Desired, source: &Service) -> BTreeMap<&'a str, &'a Service> {
+    let services = || desired.services.values().filter(|service| !service.one_shot);
+    let near = || services().filter(|service| service.shares_network(source));
     let mut names = BTreeMap::new();
-    for service in desired.services.values().filter(|service| !service.one_shot) {
+    for service in near() {
+        names.insert(service.name.as_str(), service);
+    }
+    for service in near() {
+        names.entry(service.container_name.as_str()).or_insert(service);
+        let common = desired.networks_of(service);
+        for network in common.filter(|network| source.is_on(network)) {
+            for alias in service.aliases_on(&network) {
+                names.entry(alias.as_str()).or_insert(service);
+            }
+        }
+    }
+    // The check of such a name shows that the source cannot resolve it.
+    for service in services() {
+        names.entry(service.name.as_str()).or_insert(service);
+    }
+    for service in services() {
         let aliases = service.all_aliases().map(String::as_str);
         for name in aliases.chain([service.container_name.as_str()]) {
             names.entry(name).or_insert(service);
         }
     }
-    // The name of a service overrides an alias of another one.
-    for service in desired.services.values().filter(|service| !service.one_shot) {
-        names.insert(service.name.as_str(), service);
-    }
     names
 }
 
-fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Service>) -> Vec<Target> {
+fn targets_of(source: &Service, desired: &Desired) -> Vec<Target> {
+    let names = names(desired, source);
     let mut targets: BTreeSet<Target> = BTreeSet::new();
     for dependency in &source.depends_on {
         let target = desired.services.get(&dependency.service);
@@ -148,6 +164,25 @@ mod tests {
                 "web -> pay as pay:9001",
             ]
         );
+    }
+
+    #[test]
+    fn alias_means_a_service_on_a_network_of_the_source() {
+        let found = check(
+            "project: { name: shop }\nnetworks: { back: {}, front: {} }\nservices:\n  \
+             a: { image: a, container: { name: a, networks: { front: { aliases: [db] } } } }\n  \
+             b: { image: a, container: { name: b, networks: { back: { aliases: [db] }, front: {} } } }\n  \
+             c: { image: a, container: { name: c, networks: { back: { aliases: [a] } } } }\n  \
+             inner: { image: a, container: { name: i, networks: [back], environment: { DB: 'db:1', A: 'a:1' } } }\n  \
+             outer: { image: a, container: { name: o, networks: [front], environment: { DB: 'db:1', A: 'a:1' } } }\n",
+        );
+        let expected = [
+            "inner -> b as db:1",
+            "inner -> c as a:1",
+            "outer -> a as a:1",
+            "outer -> a as db:1",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

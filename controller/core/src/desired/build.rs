@@ -153,6 +153,9 @@ pub struct Build {
     /// Paths that the context never contains.
     #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
     pub excluded: excluded::Excluded,
+    /// True if a person allowed the project: `ADD` can read each address. No part of the contents, and no stored revision keeps it.
+    #[serde(skip)]
+    pub allowed: bool,
 }
 
 /// Returns the tag of a build whose own tag names an image that Argus did not build, and keeps.

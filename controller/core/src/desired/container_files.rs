@@ -7,7 +7,7 @@ use argus_crds::{ContainerFile, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
 use crate::desired::template::{TemplateResolver, fill_known};
-use crate::desired::{FileAccess, InjectedFile, Mount, paths};
+use crate::desired::{FileAccess, InjectedFile, Mount, paths, tmpfs_path};
 
 /// Folders and files of a container that the engine mounts itself.
 const MOUNTED_BY_ENGINE: [&str; 6] = [
@@ -41,10 +41,7 @@ pub(super) fn resolve_files(
         };
         diagnostics.push(Diagnostic::error(&path, message).hint(hint));
     }
-    let tmpfs = spec
-        .tmpfs
-        .iter()
-        .map(|entry| entry.split_once(':').map_or(entry.as_str(), |(folder, _)| folder));
+    let tmpfs = spec.tmpfs.iter().map(|entry| tmpfs_path(entry));
     let mounted: Vec<String> = mounts
         .iter()
         .map(Mount::target)

@@ -13,7 +13,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::nested_mounts::MountPlaces;
-use crate::desired::{Mount, Service, paths};
+use crate::desired::{Mount, Service, paths, tmpfs_path};
 
 /// Options of the tmpfs that hides a state directory. Nothing can be written to it, so it needs no size.
 const EMPTY: &str = "ro,mode=0555";
@@ -53,7 +53,7 @@ pub(super) fn check_writable(
         )
     } else if let Some(excess) = contained(&git.excess) {
         let excess = shown(&excess);
-        format!("contains `{excess}`, and the project has more submodules than Argus can protect")
+        format!("contains `{excess}`, and more git directories or files than Argus can protect")
     } else {
         return;
     };
@@ -65,7 +65,8 @@ pub(super) fn check_writable(
 /// Adds the covers of each service. Runs after all checks of the mounts of the file.
 ///
 /// Reports a mount that needs a cover below another mount of the container: while the engine mounts both, a container that writes the
-/// other one could exchange a directory above the target, and the cover would hide another place.
+/// other one could exchange a directory above the target, and the cover would hide another place. Next to a cover, it also reports each
+/// mount below a volume: a link in the volume could lead it to the place of the covered mount, which the engine would then mount elsewhere.
 pub(super) fn add(
     services: &mut [(String, Service)],
     places: &MountPlaces,
@@ -76,24 +77,31 @@ pub(super) fn add(
         return;
     }
     let host = &context.host;
+    let protected = || host.git.iter().flat_map(|git| &git.paths);
+    let needs_cover = |mount: &Mount| {
+        let mut all = protected().chain([&host.state_dir]);
+        mount.writable_source().is_some() && all.any(|path| mount.parts_to(path).is_some())
+    };
     for (_, service) in services {
         let taken = targets(service.mounts.iter(), &service.tmpfs);
         let mut covers = Covers::default();
-        for mount in service.mounts.iter().filter(|it| it.writable_source().is_some()) {
-            let protected = || host.git.iter().flat_map(|git| &git.paths);
-            let contains = |path: &str| mount.parts_to(path).is_some();
+        let has_covers = service.mounts.iter().any(needs_cover);
+        for mount in service.mounts.iter().filter(|_| has_covers) {
+            let is_covered = needs_cover(mount);
             let is_above = |other: &&Mount| {
-                other.target() != mount.target() && paths::is_inside(mount.target(), other.target())
+                other.target() != mount.target()
+                    && paths::is_inside(mount.target(), other.target())
+                    && (is_covered || other.source().is_none())
             };
-            if let Some(above) = service.mounts.iter().find(is_above)
-                && (contains(&host.state_dir) || protected().any(|git| contains(git)))
-            {
-                diagnostics.push(places.refuse_below(service, mount, above));
+            if let Some(above) = service.mounts.iter().find(is_above) {
+                diagnostics.push(places.refuse_below(service, (mount, is_covered), above));
             }
-            for git in protected() {
-                covers.cover(mount, git, &taken);
+            if is_covered {
+                for git in protected() {
+                    covers.cover(mount, git, &taken);
+                }
+                covers.hide(mount, &host.state_dir, &taken);
             }
-            covers.hide(mount, &host.state_dir, &taken);
         }
         service.covers = covers.mounts;
         service.tmpfs.extend(covers.tmpfs);
@@ -124,8 +132,7 @@ fn targets<'a>(mounts: impl Iterator<Item = &'a Mount>, tmpfs: &[String]) -> BTr
 }
 
 fn tmpfs_target(entry: &str) -> String {
-    let path = entry.split_once(':').map_or(entry, |(path, _)| path);
-    paths::to_absolute("/", path)
+    paths::to_absolute("/", tmpfs_path(entry))
 }
 
 /// A path below a bind mount.

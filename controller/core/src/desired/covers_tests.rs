@@ -161,7 +161,14 @@ fn mount_with_covers_below_another_mount_is_refused() {
         (&["data:/v", "..:/vl"], false),
         // A mount below the project hides a part of it, and its covers with it.
         (&["..:/app", "node_modules:/app/node_modules"], false),
-        (&["..:/app", "data:/app/libs", "data2:/app/libs/a/x"], false),
+        (&["..:/app", "data:/app/libs"], false),
+        // A link in a volume leads the next mount to the place of the project, which then lands elsewhere.
+        (&["..:/app", "data:/app/libs", "data2:/app/libs/a/x"], true),
+        (&["v1:/k", "v3:/k/m", "..:/p/x", "v2:/k/l"], true),
+        (&["v1:/k", "v4:/k/l:ro", "..:/p/x"], true),
+        (&["v1:/k", "v3:/k/m", "../src:/p/x"], false),
+        (&["v1:/k", "v3:/k/m", "..:/p/x:ro"], false),
+        (&["..:/app", "data:/data", "more:/data2"], false),
     ] {
         let mut facts = context(git);
         let errors = |context: &SpecContext| {
@@ -169,7 +176,7 @@ fn mount_with_covers_below_another_mount_is_refused() {
             found.into_iter().filter(Diagnostic::is_error).collect::<Vec<_>>()
         };
         let found = errors(&facts);
-        assert_eq!(found.len(), usize::from(refused), "{volumes:?} {found:#?}");
+        assert_eq!(!found.is_empty(), refused, "{volumes:?} {found:#?}");
         for error in found {
             let index = |text: &str| volumes.iter().position(|volume| *volume == text).unwrap();
             let quoted: Vec<&str> = error.message.split('`').collect();
@@ -186,7 +193,7 @@ fn mount_with_covers_below_another_mount_is_refused() {
         assert_eq!(errors(&facts), [], "{volumes:?}");
         // The same holds for the state directory.
         facts.host.state_dir = "/w/libs/state".to_owned();
-        assert_eq!(errors(&facts).len(), usize::from(refused), "{volumes:?}");
+        assert_eq!(!errors(&facts).is_empty(), refused, "{volumes:?}");
         facts.host.allowed = true;
         assert_eq!(errors(&facts), [], "{volumes:?}");
     }

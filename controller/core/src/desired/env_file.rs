@@ -16,6 +16,15 @@ const MARKER: &str = "# written by Argus for the environment ";
 /// Name of the file with variables of the user.
 const DOTENV: &str = ".env";
 
+/// Returns true for a name that only files with variables have. Programs read files of many other names, such as `Makefile`, and a spec file
+/// could let Argus create one.
+fn is_env_name(name: &str) -> bool {
+    let rest = name.strip_prefix(DOTENV);
+    // Shells run a `.envrc`.
+    let is_prefixed = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
+    is_prefixed || name.ends_with(DOTENV)
+}
+
 /// Returns the absolute path of the file that a spec file names, before links are resolved.
 pub fn env_file_in(spec: &E2eSpec, directory: &str) -> Option<String> {
     let text = spec.argus.env_file.as_deref()?;
@@ -58,6 +67,14 @@ pub(super) fn resolve(
         reject(
             format!("`{}` is a file of the user, which Argus reads", shown(text)),
             hint,
+        );
+        return None;
+    }
+    if !context.host.allowed && !is_env_name(name) {
+        let message = format!("`{}` is not the name of a file with variables", shown(text));
+        reject(
+            message,
+            "choose a name such as `.env.argus` or `shop.env`; `argus allow` permits other names",
         );
         return None;
     }
@@ -118,8 +135,13 @@ mod tests {
             ("..", "is not the path of a file"),
             (".env", "is a file of the user"),
             ("shop.e2e.yaml", "is a file of the user"),
-            ("../../out", "outside the project"),
-            ("/etc/out", "outside the project"),
+            ("../../out.env", "outside the project"),
+            ("/etc/out.env", "outside the project"),
+            ("argus.toml", "is not the name of a file with variables"),
+            ("compose.yaml", "is not the name of a file with variables"),
+            (".gitmodules", "is not the name of a file with variables"),
+            (".envrc", "is not the name of a file with variables"),
+            ("x/Makefile", "is not the name of a file with variables"),
         ] {
             let refused = found(path, &context).unwrap_err();
             assert!(refused.contains(why), "{path}: {refused}");
@@ -127,10 +149,12 @@ mod tests {
         let revision =
             |context: &SpecContext, path: &str| admit(&spec(path), context).desired.unwrap().revision;
         assert_eq!(
-            revision(&context, "a"),
-            revision(&context, "b"),
+            revision(&context, "a.env"),
+            revision(&context, "b.env"),
             "no container depends on it"
         );
+        context.host.allowed = true;
+        assert_eq!(found("addresses", &context), Ok("/p/env/addresses".to_owned()));
         context.host.has_foreign_env_file = true;
         assert!(
             found("mine", &context)
@@ -143,7 +167,7 @@ mod tests {
     fn env_file_is_in_no_build_context_and_in_one_environment() {
         let text = |name: &str| {
             format!(
-                "project: {{ name: {name} }}\nargus: {{ envFile: .out }}\nservice: {{ build: {{ context: . }}, container: {{ name: {name} }} }}\n"
+                "project: {{ name: {name} }}\nargus: {{ envFile: .out.env }}\nservice: {{ build: {{ context: . }}, container: {{ name: {name} }} }}\n"
             )
         };
         let context = SpecContext {
@@ -158,7 +182,7 @@ mod tests {
         let Image::Built(build) = &one.services.values().next().unwrap().image else {
             panic!("{one:#?}")
         };
-        assert!(build.excluded.writable.contains(".out"), "{build:?}");
+        assert!(build.excluded.writable.contains(".out.env"), "{build:?}");
         assert_eq!(one.forked(&EnvName::new("copy").unwrap()).env_file, None);
         let accepted = Accepted {
             desired: one,

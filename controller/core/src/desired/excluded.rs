@@ -10,6 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::paths;
 
+/// Maximum number of entries of a context.
+pub const MAX_CONTEXT_ENTRIES: usize = 50_000;
+/// Maximum size of the files of a context, in bytes.
+pub const MAX_CONTEXT_BYTES: u64 = 2 << 30;
+/// Error of a context that exceeds a maximum.
+pub const CONTEXT_TOO_LARGE: &str =
+    "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`";
+
 /// Name of a git directory, which is excluded at every depth.
 pub(super) const GIT: &str = ".git";
 /// Name of the default state directory, which is excluded at every depth.

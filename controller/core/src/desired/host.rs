@@ -42,14 +42,15 @@ pub struct HostPaths {
     pub has_foreign_env_file: bool,
 }
 
-/// Paths of git that no container may change, without links. Only git and its user write the files that name them.
+/// Paths of git that no container may change, without links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GitPaths {
-    /// `.git` of the worktree and of its submodules, and git directories of other names. Each exists, and none contains another one.
+    /// `.git` of the worktree, of its submodules and of other repositories below writable mounts, and git directories of other names. Each
+    /// exists, and none contains another one.
     pub paths: BTreeSet<String>,
-    /// Link `.git` in a directory of the spec file, above it in the project, or in a submodule.
+    /// Link `.git` in a directory of the spec file, above it in the project, in a submodule, or below a writable mount.
     pub link: Option<String>,
-    /// `.git` of a submodule that `paths` does not contain, because there are too many.
+    /// `.git` of a repository that `paths` does not contain, because there are too many, or a directory that was not searched.
     pub excess: Option<String>,
 }
 
@@ -120,6 +121,34 @@ pub fn host_paths_in(spec: &E2eSpec, directory: &str, project: &str) -> BTreeSet
     let absolute = |text: &str| paths::is_sane(text).then(|| paths::to_absolute(directory, text));
     let named = texts.into_iter().filter_map(absolute);
     named.chain(dockerfiles).collect()
+}
+
+/// Returns the host paths of [`host_paths_in`] that the containers of a file can write.
+pub fn writable_paths_in(spec: &E2eSpec, directory: &str) -> BTreeSet<String> {
+    let mut volumes: Vec<&String> = Vec::new();
+    let mut texts = Vec::new();
+    for declared in spec.declared_services() {
+        volumes.extend(declared.service.container.iter().flat_map(|it| &it.volumes));
+    }
+    for mock in spec.mocks.values() {
+        if mock.image.is_some() {
+            volumes.extend(&mock.volumes);
+        } else if mock.mode == MockMode::Record {
+            texts.push(mock.recordings_dir.as_str());
+        }
+    }
+    let is_writable = |text: &&String| {
+        let options = text.trim().split(':').nth(2).unwrap_or_default();
+        !options.split(',').any(|option| option == "ro")
+    };
+    texts.extend(
+        volumes
+            .into_iter()
+            .filter(is_writable)
+            .filter_map(|text| bind_source(text)),
+    );
+    let sane = texts.into_iter().filter(|text| paths::is_sane(text));
+    sane.map(|text| paths::to_absolute(directory, text)).collect()
 }
 
 /// Returns the absolute paths of the Dockerfile of a build in the order of the search: in the directory of the file, in the
@@ -320,5 +349,7 @@ mod tests {
         ];
         expected.sort_unstable();
         assert_eq!(all, expected);
+        let writable: Vec<String> = writable_paths_in(&spec, "/p/e").into_iter().collect();
+        assert_eq!(writable, ["/abs/x", "/p/e/data"]);
     }
 }

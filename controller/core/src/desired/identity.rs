@@ -9,6 +9,7 @@ use crate::desired::effective::unresolved_hint;
 use crate::desired::namespace::{AUTO, NamespaceFrom};
 use crate::desired::volumes::{self, ExternalVolumes};
 use crate::ident::{EnvName, ResourceName, ServiceName};
+use crate::quoting::is_deceptive;
 
 /// Maximum length of `project.name` in characters.
 const MAX_PROJECT_NAME: usize = 200;
@@ -177,7 +178,7 @@ pub(super) fn shown(text: &str) -> String {
     let mut shown: String = text
         .chars()
         .take(60)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| if is_deceptive(c) { '\u{fffd}' } else { c })
         .collect();
     if text.chars().nth(60).is_some() {
         shown.push('…');

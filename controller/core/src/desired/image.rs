@@ -18,6 +18,8 @@ mod options;
 mod reference;
 mod sources;
 
+pub use reference::{is_reserved_tag, short_reference};
+
 /// Image settings of a service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageRequest<'a> {
@@ -137,6 +139,7 @@ fn resolve_build(
         digest: contents.clone(),
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
+        allowed: spec_context.host.allowed,
     };
     build.digest = build_digest(&contents, &build);
     Some(build)
@@ -272,7 +275,7 @@ fn resolve_tag(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let tag = resolve_reference(text, path, filler, diagnostics)?;
-    if !tag.trim_start_matches("docker.io/").starts_with("argus/") {
+    if !is_reserved_tag(&tag) {
         return Some(tag);
     }
     let message = format!("the tag `{}` is reserved for images of Argus", shown(&tag));

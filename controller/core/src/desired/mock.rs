@@ -225,6 +225,7 @@ fn from_own_image(
             digest,
             options: Box::default(),
             excluded: Excluded::default(),
+            allowed: false,
         }),
         command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),
         env_vars: BTreeMap::new(),

@@ -88,14 +88,26 @@ impl MountPlaces {
         Self(places)
     }
 
-    /// Returns the error for a mount with covers at a target below that of another mount of the service.
-    pub(super) fn refuse_below(&self, service: &Service, below: &Mount, above: &Mount) -> Diagnostic {
+    /// Returns the error for a mount at a target below that of another mount of the service, with whether it needs a cover.
+    pub(super) fn refuse_below(
+        &self,
+        service: &Service,
+        (below, is_covered): (&Mount, bool),
+        above: &Mount,
+    ) -> Diagnostic {
         let [below, above] = [below, above].map(|mount| self.find_mount(service, mount));
         let (nested, around) = (&below.text, &above.text);
         let message = format!(
             "the path of `{nested}` is below that of `{around}`, through which a container could write the git or state directory"
         );
-        let hint = "POLICY_VIOLATION: mount one of them elsewhere, add `:ro` to the first one, or run `argus allow` and restart the controller";
+        let read_only = if is_covered {
+            " add `:ro` to the first one,"
+        } else {
+            ""
+        };
+        let hint = format!(
+            "POLICY_VIOLATION: mount one of them elsewhere,{read_only} or run `argus allow` and restart the controller"
+        );
         let diagnostic = Diagnostic::error(below.path, message).hint(hint);
         diagnostic.relate(above.path, format!("`{around}` is"))
     }

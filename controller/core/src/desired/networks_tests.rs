@@ -206,6 +206,18 @@ fn one_alias_on_two_separate_networks_is_clear() {
 }
 
 #[test]
+fn alias_is_compared_with_all_services_of_that_alias() {
+    let alias = |network: &str| format!("{{ {network}: {{ aliases: [db] }} }}");
+    let (front, back) = (alias("front"), alias("back"));
+    let all = services(&[("a", &front), ("b", &back), ("c", &back)]);
+    let text = format!("networks: {{ back: {{}}, front: {{}} }}\n{all}");
+    let found = admitted(&text, true).diagnostics;
+    let found = found.iter().map(|it| it.message.as_str());
+    let found: Vec<_> = found.filter(|it| it.starts_with("`db`")).collect();
+    assert_eq!(found, ["`db` is both an alias of `c` and an alias of `b`"]);
+}
+
+#[test]
 fn mock_lists_its_networks() {
     let text = "networks: { back: {} }\nmocks:\n  pay: { port: 9001, networks: [back], routes: [] }\n";
     let desired = desired(text);

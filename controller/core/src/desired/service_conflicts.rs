@@ -45,10 +45,11 @@ pub(super) fn check(
 /// Reports each alias that is also a DNS name of another service.
 fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
     let declared = spec.declared_services();
-    let mut owners: BTreeMap<String, (&Service, &str)> = services
-        .iter()
-        .map(|(_, service)| (service.name.as_str().to_ascii_lowercase(), (service, "the name")))
-        .collect();
+    let mut owners: BTreeMap<String, Vec<(&Service, &str)>> = BTreeMap::new();
+    for (_, service) in services {
+        let name = service.name.as_str().to_ascii_lowercase();
+        owners.entry(name).or_default().push((service, "the name"));
+    }
     for (path, service) in services {
         let declared = declared.iter().find(|declared| declared.path == *path);
         let container = declared.and_then(|declared| declared.service.container.as_ref());
@@ -59,19 +60,22 @@ fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: 
                 None if !service.aliases.contains(alias) => ("an alias", "container.networks".to_owned()),
                 None => ("a container", "container.name".to_owned()),
             };
-            let owner = owners.entry(alias.to_ascii_lowercase()).or_insert((service, own));
+            let owners = owners.entry(alias.to_ascii_lowercase()).or_default();
             // Two containers of one name are an error already.
-            let is_reachable = owner.0.name != service.name && owner.0.shares_network(service);
-            if is_reachable && (own, owner.1) != ("a container", "a container") {
+            let mut others = owners.iter().filter(|(owner, kind)| {
+                owner.name != service.name && (own, *kind) != ("a container", "a container")
+            });
+            if let Some((owner, kind)) = others.find(|(owner, _)| owner.shares_network(service)) {
                 let message = format!(
-                    "`{alias}` is both {own} of `{}` and {} of `{}`",
-                    service.name, owner.1, owner.0.name
+                    "`{alias}` is both {own} of `{}` and {kind} of `{}`",
+                    service.name, owner.name
                 );
                 diagnostics.push(
                     Diagnostic::warning(setting_path(path, service, &below), message)
                         .hint("choose another name, because DNS would return either of them"),
                 );
             }
+            owners.push((service, own));
         }
     }
 }

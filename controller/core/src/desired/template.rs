@@ -31,28 +31,61 @@ pub enum Segment<'a> {
 /// ```
 pub fn segments(text: &str) -> Vec<Segment<'_>> {
     let mut segments = Vec::new();
-    let mut rest = text;
-    let mut from = 0;
-    while let Some(open) = rest[from..].find("{{").map(|at| from + at) {
-        let Some(close) = rest[open..].find("}}").map(|at| open + at) else {
+    let (mut written, mut from) = (0, 0);
+    let mut known: Option<Closing> = None;
+    while let Some(open) = text[from..].find("{{").map(|at| from + at) {
+        from = open + 2;
+        // Many opening braces before one end read the text only once.
+        let found = known.filter(|closing| closing.at >= from);
+        let Some(closing) = found.or_else(|| Closing::find(text, from)) else {
             break;
         };
-        let inner = rest[open + 2..close].trim();
-        if inner.is_empty() || inner.contains('\n') {
-            from = open + 2;
+        known = Some(closing);
+        let Some(inner) = closing.content(text, from) else {
             continue;
+        };
+        if open > written {
+            segments.push(Segment::Text(&text[written..open]));
         }
-        if open > 0 {
-            segments.push(Segment::Text(&rest[..open]));
-        }
-        segments.push(Segment::Template(inner, &rest[open..close + 2]));
-        rest = &rest[close + 2..];
-        from = 0;
+        from = closing.at + 2;
+        segments.push(Segment::Template(inner, &text[open..from]));
+        written = from;
     }
-    if !rest.is_empty() {
-        segments.push(Segment::Text(rest));
+    if written < text.len() {
+        segments.push(Segment::Text(&text[written..]));
     }
     segments
+}
+
+/// Closing braces of a template.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// Position of the braces.
+    at: usize,
+    /// End of the content before them, without blanks.
+    end: usize,
+    /// Last line break in that content.
+    line_break: Option<usize>,
+}
+
+impl Closing {
+    /// Finds the first closing braces after a position.
+    fn find(text: &str, from: usize) -> Option<Self> {
+        let at = from + text[from..].find("}}")?;
+        let content = text[from..at].trim_end();
+        Some(Self {
+            at,
+            end: from + content.len(),
+            line_break: content.rfind('\n').map(|index| from + index),
+        })
+    }
+
+    /// Content of a template that begins here, without surrounding blanks; `None` if it is empty or has a line break inside.
+    fn content<'a>(&self, text: &'a str, from: usize) -> Option<&'a str> {
+        let inner = text.get(from..self.end)?.trim_start();
+        let has_break = self.line_break.is_some_and(|at| at >= self.end - inner.len());
+        (!inner.is_empty() && !has_break).then_some(inner)
+    }
 }
 
 /// Returns whether the text contains a template.
@@ -346,41 +379,5 @@ impl VarsResolver<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_splits_at_paired_braces() {
-        use Segment::{Template, Text};
-        let cases: [(&str, &[Segment<'_>]); 9] = [
-            ("", &[]),
-            ("plain {x}", &[Text("plain {x}")]),
-            ("{{env.X}}", &[Template("env.X", "{{env.X}}")]),
-            (
-                "a{{ uuid }}b{{date}}",
-                &[
-                    Text("a"),
-                    Template("uuid", "{{ uuid }}"),
-                    Text("b"),
-                    Template("date", "{{date}}"),
-                ],
-            ),
-            ("{{open", &[Text("{{open")]),
-            ("{{}}", &[Text("{{}}")]),
-            ("{{}}{{x}}", &[Text("{{}}"), Template("x", "{{x}}")]),
-            ("{{a\nb}}", &[Text("{{a\nb}}")]),
-            ("}}{{x}}", &[Text("}}"), Template("x", "{{x}}")]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(segments(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn trim_slots_changes_only_known_templates() {
-        assert_eq!(
-            trim_placeholders("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
-            "a {{env.X}} {{ .Go }} {{ports.a.1}}"
-        );
-    }
-}
+#[path = "template_tests.rs"]
+mod tests;

@@ -48,6 +48,11 @@ pub(super) fn resolve_tmpfs(texts: &[String], path: &str, diagnostics: &mut Vec<
     texts.to_vec()
 }
 
+/// Path of an entry: `/path` or `/path:options`.
+pub fn tmpfs_path(entry: &str) -> &str {
+    entry.split_once(':').map_or(entry, |(path, _)| path)
+}
+
 /// Returns the message and the hint for an invalid entry.
 fn problem(text: &str) -> Option<(String, &'static str)> {
     let (folder, options) = text.split_once(':').unwrap_or((text, ""));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::action::ContainerSpec;
-use crate::desired::{Mount, substitute_tag};
+use crate::desired::{Mount, short_reference, substitute_tag, tmpfs_path};
 use crate::ident::ProtocolPort;
 use crate::observed::{Config, Container};
 
@@ -135,11 +135,6 @@ fn process_difference(spec: &ContainerSpec, config: &Config) -> Option<String> {
         .map(|path| format!("tmpfs of {path} is missing"))
 }
 
-/// Path of `/path` or `/path:options`.
-fn tmpfs_path(entry: &str) -> &str {
-    entry.split_once(':').map_or(entry, |(path, _)| path)
-}
-
 /// Returns whether the image has the substitute for a tag that names another image.
 fn is_substitute(spec: &ContainerSpec, present: &str) -> bool {
     !spec.build.is_empty() && is_same_image(&substitute_tag(&spec.image), present)
@@ -147,16 +142,9 @@ fn is_substitute(spec: &ContainerSpec, present: &str) -> bool {
 
 /// Compares two image references. Podman reports the registry and the tag, also if the create request had none.
 fn is_same_image(requested: &str, present: &str) -> bool {
-    let (requested, present) = (short_name(requested), short_name(present));
+    let (requested, present) = (short_reference(requested), short_reference(present));
     let registry = present.strip_suffix(requested);
     registry.is_some_and(|registry| registry.is_empty() || registry.ends_with('/'))
-}
-
-/// Reference without the parts that Docker adds.
-fn short_name(reference: &str) -> &str {
-    let name = reference.strip_suffix(":latest").unwrap_or(reference);
-    let name = name.strip_prefix("docker.io/").unwrap_or(name);
-    name.strip_prefix("library/").unwrap_or(name)
 }
 
 /// Target of the first mount that is missing, differs, or was not requested.

@@ -152,13 +152,13 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
 
 /// Returns whether a container of the project in another folder keeps a volume whose removal was requested. Its service waits for that volume.
 fn is_in_the_way(input: &PlanInput<'_>, container: &Container) -> bool {
-    if input.requests.volume_removal.is_empty() || container.is_made_by(&input.identity.controller) {
+    if input.requests.foreign_volume_removal.is_empty() || container.is_made_by(&input.identity.controller) {
         return false;
     }
     container.owner().is_some_and(|owner| {
         let is_requested = input
             .requests
-            .is_volume_removal_requested(&owner.project, input.now);
+            .is_volume_removal_requested(&owner.project, true, input.now);
         let is_mounted = |service| volume::is_foreign_mounted(input, &service);
         is_requested && owner.service.is_some_and(is_mounted)
     })
@@ -376,13 +376,14 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
         OwnerStatus::DeadController => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
+            let is_foreign = input.is_foreign(maker);
             let is_kept = (is_declared || !by_label)
                 && !input
                     .requests
-                    .is_volume_removal_requested(&owner.project, input.now);
+                    .is_volume_removal_requested(&owner.project, is_foreign, input.now);
             Some(match Undesired::orphan(input, &owner, OrphanKind::Volume, what) {
                 Undesired::Orphan(orphan, decision) if is_kept && !is_unconfirmed(&decision) => {
-                    Undesired::Orphan(orphan, Err(OrphanDecision::KeptVolume))
+                    Undesired::Orphan(orphan, Err(OrphanDecision::KeptVolume { is_foreign }))
                 }
                 unwanted => unwanted,
             })

@@ -6,7 +6,7 @@ use argus_crds::PullPolicy;
 
 use super::{Decision, Plan, PlanInput};
 use crate::action::{Action, ActionFailure, Cause, Subject};
-use crate::desired::{Build, Desired, Image, Service};
+use crate::desired::{Build, Desired, Image, Service, short_reference};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
 use crate::wait::WaitReason;
@@ -114,7 +114,7 @@ fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitReason> {
 
 /// Registry of a reference; Docker Hub without an explicit one.
 pub(crate) fn registry_of(reference: &str) -> &str {
-    match reference.split_once('/') {
+    match short_reference(reference).split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
         _ => "docker.io",
     }
@@ -129,6 +129,7 @@ mod tests {
         for (reference, expected) in [
             ("busybox", "docker.io"),
             ("library/busybox:1", "docker.io"),
+            ("index.docker.io/a/b", "docker.io"),
             ("ghcr.io/a/b@sha256:0", "ghcr.io"),
             ("localhost/a", "localhost"),
             ("host:5000/a:1", "host:5000"),

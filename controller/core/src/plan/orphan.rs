@@ -112,7 +112,11 @@ pub enum OrphanDecision {
     /// The specs of its project allow only a report.
     ReportOnly,
     /// It is a volume without the label for removal, so it stays until a request. It is not reported as an orphan.
-    KeptVolume,
+    KeptVolume {
+        /// True if it belongs to the project in another folder.
+        #[serde(default, rename = "isForeign")]
+        is_foreign: bool,
+    },
 }
 
 impl Orphan {
@@ -135,7 +139,7 @@ impl Orphan {
             | OrphanDecision::InUse { .. }
             | OrphanDecision::OtherProject
             | OrphanDecision::ReportOnly
-            | OrphanDecision::KeptVolume => None,
+            | OrphanDecision::KeptVolume { .. } => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::host_facts::{
     DiskFact, EngineFact, Fact, HostFacts, ImageFact, ListenersFact, NetworksFact, PortFact, Reclaimable,
 };
 use super::snapshot::{DISK_FULL_MEMORY, MAX_FACT_AGE, RECHECK_DELAY};
-use super::{CheckOutcome, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
+use super::{CheckOutcome, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size, skip_checks};
 use crate::desired::PreflightSettings;
 use crate::ident::{Protocol, ProtocolPort};
 use crate::outcome::PortOwner;
@@ -404,6 +404,18 @@ fn skipped_check_does_not_affect_the_result() {
         .find(|check| check.name == CheckName::Disk)
         .unwrap();
     assert_eq!(disk.result, CheckResult::Skipped);
+}
+
+#[test]
+fn skipped_check_of_a_last_report_does_not_count() {
+    let mut facts = passing_facts();
+    facts.host.disk = Fact::Known(disk(0));
+    let last = report(evaluate(&facts, &PreflightSettings::default(), &[], NOW), NOW);
+    assert_eq!(last.overall, PreflightOverall::Unhealthy);
+    let skipped = skip_checks(last.clone(), &[CheckName::Disk]);
+    assert_ne!(skipped.overall, PreflightOverall::Unhealthy);
+    assert_eq!(skipped.as_of, last.as_of);
+    assert_eq!(skip_checks(last.clone(), &[]), last);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Search for secrets in a text: as they are written, percent-encoded, JSON-escaped or in base64, and passwords of URLs.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeSet;
+use std::iter;
+use std::ops::{Bound, Range};
 
 use super::MIN_LENGTH;
 use super::decoded::DecodedText;
@@ -14,10 +15,12 @@ const MIN_FREE_LENGTH: usize = 8;
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Patterns {
-    /// Texts to search for, by their first byte; the longest ones first.
-    texts: BTreeMap<u8, Vec<String>>,
+    /// Texts to search for, none of them empty.
+    texts: BTreeSet<Vec<u8>>,
+    /// First bytes of the texts.
+    starts: BTreeSet<u8>,
     /// Secrets that are found only as whole words.
-    words: BTreeSet<String>,
+    words: BTreeSet<Vec<u8>>,
 }
 
 impl Patterns {
@@ -35,22 +38,18 @@ impl Patterns {
 
     /// Finds a secret only as a whole word from now on.
     pub(super) fn limit_to_words(&mut self, secret: &str) {
-        self.words.insert(secret.to_owned());
+        self.words.insert(secret.into());
     }
 
     /// Returns true if a secret is found only as a whole word.
     pub(super) fn is_limited(&self, secret: &str) -> bool {
-        self.words.contains(secret)
+        self.words.contains(secret.as_bytes())
     }
 
     fn insert(&mut self, text: String) {
-        let Some(first) = text.bytes().next() else {
-            return;
-        };
-        let all = self.texts.entry(first).or_default();
-        let key = |text: &String| (Reverse(text.len()), text.clone());
-        if let Err(at) = all.binary_search_by_key(&key(&text), key) {
-            all.insert(at, text);
+        if let Some(first) = text.bytes().next() {
+            self.starts.insert(first);
+            self.texts.insert(text.into_bytes());
         }
     }
 
@@ -74,7 +73,7 @@ impl Patterns {
 
     fn search(&self, bytes: &[u8], found: &mut Vec<Range<usize>>) {
         let mut starts = [false; 256];
-        for first in self.texts.keys() {
+        for first in &self.starts {
             starts[usize::from(*first)] = true;
         }
         let mut end = 0;
@@ -82,14 +81,30 @@ impl Patterns {
             if at < end || !starts[usize::from(*first)] {
                 continue;
             }
-            let mut here = self.texts.get(first).into_iter().flatten();
-            let is_here = |text: &&String| {
-                bytes[at..].starts_with(text.as_bytes())
-                    && (!self.is_limited(text) || is_word(bytes, at..at + text.len()))
-            };
-            if let Some(text) = here.find(is_here) {
-                end = at + text.len();
+            if let Some(length) = self.longest_at(bytes, at) {
+                end = at + length;
                 found.push(at..end);
+            }
+        }
+    }
+
+    /// Length of the longest secret at a position.
+    fn longest_at(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let mut part = &bytes[at..];
+        loop {
+            // The texts at the position are the beginnings of `part`. In the order of texts, each one between such a beginning and `part`
+            // begins in the same way. So the nearest text before `part` decides, and the many others need no comparison.
+            let before = (Bound::Unbounded, Bound::Included(part));
+            let text = self.texts.range::<[u8], _>(before).next_back()?;
+            let common = iter::zip(text, part)
+                .take_while(|(one, other)| one == other)
+                .count();
+            part = &part[..common];
+            if common == text.len() {
+                if !self.words.contains(text) || is_word(bytes, at..at + common) {
+                    return Some(common);
+                }
+                part = &part[..common - 1];
             }
         }
     }
@@ -97,8 +112,7 @@ impl Patterns {
     /// Returns the ranges of the parts of secrets at both ends of the text.
     fn cut_secrets(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (mut start, mut end) = (0, 0);
-        for text in self.texts.values().flatten() {
-            let text = text.as_bytes();
+        for text in &self.texts {
             let lengths = || MIN_LENGTH..text.len().min(bytes.len() + 1);
             let tail = lengths()
                 .rev()
@@ -187,4 +201,32 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_of_many_similar_secrets_is_found() {
+        let mut patterns = Patterns::default();
+        for number in 0..5_000 {
+            patterns.add(&format!("{}{number:05}", "a".repeat(40)));
+        }
+        patterns.add("aaaaaaaab");
+        patterns.add("aaaaaaaabc");
+        patterns.add("aaaaaaaabcde");
+        patterns.limit_to_words("aaaaaaaabc");
+        let none = "a".repeat(20_000);
+        assert!(patterns.ranges(&none, false).is_empty());
+        for (text, length) in [
+            ("aaaaaaaabcd", Some(9)),
+            ("aaaaaaaabc d", Some(10)),
+            ("aaaaaaaabcdef", Some(12)),
+            ("aaaaaaaac", None),
+        ] {
+            let expected: Vec<_> = length.into_iter().map(|length| 0..length).collect();
+            assert_eq!(patterns.ranges(text, false), expected, "{text}");
+        }
+    }
 }

@@ -5,16 +5,41 @@ use std::ops::Range;
 use argus_crds::diagnostic::{self, Diagnostic};
 
 use super::{find_tokens, is_secret};
+use crate::quoting::{escape_line, is_deceptive};
 
 /// Renders diagnostics for a person, as [`diagnostic::render`], without the values that stand next to a secret name. A text without any
-/// key is not quoted: it can be another file, to which a link leads.
+/// key is not quoted: it can be another file, to which a link leads. Messages contain keys and names of the file, so each is one line.
 pub fn render_diagnostics(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
     let quoted = if has_key(source) {
         hide_tokens(&hide_values(source))
     } else {
         String::new()
     };
-    diagnostic::render(file_name, &quoted, diagnostics)
+    let shown = |c: char| {
+        if is_deceptive(c) && !"\n\r\t".contains(c) {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    let quoted: String = quoted.chars().map(shown).collect();
+    let diagnostics: Vec<Diagnostic> = diagnostics.iter().map(in_lines).collect();
+    diagnostic::render(&escape_line(file_name), &quoted, &diagnostics)
+}
+
+/// Returns a diagnostic whose texts are one line each.
+fn in_lines(diagnostic: &Diagnostic) -> Diagnostic {
+    let line = |text: &str| escape_line(text).into_owned();
+    let mut correction = diagnostic.correction.clone();
+    for place in correction.iter_mut().flat_map(|it| &mut it.related) {
+        place.message = line(&place.message);
+    }
+    Diagnostic {
+        message: line(&diagnostic.message),
+        hint: diagnostic.hint.as_deref().map(line),
+        correction,
+        ..diagnostic.clone()
+    }
 }
 
 /// Returns true if a line has a key of a map.
@@ -240,6 +265,23 @@ mod tests {
         assert!(!shown.contains("hunter2"), "{shown}");
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[3].find("[1]"), lines[4].find("^^^"), "{shown}");
+    }
+
+    #[test]
+    fn key_with_a_line_break_adds_no_line() {
+        let name = "a\n##vso[x]\r\u{85}\u{9b}\u{2028}\u{202e}\u{feff}";
+        let diagnostic = Diagnostic::error(name, format!("the key `{name}` has no effect"))
+            .hint(format!("omit `{name}`"))
+            .relate("", format!("`{name}` is here"))
+            .at(Location {
+                line: 1,
+                column: 1,
+                length: 3,
+            });
+        let shown = render_diagnostics("e2e.yaml", "a: \u{202e}b\n", &[diagnostic]);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 7, "{shown}");
+        assert!(!lines.concat().contains(is_deceptive), "{shown:?}");
     }
 
     #[test]

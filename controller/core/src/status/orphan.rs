@@ -108,6 +108,7 @@ fn orphan_status(orphan: &Orphan) -> OrphanStatus {
         controller: text(&orphan.controller),
         run_id: text(&orphan.run),
         created_at: orphan.created_at.map(|at| at.to_string()),
+        other_folder: orphan.decision == OrphanDecision::KeptVolume { is_foreign: true },
         result: result.to_owned(),
         message,
     }
@@ -136,9 +137,14 @@ fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
             "reported",
             some_text("`resilience.preflight.cleanOrphans` is false in its project"),
         ),
-        OrphanDecision::KeptVolume => (
+        OrphanDecision::KeptVolume { is_foreign: false } => (
             OrphanStatus::KEPT,
             some_text("it has data of a removed environment; `--clean --volumes` removes it"),
+        ),
+        // No command: an agent that reads the list must not remove the data of another project.
+        OrphanDecision::KeptVolume { is_foreign: true } => (
+            OrphanStatus::KEPT,
+            some_text("it has data of the project in another folder"),
         ),
     }
 }

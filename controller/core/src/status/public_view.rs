@@ -1,7 +1,7 @@
 //! Public view: statuses and errors for callers without the token, without text that a container, a build, a suite or a rejected file wrote.
 //!
 //! The text of an error with such a code is replaced as a whole, because no part of it is certainly ours. All facts stay:
-//! codes, phases, states, counters, exit codes, positions in files and times.
+//! codes, phases, states, counters, exit codes, positions in files and times. A path in a file is text of the file: it contains its keys.
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
@@ -45,6 +45,8 @@ pub fn environment(status: &EnvironmentStatus) -> EnvironmentStatus {
         }
     }
     status.diagnostics.iter_mut().for_each(hide_diagnostic);
+    // They name suites and blocks of the file.
+    status.notes.clear();
     for test in &mut status.tests {
         test.case.clear();
         test.purpose = None;
@@ -66,8 +68,9 @@ pub fn controller(status: &ControllerStatus) -> ControllerStatus {
     status
 }
 
-/// Removes the values of the file from a diagnostic. The keys and the position stay.
+/// Removes the keys and values of the file from a diagnostic. The position stays.
 fn hide_diagnostic(diagnostic: &mut Diagnostic) {
+    diagnostic.path.clear();
     HIDDEN.clone_into(&mut diagnostic.message);
     diagnostic.hint = None;
     diagnostic.correction = None;

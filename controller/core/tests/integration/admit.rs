@@ -356,7 +356,9 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
     let digest = |text: &str, contents: Option<&str>| {
         let spec = yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let mut contents = |_: &Service, _: &Build| contents.map(|contents| Hash::new(contents).unwrap());
-        let desired = admit_with_digests(&spec, &context(), &mut contents)
+        let mut context = context();
+        context.host.allowed = true;
+        let desired = admit_with_digests(&spec, &context, &mut contents)
             .desired
             .unwrap();
         match &desired.services.values().next().unwrap().image {
@@ -410,16 +412,27 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
 }
 
 #[test]
-fn only_an_allowed_project_builds_with_secrets_of_the_user() {
-    let text = "project: {name: shop}\nservice: {build: {context: ., ssh: [default], secrets: {npm: {environment: NPM}, key: {file: ./key}}}, \
-                container: {name: app}}";
+fn only_an_allowed_project_builds_with_the_access_of_the_user() {
+    let text = "project: {name: shop}\nservice: {build: {context: ., ssh: [default], secrets: {npm: {environment: NPM}, key: {file: ./key}}, \
+                cacheTo: [\"cache:1\"]}, container: {name: app}}";
     let mut context = context();
     let refused = admission(text, &context);
     assert!(refused.desired.is_none());
     let paths: Vec<_> = refused.diagnostics.iter().map(|one| one.path.as_str()).collect();
     assert_eq!(
         paths,
-        ["service.build.secrets.npm.environment", "service.build.ssh"]
+        [
+            "service.build.secrets.npm.environment",
+            "service.build.ssh",
+            "service.build.cacheTo"
+        ]
+    );
+    let hints = refused.diagnostics.iter().filter_map(|one| one.hint.as_deref());
+    assert_eq!(
+        hints
+            .filter(|hint| hint.starts_with("POLICY_VIOLATION: "))
+            .count(),
+        3
     );
     context.host.allowed = true;
     let spec = desired(text, &context);
@@ -436,6 +449,7 @@ fn only_an_allowed_project_builds_with_secrets_of_the_user() {
         .into()
     );
     assert!(build.options.ssh);
+    assert_eq!(build.options.cache_to.len(), 1);
 }
 
 #[test]

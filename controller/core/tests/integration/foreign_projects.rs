@@ -23,7 +23,7 @@ use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
-use argus_core::user_requests::UserRequests;
+use argus_core::user_requests::{UserRequests, VolumeRemoval};
 use argus_core::wait::WaitReason;
 
 use crate::reconcile::{identity, listed_store};
@@ -346,13 +346,20 @@ fn requested_removal_of_a_volume_needs_no_removal_of_the_file() {
     let kept = pass(&specs, &store, &requests);
     assert_eq!(actions(&kept), [""; 0]);
     let listed = kept.orphans.iter().find(|orphan| orphan.name == VOLUME);
-    assert_eq!(listed.unwrap().decision, OrphanDecision::KeptVolume);
+    let decision = OrphanDecision::KeptVolume { is_foreign: true };
+    assert_eq!(listed.unwrap().decision, decision);
+    let texts = argus_core::status::orphans(&kept);
+    let texts: Vec<_> = texts.iter().filter(|orphan| orphan.is_kept()).collect();
+    assert!(texts[0].other_folder, "{texts:?}");
+    assert!(!format!("{texts:?}").contains("--clean"), "{texts:?}");
 
-    // Without the volumes, the request is for containers only.
-    requests.request_orphan_removal(["shop".to_owned()], false, NOW + HOUR);
-    assert_eq!(actions(&pass(&specs, &store, &requests)), [""; 0]);
+    // Without the volumes of other folders, the request removes nothing.
+    for volumes in [VolumeRemoval::None, VolumeRemoval::OwnFolders] {
+        requests.request_orphan_removal(["shop".to_owned()], volumes, NOW + HOUR);
+        assert_eq!(actions(&pass(&specs, &store, &requests)), [""; 0]);
+    }
 
-    requests.request_orphan_removal(["shop".to_owned()], true, NOW + HOUR);
+    requests.request_orphan_removal(["shop".to_owned()], VolumeRemoval::AllFolders, NOW + HOUR);
     let plan = pass(&specs, &store, &requests);
     assert_eq!(actions(&plan), ["RemoveContainer"], "{plan:#?}");
     assert!(
@@ -376,7 +383,7 @@ fn requested_removal_of_a_volume_needs_no_removal_of_the_file() {
 #[test]
 fn requested_removal_keeps_own_and_allowed_volumes() {
     let mut requests = UserRequests::default();
-    requests.request_orphan_removal(["shop".to_owned()], true, NOW + HOUR);
+    requests.request_orphan_removal(["shop".to_owned()], VolumeRemoval::AllFolders, NOW + HOUR);
     for (folder, is_allowed) in [("/a", false), ("/b", true)] {
         let plan = pass(&specs("shop", "shop", is_allowed), &store(folder), &requests);
         assert!(!actions(&plan).contains(&"RemoveVolume".to_owned()), "{folder}");

@@ -17,7 +17,7 @@ use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::status;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::UserRequests;
+use argus_core::user_requests::{UserRequests, VolumeRemoval};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 
@@ -194,7 +194,7 @@ fn kept_volume_is_no_orphan_and_goes_on_request() {
     let mut requests = UserRequests::default();
     for is_requested in [false, true] {
         if is_requested {
-            requests.request_orphan_removal(["other".to_owned()], false, NOW + TTL);
+            requests.request_orphan_removal(["other".to_owned()], VolumeRemoval::None, NOW + TTL);
         }
         let plan = pass(&mut planner, &store, &requests);
         let listed = status::orphans(&plan);
@@ -204,7 +204,7 @@ fn kept_volume_is_no_orphan_and_goes_on_request() {
         );
         assert_eq!(status::orphan_errors(&listed), []);
     }
-    requests.request_orphan_removal(["other".to_owned()], true, NOW + TTL);
+    requests.request_orphan_removal(["other".to_owned()], VolumeRemoval::OwnFolders, NOW + TTL);
     let plan = pass(&mut planner, &store, &requests);
     assert!(removes_the_volume(&plan), "{plan:#?}");
 }

@@ -40,8 +40,13 @@ fn env() -> EnvName {
 impl World {
     /// Both services run.
     fn new() -> Self {
+        Self::of(SPEC)
+    }
+
+    /// All services of a file run.
+    fn of(text: &str) -> Self {
         let now = Timestamp(1_000_000);
-        let spec = argus_crds::yaml::read("e2e.yaml", SPEC.as_bytes()).spec.unwrap();
+        let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let accepted = Accepted {
             desired: admit(&spec, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
@@ -111,25 +116,40 @@ impl World {
     }
 
     fn restart(&mut self, name: &str) {
+        let now = self.now;
+        self.edit(name, |container| {
+            container.inspect.as_mut().unwrap().started_at = Some(now);
+        });
+    }
+
+    fn edit(&mut self, name: &str, change: impl FnOnce(&mut Container)) {
         let found = self.store.containers().find(|container| container.name == name);
         let mut container = Container::clone(found.unwrap());
-        container.inspect.as_mut().unwrap().started_at = Some(self.now);
+        change(&mut container);
         let event = WatchEvent::Apply(Object::Container(Arc::new(container)));
         self.store.apply(event);
     }
 
     /// Returns whether this check reattaches a container.
     fn reattaches(&mut self, check: ConnectivityCheck) -> bool {
+        self.reattached_network(check).is_some()
+    }
+
+    /// Returns the network to which this check reattaches a container.
+    fn reattached_network(&mut self, check: ConnectivityCheck) -> Option<String> {
         let results = CheckResults {
             checks: BTreeMap::from([(env(), check)]),
             ..CheckResults::default()
         };
         self.planner.on_connectivity_changed(&Arc::new(results));
         let steps = self.steps();
-        let is_reattached = |step: &Step| {
-            step.cause == Cause::Unreachable && matches!(step.action, Action::DisconnectNetwork { .. })
-        };
-        steps.iter().any(is_reattached)
+        let mut steps = steps.into_iter().filter(|step| step.cause == Cause::Unreachable);
+        steps.find_map(|step| {
+            let Action::DisconnectNetwork { network, .. } = step.action else {
+                return None;
+            };
+            Some(network)
+        })
     }
 }
 
@@ -152,4 +172,37 @@ fn check_of_an_earlier_run_reattaches_nothing() {
     let mut check = world.failed_check();
     check.key.networks.clear();
     assert!(!world.reattaches(check), "the network has another id");
+}
+
+#[test]
+fn failed_address_selects_the_network_to_reattach() {
+    let text = "project: { name: shop }\nnetworks: { back: {}, front: {} }\nservices:\n  \
+                db: { image: db:1, container: { name: shop-db, networks: [back, front] } }\n  \
+                web: { image: web:1, dependsOn: [{ service: db, condition: started }], \
+                container: { name: shop-web, networks: [back, front] } }\n";
+    for (addresses, expected) in [
+        (vec!["10.2.0.2".parse().unwrap()], "argusai-shop_front"),
+        (vec!["10.1.0.2".parse().unwrap()], "argusai-shop_back"),
+        (Vec::new(), "argusai-shop_back"),
+    ] {
+        let mut world = World::of(text);
+        for (network, address) in [
+            ("argusai-shop_back", "10.1.0.2"),
+            ("argusai-shop_front", "10.2.0.2/16"),
+        ] {
+            let networks = &world.store.of(&env()).unwrap().networks;
+            let found = networks.values().find(|it| it.name == network);
+            let id = found.unwrap().id.clone();
+            for name in ["shop-db", "shop-web"] {
+                world.edit(name, |container| {
+                    let at = container.networks.get_mut(network).unwrap();
+                    at.network = Some(id.clone());
+                    at.address = (name == "shop-db").then(|| address.to_owned());
+                });
+            }
+        }
+        let mut check = world.failed_check();
+        check.link_results[0].result.as_mut().unwrap().addresses = addresses;
+        assert_eq!(world.reattached_network(check).as_deref(), Some(expected));
+    }
 }

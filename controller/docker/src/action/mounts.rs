@@ -4,84 +4,37 @@
 //! that the sources have no link and are not an engine's socket. Admission ensures that no container can exchange them
 //! after this check ([`argus_core::desired::nested_mounts`]).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{InjectedFile, Mount, closest};
+use argus_core::desired::{InjectedFile, closest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
-use bollard::models;
 use bollard::query_parameters::ContainerArchiveInfoOptionsBuilder;
 
+use super::binds::{Binds, folders_above};
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
+use crate::helper;
 
 /// Capacity of the cache. A full cache is cleared; the sources are then read from the engine again.
 const CAPACITY: usize = 16 * 1024;
 /// Maximum number of files that are compared with a missing one.
 const MAX_NEIGHBOURS: usize = 1_000;
+/// Subject of the refusals of targets.
+const GUARDED: &str = "a mount with a git directory or a state directory";
 
 /// The bind mounts of the containers that this process created or started.
 #[derive(Debug, Default)]
 pub(crate) struct BindMounts {
     by_container: Mutex<HashMap<ContainerId, Binds>>,
-}
-
-/// The bind mounts of a container.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Binds {
-    sources: Vec<PathBuf>,
-    /// Targets of covered mounts, and those below them.
-    covered: BTreeSet<String>,
-}
-
-impl Binds {
-    /// Reads sources with their targets, and the targets of volumes and tmpfs mounts.
-    fn of(binds: &[(String, String)], volumes: &[String], tmpfs: &[String]) -> Self {
-        let below = |path: &str, root: &str| {
-            let rest = path.strip_prefix(root.trim_end_matches('/'));
-            rest.filter(|rest| rest.starts_with('/')).map(str::to_owned)
-        };
-        // A cover mounts a part of the source at the same place below the target, or hides it with a tmpfs.
-        let is_covered = |(source, target): &&(String, String)| {
-            let same_part = |(from, to): &(String, String)| {
-                below(to, target).is_some_and(|rest| below(from, source) == Some(rest))
-            };
-            binds.iter().any(same_part) || tmpfs.iter().any(|hidden| below(hidden, target).is_some())
-        };
-        let roots: Vec<&String> = binds
-            .iter()
-            .filter(is_covered)
-            .map(|(_, target)| target)
-            .collect();
-        let targets = binds.iter().map(|(_, target)| target).chain(volumes).chain(tmpfs);
-        let is_in = |target: &&String| {
-            roots
-                .iter()
-                .any(|root| *root == *target || below(target, root).is_some())
-        };
-        Self {
-            covered: targets.filter(is_in).cloned().collect(),
-            sources: binds.iter().map(|(source, _)| PathBuf::from(source)).collect(),
-        }
-    }
-
-    /// Returns the paths in the container that must not be links: each target that matters, and each directory above it.
-    fn paths_without_links(&self) -> BTreeSet<String> {
-        let above = self.covered.iter().flat_map(|target| folders_above(target));
-        above.chain(self.covered.iter().cloned()).collect()
-    }
-}
-
-/// Directories above a path, without the root.
-fn folders_above(path: &str) -> impl Iterator<Item = String> {
-    let ends = path.match_indices('/').map(|(end, _)| end);
-    ends.filter(|end| *end > 0).map(|end| path[..end].to_owned())
+    /// Images with paths that are no links in them. An id is a hash of the content, so this stays true.
+    checked_images: Mutex<HashSet<(String, BTreeSet<String>)>>,
 }
 
 impl BindMounts {
@@ -103,37 +56,85 @@ impl BindMounts {
 /// # Errors
 /// [`ActionError::BadMount`] when a source is missing, [`ActionError::MountRefused`] when it must not be used.
 pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<Binds, ActionError> {
-    let (mut binds, mut volumes) = (Vec::new(), Vec::new());
-    for mount in &spec.mounts {
-        match mount {
-            Mount::Bind { source, target, .. } => binds.push((source.clone(), target.clone())),
-            Mount::Volume { target, .. } => volumes.push(target.clone()),
-        }
-    }
-    let tmpfs: Vec<String> = spec.tmpfs.iter().map(|entry| tmpfs_target(entry)).collect();
-    let binds = Binds::of(&binds, &volumes, &tmpfs);
-    check_sources(shared, binds.sources.clone()).await?;
+    let binds = Binds::of_spec(spec);
+    check_sources(shared, binds.sources()).await?;
     Ok(binds)
 }
 
-/// Checks the sources of a container that is to be started. If a target of a covered mount leads through a link, such as one in the image,
-/// another container could exchange a directory while the engine mounts the covers.
+/// Checks the sources of a container that is to be started, and the targets of one with covers.
 ///
 /// # Errors
-/// The errors of [`before_create`], and [`ActionError::MountRefused`] for such a link.
+/// The errors of [`before_create`], and [`ActionError::MountRefused`] for a target through which a container could write what a cover protects.
 pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
-    let binds = find_binds(shared, id).await?;
-    let paths = binds.paths_without_links();
-    check_sources(shared, binds.sources).await?;
-    let use_of_path = "a mount with a git directory or a state directory";
-    for path in paths {
-        check_target(shared, id, &path, use_of_path).await?;
+    let mut binds = find_binds(shared, id).await?;
+    check_sources(shared, binds.sources()).await?;
+    if !binds.has_covers() {
+        return Ok(());
+    }
+    let client = shared.connection.client()?;
+    let found = client.inspect_container(id.as_str(), None);
+    let found = call::run(Op::Inspect, READ_TIMEOUT, found).await?;
+    let mounted = found.mounts.unwrap_or_default().into_iter();
+    let volumes = mounted.filter(|mount| mount.typ.as_deref() == Some("volume"));
+    binds.add_volumes(volumes.filter_map(|mount| mount.destination));
+    if let Some((below, volume)) = binds.below_volume() {
+        return Err(ActionError::MountRefused(format!(
+            "the mount at `{below}` is below the volume at `{volume}`, in which a link could lead {GUARDED} elsewhere"
+        )));
+    }
+    check_no_links(binds.paths_on_host()).await?;
+    for path in binds.paths_in_container() {
+        check_target(shared, id, &path, GUARDED).await?;
+    }
+    let Some(places) = binds.places_of_moved_cover() else {
+        let declared = found.config.and_then(|config| config.volumes).unwrap_or_default();
+        let image = found.image.unwrap_or_default();
+        return check_image(shared, (image, binds.paths_in_image()), declared).await;
+    };
+    for place in places {
+        if find_target(shared, id, &place).await?.is_some() {
+            return Err(ActionError::MountRefused(format!(
+                "`{place}` exists in the container, so a link could have led {GUARDED} elsewhere"
+            )));
+        }
     }
     Ok(())
 }
 
-/// Checks a container that is to receive files. The engine mounts the sources meanwhile, without a tmpfs that hides a part of them. A link in
-/// the image could lead a file into such a part.
+/// Checks that paths are no links in an image without any mount, because a mount can hide the link that moved it.
+async fn check_image(
+    shared: &Shared,
+    checked: (String, BTreeSet<String>),
+    volumes: Vec<String>,
+) -> Result<(), ActionError> {
+    let known = || {
+        let images = &shared.bind_mounts.checked_images;
+        images.lock().unwrap_or_else(PoisonError::into_inner)
+    };
+    if known().contains(&checked) {
+        return Ok(());
+    }
+    let id = helper::create_unmounted(shared, &checked.0, volumes).await?;
+    let mut result = Ok(());
+    for path in &checked.1 {
+        result = check_target(shared, &id, path, GUARDED).await;
+        if result.is_err() {
+            break;
+        }
+    }
+    // A later helper removes one that cannot be removed now.
+    drop(helper::remove(shared, id.as_str()).await);
+    result?;
+    let mut known = known();
+    if known.len() >= CAPACITY {
+        known.clear();
+    }
+    known.insert(checked);
+    Ok(())
+}
+
+/// Checks a container that is to receive files as before a start, because the engine mounts the sources meanwhile. It does so without a tmpfs
+/// that hides a part of them, and a link in the image could lead a file into such a part.
 ///
 /// # Errors
 /// The errors of [`before_start`].
@@ -142,11 +143,10 @@ pub(super) async fn before_copy(
     id: &ContainerId,
     files: &[InjectedFile],
 ) -> Result<(), ActionError> {
-    let binds = find_binds(shared, id).await?;
-    if binds.sources.is_empty() {
+    before_start(shared, id).await?;
+    if find_binds(shared, id).await?.sources().is_empty() {
         return Ok(());
     }
-    check_sources(shared, binds.sources).await?;
     let folders: BTreeSet<String> = files.iter().flat_map(|file| folders_above(&file.path)).collect();
     for folder in folders {
         check_target(shared, id, &folder, "a file of a container with a bind mount").await?;
@@ -169,16 +169,38 @@ async fn check_target(
     path: &str,
     use_of_path: &str,
 ) -> Result<(), ActionError> {
+    match find_target(shared, id, path).await? {
+        Some(link) if !link.is_empty() => Err(ActionError::MountRefused(format!(
+            "the path `{path}` in the container is a link, and {use_of_path} needs a path without links"
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Returns the target of a link in a container; empty for anything else, `None` if nothing is at the path.
+async fn find_target(shared: &Shared, id: &ContainerId, path: &str) -> Result<Option<String>, ActionError> {
     let client = shared.connection.client()?;
     let options = ContainerArchiveInfoOptionsBuilder::default().path(path).build();
     let call = client.get_container_archive_info(id.as_str(), Some(options));
     match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
-        Ok(found) if found.link_target.is_empty() => Ok(()),
-        Ok(_) => Err(ActionError::MountRefused(format!(
-            "the path `{path}` in the container is a link, and {use_of_path} needs a path without links"
-        ))),
-        Err(error) if error.has_status(404) => Ok(()),
+        Ok(found) => Ok(Some(found.link_target)),
+        Err(error) if error.has_status(404) => Ok(None),
         Err(error) => Err(error.classify(Op::Inspect)),
+    }
+}
+
+/// Checks that no existing component of these paths on the host is a link.
+async fn check_no_links(paths: BTreeSet<PathBuf>) -> Result<(), ActionError> {
+    let check = move || {
+        let found = paths.iter().map(|path| resolve_without_links(path));
+        let mut problems = found.filter_map(Result::err);
+        // The engine creates a missing one.
+        problems.find(|error| !matches!(error, PathError::Missing(_)))
+    };
+    match tokio::task::spawn_blocking(check).await {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) => Err(mount_error(&error)),
+        Err(error) => Err(ActionError::MountRefused(error.to_string())),
     }
 }
 
@@ -237,79 +259,7 @@ async fn inspect_binds(shared: &Shared, id: &ContainerId) -> Result<Binds, Actio
         client.inspect_container(id.as_str(), None),
     )
     .await?;
-    let binds = read_binds(found.host_config.unwrap_or_default());
+    let binds = Binds::of_container(found.host_config.unwrap_or_default());
     shared.bind_mounts.insert(id, binds.clone());
     Ok(binds)
-}
-
-fn read_binds(host: models::HostConfig) -> Binds {
-    let mounts = host.mounts.unwrap_or_default().into_iter();
-    let mounts = mounts.filter_map(|mount| {
-        let is_bind = mount.typ == Some(models::MountType::BIND);
-        Some((is_bind, mount.source.unwrap_or_default(), mount.target?))
-    });
-    let texts = host.binds.unwrap_or_default().into_iter();
-    let texts = texts.filter_map(|text| {
-        let mut parts = text.splitn(3, ':');
-        let (source, target) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-        Some((source.starts_with('/'), source, target))
-    });
-    let (binds, volumes): (Vec<_>, Vec<_>) = mounts.chain(texts).partition(|(is_bind, ..)| *is_bind);
-    let binds: Vec<_> = binds
-        .into_iter()
-        .map(|(_, source, target)| (source, target))
-        .collect();
-    let volumes: Vec<_> = volumes.into_iter().map(|(.., target)| target).collect();
-    let tmpfs: Vec<String> = host.tmpfs.unwrap_or_default().into_keys().collect();
-    Binds::of(&binds, &volumes, &tmpfs)
-}
-
-/// Path of a tmpfs mount, as `/path` or `/path:options`.
-fn tmpfs_target(entry: &str) -> String {
-    entry.split_once(':').map_or(entry, |(path, _)| path).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn binds_of_a_container_are_read_in_both_forms() {
-        let mount = |typ, source: &str| models::Mount {
-            typ: Some(typ),
-            source: Some(source.to_owned()),
-            target: Some(format!("/at{source}")),
-            ..Default::default()
-        };
-        let host = models::HostConfig {
-            mounts: Some(vec![
-                mount(models::MountType::BIND, "/a"),
-                mount(models::MountType::VOLUME, "named"),
-            ]),
-            binds: Some(vec!["/b:/x:ro".to_owned(), "named:/y".to_owned()]),
-            ..Default::default()
-        };
-        let binds = read_binds(host);
-        assert_eq!(binds.sources, [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!(binds.paths_without_links(), BTreeSet::new());
-    }
-
-    #[test]
-    fn targets_of_covered_mounts_need_paths_without_links() {
-        let bind = |source: &str, target: &str| (source.to_owned(), target.to_owned());
-        let binds = [
-            bind("/p", "/srv/app"),
-            bind("/p/.git", "/srv/app/.git"),
-            bind("/p", "/other"),
-            bind("/q/x", "/other/y"),
-        ];
-        let volumes = ["/srv/app/node_modules".to_owned(), "/data".to_owned()];
-        let paths = Binds::of(&binds, &volumes, &[]).paths_without_links();
-        let expected = ["/srv", "/srv/app", "/srv/app/.git", "/srv/app/node_modules"];
-        assert_eq!(paths, expected.map(str::to_owned).into());
-        let hidden = ["/other/.argus", "/run/x"].map(|entry| tmpfs_target(&format!("{entry}:ro")));
-        let paths = Binds::of(&binds[2..], &[], &hidden).paths_without_links();
-        let expected = ["/other", "/other/.argus", "/other/y"];
-        assert_eq!(paths, expected.map(str::to_owned).into());
-    }
 }

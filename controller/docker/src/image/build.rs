@@ -19,7 +19,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use argus_backend::Progress;
-use argus_core::desired::{Build, NamedContext, substitute_tag};
+use argus_core::desired::{Build, NamedContext, is_reserved_tag, short_reference, substitute_tag};
+use argus_core::dockerfile::{self, RefusedSource};
 use argus_core::labels::BUILD_DIGEST;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
@@ -41,9 +42,6 @@ use crate::ownership::inspect_image;
 pub(crate) const BUILD_LABELS: &str = "argusai.build-";
 /// Label with the tag that the image was built with. The tag itself moves to the next build; the label stays.
 pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
-
-/// Prefix of the tags that Argus reserves.
-const RESERVED: &str = "argus/";
 
 /// Builds an image and tags it. If the tag names an image that Argus did not build, the new image gets the substitute for the tag.
 pub(crate) async fn build(
@@ -171,6 +169,13 @@ fn open(build: &Build) -> Result<Opened, ActionError> {
         build.options.inline.as_deref(),
         &build.excluded,
     );
+    let mut context = context.map_err(|why| failed(&build.context, why))?;
+    if !build.allowed {
+        let dockerfile = context
+            .hold_dockerfile()
+            .map_err(|why| failed(&build.context, why))?;
+        check_sources(dockerfile, build)?;
+    }
     let mut named = Vec::new();
     for (name, from) in &build.options.contexts {
         if let NamedContext::Folder { path, excluded } = from {
@@ -180,9 +185,27 @@ fn open(build: &Build) -> Result<Opened, ActionError> {
         }
     }
     Ok(Opened {
-        context: context.map_err(|why| failed(&build.context, why))?,
+        context,
         named,
         secrets: SecretValues::read(&build.options)?,
+    })
+}
+
+/// Refuses a Dockerfile with an `ADD` of an address that suites and containers of the project cannot reach: the engine reads it in its own
+/// network.
+fn check_sources(dockerfile: &str, build: &Build) -> Result<(), ActionError> {
+    let Some(refused) = dockerfile::find_refused_source(dockerfile, &build.args) else {
+        return Ok(());
+    };
+    let RefusedSource { instruction, why } = refused;
+    Err(ActionError::BuildFailed {
+        message: format!(
+            "line {} of the Dockerfile {why}, which only an allowed project can do: read a public address, or run `argus allow` and \
+restart the controller",
+            instruction.line
+        ),
+        log: String::new(),
+        instruction: Some(Box::new(instruction.shortened())),
     })
 }
 
@@ -222,7 +245,7 @@ impl Packings {
 /// Returns the tag for a build: its own tag, or the substitute. Argus never moves the tag of another image.
 async fn find_tag(shared: &Shared, tag: &str) -> Result<String, ActionError> {
     // The file of a person cannot contain a reserved tag.
-    let substitute = Some(substitute_tag(tag)).filter(|_| !tag.starts_with(RESERVED));
+    let substitute = Some(substitute_tag(tag)).filter(|_| !is_reserved_tag(tag));
     for tag in iter::once(tag.to_owned()).chain(substitute) {
         let labels = inspect_image(shared, &tag).await?;
         if is_available(&tag, labels.as_ref()) && (labels.is_none() || label::is_own(shared, &tag).await?) {
@@ -238,20 +261,10 @@ async fn find_tag(shared: &Shared, tag: &str) -> Result<String, ActionError> {
 /// image.
 fn is_available(tag: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
     labels.is_none_or(|labels| match labels.get(BUILD_TAG) {
-        Some(built_as) => full_tag(built_as) == full_tag(tag),
+        Some(built_as) => short_reference(built_as) == short_reference(tag),
         // Images of old versions have no label with their tag.
         None => labels.contains_key(BUILD_DIGEST),
     })
-}
-
-/// Tag with its default parts, because one image has several spellings.
-fn full_tag(tag: &str) -> String {
-    let name = tag.strip_prefix("docker.io/").unwrap_or(tag);
-    let name = name.strip_prefix("library/").unwrap_or(name);
-    match name.rsplit_once(':') {
-        Some((_, last)) if !last.contains('/') => name.to_owned(),
-        Some(_) | None => format!("{name}:latest"),
-    }
 }
 
 fn context_error(context: &str, why: &io::Error) -> ActionError {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use argus_core::action::{ActionProgress, Amount};
+use argus_core::desired::BuildOptions;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
@@ -33,6 +34,7 @@ fn foreign_tag_is_never_taken_over() {
         ("web", labels(&[]), false),
         ("web", labels(&[(BUILD_TAG, "web:latest")]), true),
         ("docker.io/library/web:1", labels(&[(BUILD_TAG, "web:1")]), true),
+        ("index.docker.io/web:1", labels(&[(BUILD_TAG, "web:1")]), true),
         (
             "host:5000/web",
             labels(&[(BUILD_TAG, "host:5000/web:latest")]),
@@ -50,9 +52,8 @@ fn foreign_tag_is_never_taken_over() {
     }
 }
 
-#[test]
-fn unknown_stage_names_its_key_in_the_file() {
-    let build = |target: Option<&str>| Build {
+fn build_of(target: Option<&str>) -> Build {
+    Build {
         tag: "web:1".to_owned(),
         context: "/work".to_owned(),
         dockerfile: "Dockerfile".to_owned(),
@@ -61,7 +62,12 @@ fn unknown_stage_names_its_key_in_the_file() {
         digest: argus_core::ident::Hash::new("1").unwrap(),
         options: Box::default(),
         excluded: argus_core::desired::excluded::Excluded::default(),
-    };
+        allowed: false,
+    }
+}
+
+#[test]
+fn unknown_stage_names_its_key_in_the_file() {
     // Messages of Docker 20.10 and 26.1.
     for message in [
         "failed to reach build target prod in Dockerfile",
@@ -73,16 +79,57 @@ fn unknown_stage_names_its_key_in_the_file() {
         let expected = format!(
             "`build.target` is `prod`, which is not a stage of the Dockerfile `Dockerfile`: {message}"
         );
-        match classify(&failure, &build(Some("prod")), &Log::default()) {
+        match classify(&failure, &build_of(Some("prod")), &Log::default()) {
             ActionError::BuildFailed { message, .. } => assert_eq!(message, expected),
             other => panic!("{other:?}"),
         }
-        assert_eq!(place::name_target(&build(None), message.to_owned()), message);
+        assert_eq!(place::name_target(&build_of(None), message.to_owned()), message);
     }
     assert_eq!(
-        place::name_target(&build(Some("prod")), "COPY failed".to_owned()),
+        place::name_target(&build_of(Some("prod")), "COPY failed".to_owned()),
         "COPY failed"
     );
+}
+
+#[test]
+fn address_of_the_host_needs_an_allowed_project() {
+    let dir = tempfile::tempdir().unwrap();
+    let opened = |text: &str, allowed: bool, inline: Option<&str>| {
+        std::fs::write(dir.path().join("Dockerfile"), text).unwrap();
+        let options = BuildOptions {
+            inline: inline.map(str::to_owned),
+            ..BuildOptions::default()
+        };
+        let build = Build {
+            context: dir.path().display().to_string(),
+            options: Box::new(options),
+            allowed,
+            ..build_of(None)
+        };
+        open(&build).err()
+    };
+    let text = "FROM busybox\nADD http://127.0.0.1:9470/metrics /\n";
+    assert_eq!(opened("FROM busybox\n", false, None), None);
+    assert_eq!(opened(text, true, None), None);
+    for refused in [
+        opened(text, false, None),
+        opened("FROM busybox\n", false, Some(text)),
+    ] {
+        match refused {
+            Some(ActionError::BuildFailed {
+                message,
+                instruction: Some(instruction),
+                ..
+            }) => {
+                assert!(
+                    message.starts_with("line 2 of the Dockerfile reads an address"),
+                    "{message}"
+                );
+                assert_eq!(instruction.text, "ADD http://127.0.0.1:9470/metrics /");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

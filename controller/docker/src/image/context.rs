@@ -10,8 +10,11 @@ use std::path::{Component, Path, PathBuf};
 use argus_backend::host_path::folder::Folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_backend::host_path::{self, FileId};
+use argus_core::budget::Budget;
 use argus_core::desired::SENT_DOCKERFILE;
-use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::desired::excluded::{
+    CONTEXT_TOO_LARGE, ContextEntry, Excluded, MAX_CONTEXT_BYTES, MAX_CONTEXT_ENTRIES,
+};
 use argus_core::dockerfile::MAX_BYTES;
 use argus_core::hex::hex;
 use argus_core::ident::Hash;
@@ -20,9 +23,6 @@ use rustix::fs::{FileType, Stat};
 use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
-
-/// Maximum number of entries. It stops a context such as `/` early.
-const MAX_ENTRIES: usize = 200_000;
 
 /// Name of the file with the exclusion rules.
 const DOCKERIGNORE: &str = ".dockerignore";
@@ -51,7 +51,7 @@ enum Source {
     /// An absolute path without links.
     Outside(PathBuf),
     /// The content itself.
-    Text(String),
+    Content(Vec<u8>),
 }
 
 /// The entries of a build context. No file is opened through a link, even when a file is replaced during the build.
@@ -75,7 +75,7 @@ impl Context {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
         let root = Folder::open(&resolved.path)?;
         let (inside, source) = match inline {
-            Some(text) => (SENT_DOCKERFILE.to_owned(), Source::Text(text.to_owned())),
+            Some(text) => (SENT_DOCKERFILE.to_owned(), Source::Content(text.into())),
             None => locate_dockerfile(&resolved.path, dockerfile)?,
         };
         let exclusions = Exclusions {
@@ -109,8 +109,41 @@ impl Context {
         Ok(context)
     }
 
+    /// Reads the Dockerfile, which is sent as it is now, whatever becomes of its file.
+    ///
+    /// # Errors
+    /// It cannot be read, is longer than [`MAX_BYTES`], or is not UTF-8 text.
+    pub(super) fn hold_dockerfile(&mut self) -> io::Result<&str> {
+        let Some(Entry::File { source, .. }) = self.entries.get_mut(Path::new(&self.dockerfile)) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        if !matches!(source, Source::Content(_)) {
+            let mut bytes = Vec::new();
+            let file = open_source(&self.root, source)?;
+            file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+            *source = Source::Content(bytes);
+        }
+        let refused = |why: String| io::Error::other(format!("`{}` {why}", self.dockerfile));
+        match source {
+            Source::Content(bytes) if bytes.len() as u64 > MAX_BYTES => {
+                Err(refused(format!("is longer than {MAX_BYTES} bytes")))
+            }
+            Source::Content(bytes) => {
+                std::str::from_utf8(bytes).map_err(|_| refused("is not UTF-8 text".to_owned()))
+            }
+            Source::Inside(_) | Source::Outside(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Writes the context as a tar. Equal contents give equal bytes; owners and times of the files do not matter.
+    ///
+    /// # Errors
+    /// The files cannot be read, or have grown above the maximum size of a context since its digest.
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
+        self.write_within(to, &mut Budget::new(u64::MAX, MAX_CONTEXT_BYTES))
+    }
+
+    fn write_within(&self, to: impl Write, budget: &mut Budget) -> io::Result<()> {
         let mut tar = tar::Builder::new(to);
         for (path, entry) in &self.entries {
             let mut header = tar::Header::new_gnu();
@@ -130,17 +163,20 @@ impl Context {
                     tar.append_link(&mut header, path, target)?;
                 }
                 Entry::File {
-                    source: Source::Text(text),
+                    source: Source::Content(bytes),
                     ..
                 } => {
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(0o644);
-                    header.set_size(text.len() as u64);
-                    tar.append_data(&mut header, path, text.as_bytes())?;
+                    header.set_size(bytes.len() as u64);
+                    tar.append_data(&mut header, path, bytes.as_slice())?;
                 }
                 Entry::File { source, executable } => {
                     let file = open_source(&self.root, source)?;
                     let size = file.metadata()?.len();
+                    budget
+                        .bytes(size)
+                        .map_err(|_| io::Error::other(CONTEXT_TOO_LARGE))?;
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
                     header.set_size(size);
@@ -161,7 +197,7 @@ fn open_source(root: &Folder, source: &Source) -> io::Result<File> {
             let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
             resolved.open()
         }
-        Source::Text(_) => Err(io::ErrorKind::Unsupported.into()),
+        Source::Content(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -250,10 +286,9 @@ fn walk(
         if !sent && !entered || exclusions.is_own(below, &name, &stat) {
             continue;
         }
-        if entries.len() >= MAX_ENTRIES {
-            return Err(io::Error::other(format!(
-                "the build context has more than {MAX_ENTRIES} entries"
-            )));
+        // It stops a context such as `/` early.
+        if sent && entries.len() >= MAX_CONTEXT_ENTRIES {
+            return Err(io::Error::other(CONTEXT_TOO_LARGE));
         }
         let entry = match kind {
             FileType::Directory => Some(Entry::Folder),

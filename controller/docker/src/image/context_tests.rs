@@ -74,6 +74,41 @@ fn text_of_a_dockerfile_is_sent_instead_of_a_file() {
 }
 
 #[test]
+fn file_that_grows_above_the_maximum_is_not_sent() {
+    let dir = tree(&[("Dockerfile", "FROM scratch"), ("a", ""), ("b", "")]);
+    let context = Context::open(dir.path(), "Dockerfile", None, &Excluded::default()).unwrap();
+    let write = |max: u64| context.write_within(io::sink(), &mut Budget::new(u64::MAX, max));
+    write(12).unwrap();
+    fs::write(dir.path().join("a"), "12345").unwrap();
+    fs::write(dir.path().join("b"), "12345").unwrap();
+    write(22).unwrap();
+    assert_eq!(write(21).unwrap_err().to_string(), CONTEXT_TOO_LARGE);
+    // A sparse file needs no space.
+    let grown = fs::File::create(dir.path().join("a")).unwrap();
+    grown.set_len(6 << 30).unwrap();
+    assert_eq!(
+        context.write(io::sink()).unwrap_err().to_string(),
+        CONTEXT_TOO_LARGE
+    );
+}
+
+#[test]
+fn held_dockerfile_is_sent_as_it_was_read() {
+    let dir = tree(&[("Dockerfile", "FROM first")]);
+    let open = || Context::open(dir.path(), "Dockerfile", None, &Excluded::default()).unwrap();
+    let mut context = open();
+    assert_eq!(context.hold_dockerfile().unwrap(), "FROM first");
+    fs::write(dir.path().join("Dockerfile"), "FROM other").unwrap();
+    let mut bytes = Vec::new();
+    context.write(&mut bytes).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("FROM first"));
+    let limit = usize::try_from(MAX_BYTES).unwrap();
+    fs::write(dir.path().join("Dockerfile"), "#".repeat(limit + 1)).unwrap();
+    let error = open().hold_dockerfile().unwrap_err().to_string();
+    assert_eq!(error, "`Dockerfile` is longer than 262144 bytes");
+}
+
+#[test]
 fn rules_of_the_dockerfile_replace_those_of_the_context() {
     let dir = tree(&[
         ("web.Dockerfile", ""),

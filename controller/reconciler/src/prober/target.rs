@@ -8,7 +8,7 @@ use argus_core::desired::{Accepted, Probe, ProbeHandler, Service};
 use argus_core::failed_run::first_line_of;
 use argus_core::ident::{ContainerId, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
-use argus_core::observed::{Container, ContainerState, Observed};
+use argus_core::observed::{Attachment, Container, ContainerState, Observed};
 use argus_core::plan::port_references;
 use argus_core::published::{Addresses, connectable};
 use argus_core::status::UNREACHABLE_HINT;
@@ -63,7 +63,7 @@ pub(super) fn wanted(
         let is_local = addresses.engine_host.is_none();
         // An address on a network of the engine belongs to another container here, or to none.
         let own_address = port
-            .and_then(|port| own_address(container, port))
+            .and_then(|port| own_address(container, port, observed))
             .filter(|_| is_local);
         let published = port.map(|port| published_address(container, service, port, addresses));
         let (address, obstacle) = match published {
@@ -174,13 +174,14 @@ fn published_address(
     Ok(SocketAddr::new(connectable(host), actual))
 }
 
-/// Address of the container on its network.
-fn own_address(container: &Container, port: u16) -> Option<SocketAddr> {
-    let own = |text: &String| text.split('/').next().and_then(|text| text.parse().ok());
-    let address = container
-        .networks
-        .values()
-        .filter_map(|attachment| attachment.address.as_ref())
-        .find_map(own);
+/// Address of the container on one of its networks. An external one comes last: the host cannot reach every kind of network.
+fn own_address(container: &Container, port: u16, observed: &Observed) -> Option<SocketAddr> {
+    let attachments = || container.networks.values();
+    let is_own = |attachment: &&Attachment| {
+        let id = attachment.network.as_ref();
+        id.is_some_and(|id| observed.networks.contains_key(id))
+    };
+    let own = attachments().filter(is_own).find_map(Attachment::ip);
+    let address = own.or_else(|| attachments().find_map(Attachment::ip));
     address.map(|ip| SocketAddr::new(ip, port))
 }

@@ -346,6 +346,43 @@ fn container_on_a_broken_network_is_not_probed() {
     assert_eq!((probed(false), probed(true)), (1, 0));
 }
 
+#[test]
+fn probe_prefers_a_network_of_the_environment() {
+    let registry = registry_of(
+        "version: '1'\nproject: { name: shop }\nservices:\n  api:\n    image: 'nginx:1'\n    container:\n      name: shop-api\n      \
+         healthcheck: { type: tcp, port: 80 }\n",
+    );
+    let mut api = container("c", "api", ContainerState::Running, 1);
+    let own = NetworkId::new("n").unwrap();
+    let attachment = api.networks.values_mut().next().unwrap();
+    let mut external = attachment.clone();
+    attachment.network = Some(own.clone());
+    attachment.address = Some("172.18.0.2".to_owned());
+    external.network = Some(NetworkId::new("macvlan").unwrap());
+    external.address = Some("192.0.2.9".to_owned());
+    api.networks.insert("a-lan".to_owned(), external);
+    let network = Network {
+        id: own,
+        name: "argusai-shop-network".to_owned(),
+        labels: api.labels.clone(),
+        created_at: Timestamp(1),
+        is_broken: false,
+    };
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let address = |store: &Store| {
+        let mut wanted = targets(&registry.environments, store, addresses);
+        let target = wanted.remove(&ContainerId::new("c").unwrap()).unwrap();
+        target.address.unwrap().to_string()
+    };
+    let mut store = store_of(&[api]);
+    assert_eq!(address(&store), "192.0.2.9:80", "all its networks are external");
+    store.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
+    assert_eq!(address(&store), "172.18.0.2:80");
+}
+
 #[tokio::test(start_paused = true)]
 async fn dependents_of_a_restarted_service_are_probed_immediately() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));

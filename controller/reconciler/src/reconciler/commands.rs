@@ -3,7 +3,7 @@
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
-use argus_core::user_requests::{Hold, TestLease};
+use argus_core::user_requests::{Hold, TestLease, VolumeRemoval};
 
 use super::Reconciler;
 use crate::command::{Command, CommandError, Reply, Request};
@@ -115,7 +115,12 @@ impl<B: Backend> Reconciler<B> {
             }
             Command::EndTest { environment, case } => overrides.end_test(&environment, &case, inputs),
             Command::RecordTests { environment, run } => overrides.record_tests(&environment, run, inputs),
-            Command::CleanOrphans { projects, volumes } => {
+            Command::CleanOrphans {
+                projects,
+                volumes,
+                all_folders,
+            } => {
+                let volumes = VolumeRemoval::new(volumes, all_folders);
                 Ok(overrides.request_orphan_removal(&projects, volumes, inputs))
             }
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use argus_backend::Backend;
+use argus_core::action::Subject;
 use argus_core::connectivity::CheckResults;
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::Store;
@@ -165,6 +166,12 @@ impl<B: Backend> Reconciler<B> {
     /// Submits the planned actions, and requests the list and the preflight check that the plan needs.
     fn dispatch(&mut self, result: &mut ReconcileResult) {
         self.publish_breakers();
+        // A build removes older ones at its end, so the list must be complete until then.
+        let mut subjects = self.planner.state().in_flight.keys();
+        if subjects.any(|subject| matches!(subject, Subject::Image { .. })) {
+            let used = self.overrides.used_images(&self.outputs.desired.borrow());
+            self.backend.keep_images(used);
+        }
         for step in std::mem::take(&mut result.steps) {
             let planned_for = self.planner.state().in_flight.get(&step.subject);
             if let Some(in_flight) = planned_for {

@@ -11,7 +11,9 @@ use argus_backend::host_path::folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_core::budget::Budget;
 use argus_core::desired::SENT_DOCKERFILE;
-use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::desired::excluded::{
+    CONTEXT_TOO_LARGE, ContextEntry, Excluded, MAX_CONTEXT_BYTES, MAX_CONTEXT_ENTRIES,
+};
 use argus_core::hex::hex;
 use argus_core::quoting::PathText as _;
 use sha2::{Digest, Sha256};
@@ -21,10 +23,6 @@ use super::context_rules::{ContextFilter, ContextRules, check_size, over_budget}
 use super::inputs::ContextFolders;
 use super::stamp::Stamp;
 
-/// Maximum number of entries of a context.
-const MAX_ENTRIES: usize = 50_000;
-/// Maximum size of a context, in bytes.
-const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum number of steps of the list of a context.
 const MAX_STEPS: u64 = 50_000_000;
 /// Steps of one entry, besides one per rule of `.dockerignore`.
@@ -158,7 +156,7 @@ impl Digests {
         dockerfile: &Path,
         excluded: &Excluded,
     ) -> io::Result<ContextDigest> {
-        let mut budget = Budget::new(MAX_STEPS, MAX_BYTES);
+        let mut budget = Budget::new(MAX_STEPS, MAX_CONTEXT_BYTES);
         self.within(context, dockerfile, excluded, &mut budget)
     }
 
@@ -229,10 +227,8 @@ impl Digests {
                 }
                 entries += 1;
                 let size = if meta.is_file() { meta.len() } else { 0 };
-                if entries > MAX_ENTRIES || budget.bytes(size).is_err() {
-                    return Err(io::Error::other(
-                        "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`",
-                    ));
+                if entries > MAX_CONTEXT_ENTRIES || budget.bytes(size).is_err() {
+                    return Err(io::Error::other(CONTEXT_TOO_LARGE));
                 }
                 found.insert(path, meta);
             }

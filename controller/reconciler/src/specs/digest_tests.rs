@@ -191,7 +191,7 @@ fn too_many_rules_and_entries_are_an_error() {
     assert!(error(&rules(3_000)).unwrap().contains("more than 50000000 steps"));
     // An ignored folder is listed because of the rule with `!`.
     let dir = context(&[(".dockerignore", "a\n!a/keep"), ("a/b", ""), ("a/c", "")]);
-    let budget = Budget::new(4 * RULE_STEPS + 5 * (ENTRY_STEPS + 4), MAX_BYTES);
+    let budget = Budget::new(4 * RULE_STEPS + 5 * (ENTRY_STEPS + 4), MAX_CONTEXT_BYTES);
     let mut digests = Digests::default();
     let mut within = |budget: &mut Budget| {
         digests.within(dir.path(), Path::new("Dockerfile"), &Excluded::default(), budget)

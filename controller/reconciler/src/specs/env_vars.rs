@@ -72,6 +72,16 @@ pub fn permitted(process: &BTreeMap<String, String>, allowed: &[String]) -> BTre
         .collect()
 }
 
+/// Hash of variables.
+pub(super) fn hash(variables: &BTreeMap<String, String>) -> Sha256 {
+    let mut hash = Sha256::new();
+    for part in variables.iter().flat_map(|(name, value)| [name, value]) {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash
+}
+
 /// UUID that is stable for the same contents of the same file.
 pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
     let mut all = Sha256::new();

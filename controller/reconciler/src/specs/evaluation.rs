@@ -24,6 +24,7 @@ use super::env_vars;
 use super::inputs::SpecInputs;
 use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
+use super::nested_git::NestedGit;
 use super::parsed_file::{ComposeSource, ParsedFile, Translation};
 use super::registry::Admission;
 use super::scan::{MAX_FILE_BYTES, Text};
@@ -64,6 +65,7 @@ pub struct BuildContexts {
     pub(super) digests: Digests,
     pub(super) delays: BuildDelays,
     pub(super) read: SpecInputs,
+    pub(super) nested_git: NestedGit,
 }
 
 impl BuildContexts {
@@ -86,6 +88,7 @@ impl BuildContexts {
             digests: Digests::new(part, stop),
             delays: BuildDelays::default(),
             read: SpecInputs::default(),
+            nested_git: NestedGit::default(),
         }
     }
 }
@@ -109,7 +112,11 @@ struct NamedFiles {
     file: PathBuf,
     project: String,
     first_seen: Timestamp,
+    /// Time of the scan that read the contents.
+    read_at: Timestamp,
     host_paths: BTreeSet<String>,
+    /// Those that containers can write.
+    writable: BTreeSet<String>,
     /// Path of the file for the addresses.
     env_file: Option<String>,
     /// Path of each mock's `openapi` document.
@@ -148,7 +155,7 @@ impl Evaluation {
         let mut variables = dotenv.clone();
         variables.extend(permitted);
         let name = path.shown().to_string();
-        let translated = translate(settings, &name, &location, text, &mut variables);
+        let translated = translate(settings, (&name, &location, text), &mut variables, contexts);
         let compose_files = translated.iter().flat_map(|translated| &translated.read);
         contexts.read.add_file(&env_vars::dotenv_path(&location));
         contexts.read.add_files(compose_files.map(PathBuf::as_path));
@@ -158,9 +165,11 @@ impl Evaluation {
             Some(translated) => ParsedFile::of(&translated.translation, translated.took),
             None => ParsedFile::read(&name, &text.bytes),
         };
-        let named = self.named_files(&parse, &location, text, first_seen);
+        let named = self.named_files(&parse, &location, text, (first_seen, now));
         let (first_seen, names_host_paths) = (named.first_seen, !named.host_paths.is_empty());
         location.resolve(&named.host_paths);
+        let nested = &mut contexts.nested_git;
+        nested.protect(&mut location.host, &named.writable, (named.read_at, now));
         contexts.read.add_files(location.resolved_files());
         if let Some(path) = &named.env_file {
             location.resolve_env_file(path);
@@ -168,7 +177,7 @@ impl Evaluation {
         let document = |(mock, at): (&String, &PathBuf)| (mock.clone(), env_vars::document(at, &location));
         let documents: BTreeMap<_, _> = named.documents.iter().map(document).collect();
         self.named = Some(named);
-        let mut others = hash_of_variables(&dotenv);
+        let mut others = env_vars::hash(&dotenv);
         let others_of_compose = translated.as_ref().and_then(|translated| translated.others);
         others.update(others_of_compose.unwrap_or_default());
         others.update(location.file.as_os_str().as_encoded_bytes());
@@ -263,7 +272,7 @@ impl Evaluation {
         parse: &dyn Fn() -> ParsedFile,
         location: &SpecLocation,
         text: &Text,
-        first_seen: Timestamp,
+        (first_seen, now): (Timestamp, Timestamp),
     ) -> NamedFiles {
         let (file, project) = (&location.file, &location.host.project);
         let is_same =
@@ -277,7 +286,9 @@ impl Evaluation {
             file: file.clone(),
             project: project.clone(),
             first_seen,
+            read_at: now,
             host_paths: parsed.host_paths(location),
+            writable: parsed.writable_paths(file),
             env_file: parsed.env_file(location),
             documents: parsed.documents(file),
         };
@@ -302,10 +313,9 @@ struct TranslatedFile {
 
 fn translate(
     settings: &SpecLoaderSettings,
-    name: &str,
-    location: &SpecLocation,
-    text: &Text,
+    (name, location, text): (&str, &SpecLocation, &Text),
     variables: &mut BTreeMap<String, String>,
+    contexts: &BuildContexts,
 ) -> Option<TranslatedFile> {
     // A person allowed the project, so its Compose files receive the variables of the shell, as in Compose.
     let mut known = variables.clone();
@@ -315,6 +325,8 @@ fn translate(
     let others = RefCell::new(BTreeMap::new());
     let read = |path: &Path| {
         let found = match location.read(path, MAX_FILE_BYTES) {
+            // The caller of the translation has ended.
+            _ if contexts.digests.is_stopped() => Err("the evaluation has ended".to_owned()),
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
             Err(error) => Err(error.to_string()),
@@ -358,15 +370,6 @@ fn translate(
 fn referenced_variables(text: &str) -> BTreeSet<&str> {
     let after = text.split("{{env.").skip(1);
     after.filter_map(|rest| Some(rest.split_once("}}")?.0)).collect()
-}
-
-fn hash_of_variables(variables: &BTreeMap<String, String>) -> Sha256 {
-    let mut hash = Sha256::new();
-    for part in variables.iter().flat_map(|(name, value)| [name, value]) {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash
 }
 
 fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {

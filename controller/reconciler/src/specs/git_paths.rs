@@ -1,7 +1,8 @@
 //! Paths of git in a project that no container may change.
 //!
 //! They come only from files that git and its user write, so that no container can remove the protection of another one: `.git`
-//! of the worktree, and the lists of submodules in the git directory and in the index.
+//! of the worktree, and the lists of submodules in the git directory and in the index. [`super::nested_git`] adds the repositories that no
+//! list names.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,11 +17,11 @@ use argus_core::desired::worktree::Worktree;
 use super::git_index::{GITLINK, read_entries};
 use super::location::{find_worktree, is_system, read_small, read_worktree};
 
-const GIT: &str = ".git";
+pub(super) const GIT: &str = ".git";
 /// Maximum number of entries of the lists of submodules that are read.
 const MAX_ENTRIES: usize = 1_000;
 /// Maximum number of submodules, because each one adds mounts to a container.
-const MAX_SUBMODULES: usize = 64;
+pub(super) const MAX_SUBMODULES: usize = 64;
 /// Maximum number of bytes of an index that are read.
 const MAX_INDEX: u64 = 256 << 20;
 
@@ -39,16 +40,20 @@ pub(super) fn find(directory: &Path, top: Option<&Path>, tree: Option<&Worktree>
             .extend(Some(repository(tree)).filter(|path| exists(path)));
         found.add_submodules(tree);
     }
-    let paths = &found.paths;
+    GitPaths {
+        paths: outermost(&found.paths),
+        link: link.or(found.link).as_ref().and_then(text),
+        excess: found.excess.as_ref().and_then(text),
+    }
+}
+
+/// Returns the paths that no other one contains.
+pub(super) fn outermost(paths: &BTreeSet<PathBuf>) -> BTreeSet<String> {
     let is_outermost = |path: &&PathBuf| {
         let mut parents = path.ancestors().skip(1);
         !parents.any(|parent| paths.contains(parent))
     };
-    GitPaths {
-        paths: paths.iter().filter(is_outermost).filter_map(text).collect(),
-        link: link.or(found.link).as_ref().and_then(text),
-        excess: found.excess.as_ref().and_then(text),
-    }
+    paths.iter().filter(is_outermost).filter_map(text).collect()
 }
 
 /// Returns true if the index of its worktree lists one of these names in a folder, or a file below one. Then the author of the repository
@@ -210,7 +215,7 @@ fn setting(config: &Path, name: &str) -> Option<String> {
     Some(values.next()?.trim_matches('"').to_owned())
 }
 
-fn exists(path: &Path) -> bool {
+pub(super) fn exists(path: &Path) -> bool {
     resolve_without_links(path).is_ok()
 }
 

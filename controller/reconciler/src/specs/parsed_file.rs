@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_core::desired::env_file::env_file_in;
-use argus_core::desired::host::host_paths_in;
+use argus_core::desired::host::{host_paths_in, writable_paths_in};
 use argus_crds::Mock;
 use argus_crds::yaml::{self, ParsedSpec};
 
@@ -86,6 +86,12 @@ impl ParsedFile {
         let spec = self.contents.spec.as_ref().or(self.contents.rest.as_ref());
         let (directory, project) = (directory(&location.file), &location.host.project);
         spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory, project))
+    }
+
+    /// Host paths that containers can write. Empty if the contents do not parse.
+    pub(super) fn writable_paths(&self, file: &Path) -> BTreeSet<String> {
+        let spec = self.contents.spec.as_ref().or(self.contents.rest.as_ref());
+        spec.map_or_else(BTreeSet::new, |spec| writable_paths_in(spec, &directory(file)))
     }
 
     /// Path of the file for the addresses. `None` if the contents do not parse.

@@ -1,6 +1,6 @@
 //! Findings of `argus doctor`, most severe first, each with its remedies.
 
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, escape_line, shell_path, shell_word};
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase};
@@ -53,14 +53,18 @@ pub(crate) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
     all.extend(check_incidents(inputs));
     all.extend(inputs.reached_limit.as_ref().map(describe_reached_limit));
     all.extend(inputs.abandoned.iter().map(describe_abandoned));
+    let shown = |text: &String| as_line(&inputs.secrets.redacted(text));
     for one in &mut all {
-        one.message = inputs.secrets.redacted(&one.message);
-        one.remedies
-            .iter_mut()
-            .for_each(|remedy| *remedy = inputs.secrets.redacted(remedy));
+        one.message = shown(&one.message);
+        one.remedies = one.remedies.iter().map(shown).collect();
     }
     all.sort_by_key(|one| one.severity);
     all
+}
+
+/// Returns a text as one line. It can contain names and keys of a file.
+fn as_line(text: &str) -> String {
+    escape_line(&text.lines().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
 impl Finding {
@@ -190,7 +194,7 @@ fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
         let place = format!("specs/{}", path.shown());
         let hint = format!(
             "check the file with `argus validate {}`",
-            folder.join(path).shown()
+            shell_path(folder.join(path))
         );
         found.extend(check_file(entry, &place).map(|one| one.with_remedy(hint)));
     }
@@ -206,7 +210,7 @@ fn check_file(entry: &FileEntry, place: &str) -> Option<Finding> {
         let words = if first.path.is_empty() {
             first.message.clone()
         } else {
-            format!("`{}`: {}", first.path, first.message)
+            format!("`{}`: {}", escape_line(&first.path), first.message)
         };
         Some(match some.count() {
             0 => words,
@@ -308,6 +312,24 @@ fn check_incidents(inputs: &DoctorInputs) -> Option<Finding> {
         output::format_count(inputs.incidents.len(), "run") + " of the controller ended uncleanly",
         newest.at
     );
-    let hint = format!("see the report with `argus incidents {}`", newest.id);
+    let hint = format!("see the report with `argus incidents {}`", shell_word(&newest.id));
     Some(Finding::new(FindingSeverity::Warn, "incidents", message).with_remedy(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_of_a_rejected_file_is_a_part_of_its_line() {
+        let mut entry = FileEntry::default();
+        let key = "a\n##vso[x]\r\u{202e}";
+        entry.diagnostics.push(Diagnostic::error(key, "wrong"));
+        let found = check_file(&entry, "specs/e2e.yaml").unwrap();
+        assert_eq!(
+            found.message,
+            "file rejected: `a\\u{a}##vso[x]\\u{d}\\u{202e}`: wrong"
+        );
+        assert_eq!(as_line("one\r\ntwo\u{85}"), "one two\\u{85}");
+    }
 }

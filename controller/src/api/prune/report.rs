@@ -41,8 +41,12 @@ pub(crate) struct Row {
     pub(crate) message: Option<String>,
 }
 
-/// Finds replaced images and measures the build cache.
-pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
+/// Finds replaced images and measures the build cache. `listed` restricts the images to these ids.
+pub(crate) async fn create_report(
+    settings: &Settings,
+    images_only: bool,
+    listed: Option<&[String]>,
+) -> Result<PruneReport, Failure> {
     let collector = FactCollector::new(settings).await?;
     let docker = collector.docker();
     let images = docker
@@ -62,6 +66,7 @@ pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Res
     let mut unused = unused_images(&images, &wanted);
     // An unreadable spec may use any tagged image, so only untagged images are removed.
     unused.retain(|image| known || image.tags.is_empty());
+    retain_listed(&mut unused, listed);
     let freed = freed_bytes(&images, &unused);
     Ok(PruneReport {
         images: unused.into_iter().map(create_row).collect(),
@@ -70,6 +75,11 @@ pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Res
         total_bytes: freed.saturating_add(cache),
         applied: false,
     })
+}
+
+/// Keeps the images that a person has seen in a list.
+fn retain_listed(unused: &mut Vec<&BuiltImage>, listed: Option<&[String]>) {
+    unused.retain(|image| listed.is_none_or(|listed| listed.contains(&image.id)));
 }
 
 /// Removes the images and the build cache of a report, records the results in it, and passes each change to `record`.
@@ -106,7 +116,7 @@ fn kept_cache(settings: &Settings) -> u64 {
     settings.build_cache_limit.map_or(0, ByteSize::bytes)
 }
 
-/// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.
+/// References of all images that the desired state and the overrides use. The flag is true if the specs are readable.
 pub(crate) async fn list_used_images(
     collector: &FactCollector,
     settings: &Settings,
@@ -115,20 +125,8 @@ pub(crate) async fn list_used_images(
     let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
     let desired = collector.read_desired().await;
     let known = desired.is_ok();
-    let desired = desired.unwrap_or_default();
-    let rollbacks = persisted
-        .overrides
-        .rollbacks
-        .values()
-        .map(|rollback| &rollback.to);
-    let all = desired
-        .values()
-        .chain(persisted.overrides.known_good.values().flatten())
-        .chain(rollbacks);
-    let wanted = all
-        .flat_map(|accepted| accepted.desired.services.values())
-        .map(|service| service.image.reference().to_owned());
-    Ok((wanted.collect(), known))
+    let wanted = persisted.overrides.used_images(&desired.unwrap_or_default());
+    Ok((wanted, known))
 }
 
 pub(crate) fn create_row(image: &BuiltImage) -> Row {
@@ -138,5 +136,35 @@ pub(crate) fn create_row(image: &BuiltImage) -> Row {
         created_at: image.created_at.to_string(),
         removed: false,
         message: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use argus_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn only_listed_images_are_removed() {
+        let image = |id: &str| BuiltImage {
+            id: id.to_owned(),
+            built_as: "shop:argus".to_owned(),
+            tags: Vec::new(),
+            created_at: Timestamp(1),
+            used: false,
+            layer_sizes: BTreeMap::new(),
+        };
+        let all = [image("a"), image("b")];
+        let left = |listed: Option<&[String]>| {
+            let mut unused: Vec<&BuiltImage> = all.iter().collect();
+            retain_listed(&mut unused, listed);
+            unused.iter().map(|image| image.id.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(left(None), ["a", "b"]);
+        assert_eq!(left(Some(&["b".to_owned(), "c".to_owned()])), ["b"]);
+        assert_eq!(left(Some(&[])), [""; 0]);
     }
 }

@@ -7,6 +7,7 @@ use argus_backend::host_path::folder::Folder;
 use argus_backend::host_path::own_files::REPORT_MARK;
 use argus_backend::host_path::real;
 use argus_core::quoting::PathText as _;
+use rustix::fs::FileType;
 
 use super::Report;
 use crate::blocking_io;
@@ -16,6 +17,22 @@ use crate::foreign_text;
 /// Content of the mark.
 const MARK_TEXT: &str =
     "Argus wrote the report in this folder. With this file, no build context contains it.\n";
+
+/// Modes of the folders and files of a report.
+#[derive(Debug, Clone, Copy)]
+struct Modes {
+    folder: u32,
+    file: u32,
+}
+
+const PRIVATE: Modes = Modes {
+    folder: 0o700,
+    file: 0o600,
+};
+const SHARED: Modes = Modes {
+    folder: 0o755,
+    file: 0o644,
+};
 
 /// Folder of a report.
 #[derive(Debug, Clone)]
@@ -43,11 +60,11 @@ impl ReportFolder {
     /// # Errors
     /// The folder or the mark cannot be written.
     pub(crate) fn mark(&self) -> Result<(), Failure> {
-        let marked = Folder::create(&self.root, 0o755).and_then(|folder| {
+        let marked = self.open().and_then(|(folder, modes)| {
             if folder.stat(REPORT_MARK.as_ref()).is_ok() {
                 return Ok(());
             }
-            folder.write(REPORT_MARK.as_ref(), MARK_TEXT.as_bytes(), 0o644)
+            folder.write(REPORT_MARK.as_ref(), MARK_TEXT.as_bytes(), modes.file)
         });
         marked.map_err(|error| cannot_write(&self.root, &error))
     }
@@ -66,10 +83,45 @@ impl ReportFolder {
             foreign_text::to_plain(text)
         };
         let name = path.file_name().unwrap_or_default();
-        let written =
-            Folder::create(folder, 0o755).and_then(|folder| folder.write(name, text.as_bytes(), 0o644));
+        let written = self.open().and_then(|(_, modes)| {
+            Folder::create(folder, modes.folder)?.write(name, text.as_bytes(), modes.file)
+        });
         written.map_err(|error| cannot_write(&path, &error))
     }
+
+    /// Opens or creates the folder. Its files contain logs, so a new one is private. Files in an existing one have its access.
+    fn open(&self) -> io::Result<(Folder, Modes)> {
+        let folder = Folder::create(&self.root, PRIVATE.folder)?;
+        let mode = folder.stat(".".as_ref())?.st_mode;
+        let is_private = mode & 0o777 == PRIVATE.folder;
+        let modes = if is_private { PRIVATE } else { SHARED };
+        Ok((folder, modes))
+    }
+
+    /// Removes all links from the folder: a container that mounts it can leave some, and an upload of the report would follow them. A folder
+    /// with the current folder is not only a report, and keeps its links.
+    ///
+    /// # Errors
+    /// A folder cannot be listed, or a link cannot be removed.
+    pub(crate) fn remove_links(&self) -> io::Result<()> {
+        let is_working_folder = std::env::current_dir()?.starts_with(self.root.canonicalize()?);
+        if is_working_folder {
+            return Ok(());
+        }
+        remove_links(&Folder::open(&self.root)?)
+    }
+}
+
+fn remove_links(folder: &Folder) -> io::Result<()> {
+    for name in folder.list()? {
+        let name = name?;
+        match FileType::from_raw_mode(folder.stat(&name)?.st_mode) {
+            FileType::Symlink => folder.remove(&name)?,
+            FileType::Directory => remove_links(&folder.below(Path::new(&name))?)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Report {
@@ -97,4 +149,45 @@ impl Report {
 /// Failure of a write in a report folder.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::operation_failed(&format!("cannot write `{}`", path.shown()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn new_report_is_private_and_an_existing_one_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        for (name, folder_mode, file_mode) in [("new", 0o700, 0o600), ("shared", 0o755, 0o644)] {
+            let root = dir.path().join(name);
+            let folder = ReportFolder::at(&root);
+            folder.mark().unwrap();
+            folder.write("logs/web.log", "x").unwrap();
+            let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o777;
+            let found = ["", ".argus-report", "logs/web.log"].map(mode);
+            assert_eq!(found, [folder_mode, file_mode, file_mode], "{name}");
+        }
+    }
+
+    #[test]
+    fn complete_report_contains_no_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("secret");
+        fs::write(&secret, "own").unwrap();
+        let root = dir.path().join("report");
+        let folder = ReportFolder::at(&root);
+        folder.write("logs/web.log", "x").unwrap();
+        symlink(&secret, root.join("one")).unwrap();
+        symlink(dir.path(), root.join("logs/two")).unwrap();
+        folder.remove_links().unwrap();
+        let names = |path: &str| fs::read_dir(root.join(path)).unwrap().count();
+        assert_eq!((names(""), names("logs")), (1, 1));
+        assert_eq!(fs::read_to_string(secret).unwrap(), "own");
+    }
 }

@@ -237,7 +237,7 @@ fn refused_hosts_are_in_the_hint_of_the_error() {
     assert_eq!(error.code, Code::TestsFailed);
     assert_eq!(
         error.details["hint"],
-        "allow these hosts with `--allow-test-hosts a.example:80,10.0.0.1:22`, or use published ports in the suites"
+        "use published ports in the suites; `--allow-test-hosts` allows hosts that you trust; the suites named `a.example:80`, `10.0.0.1:22`"
     );
     let failure = &serde_json::to_value(&report.suites).unwrap()[0]["attempts"][0]["cases"][0]["failures"][0];
     assert_eq!(failure["code"], "POLICY_VIOLATION");

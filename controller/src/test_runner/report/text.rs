@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use argus_core::quoting::escape_line;
 use argus_core::state::{CaseAttribution, FailureOrigin};
 use argus_suite::Verdict;
 
@@ -13,8 +14,8 @@ use crate::output;
 pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
     let took = suite.format_duration();
     let tries = output::format_count(suite.attempts.len(), "attempt");
-    let reason = suite.reason.as_deref().unwrap_or_default();
-    let name = &suite.name;
+    let reason = escape_line(suite.reason.as_deref().unwrap_or_default());
+    let name = escape_line(&suite.name);
     let mut text = match suite.result {
         SuiteResult::Passed if suite.flaky => {
             format!("{} {name} after {tries}, {took}\n", output::yellow("flaky"))
@@ -36,11 +37,11 @@ pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
                 let _ = writeln!(
                     text,
                     "  `{}` failed during a disruption; attribution: {}",
-                    failed.case,
+                    escape_line(&failed.case),
                     describe_origin(&failed.attribution)
                 );
                 if let Some(panic) = &failed.panic {
-                    let _ = writeln!(text, "    {}", panic.replace(char::is_control, " "));
+                    let _ = writeln!(text, "    {}", escape_line(&panic.replace(char::is_control, " ")));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Verdict of a run: exit code and error.
 
+use argus_core::quoting::escape_line;
 use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
 
@@ -29,9 +30,10 @@ impl Report {
                 failure
             } else {
                 let hosts: Vec<_> = refused.iter().take(MAX_HOSTS).copied().collect();
+                // The hosts are texts of a file: a command to copy must not contain them.
                 failure.with_hint(format!(
-                    "allow these hosts with `--allow-test-hosts {}`, or use published ports in the suites",
-                    hosts.join(",")
+                    "use published ports in the suites; `--allow-test-hosts` allows hosts that you trust; the suites named `{}`",
+                    hosts.join("`, `")
                 ))
             };
             let is_unknown = self.failed().all(|suite| suite.unconfirmed.is_some());
@@ -100,7 +102,7 @@ impl Report {
     fn describe_skipped(&self) -> String {
         let reason = |suite: &Outcome| {
             let reason = suite.reason.as_deref().unwrap_or_default();
-            format!("`{}`: {reason}", suite.name)
+            format!("`{}`: {}", escape_line(&suite.name), escape_line(reason))
         };
         let skipped = self.with_result(SuiteResult::Skipped).map(reason);
         skipped.collect::<Vec<_>>().join("; ")
@@ -110,7 +112,8 @@ impl Report {
     pub(super) fn to_error(&self) -> Option<StructuredError> {
         let last_suite = self.failed().last()?;
         let last = last_suite.attempts.last();
-        let names: Vec<_> = self.failed().map(|suite| format!("`{}`", suite.name)).collect();
+        let name = |suite: &Outcome| format!("`{}`", escape_line(&suite.name));
+        let names: Vec<_> = self.failed().map(name).collect();
         let ran = self.suites.len() - self.with_result(SuiteResult::Skipped).count();
         let restarts: usize = self.suites.iter().map(Outcome::count_restarts).sum();
         let reason = match (&last_suite.unconfirmed, last) {

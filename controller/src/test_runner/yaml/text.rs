@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use argus_core::quoting::escape_line;
 use argus_suite::{CaseResult, Exchange, Failure, Note, RunReport, Verdict};
 use serde_json::Value;
 
@@ -84,7 +85,7 @@ fn push_exchange(text: &mut String, exchange: &Exchange) {
 
 /// Replaces control characters, which a terminal would obey.
 fn plain(text: &str) -> String {
-    text.replace(char::is_control, " ")
+    escape_line(&text.replace(char::is_control, " ")).into_owned()
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(super) fn resolve(
     let secrets = sources::secrets(build, path, context, diagnostics);
     let contexts = sources::contexts(build, path, context, filler, diagnostics);
     let ssh = sources::agent(build, path, context, diagnostics);
-    let cache_to = sources::cache_targets(build, path, filler, diagnostics);
+    let cache_to = sources::cache_targets(build, path, context, filler, diagnostics);
     // All mistakes are reported before the first one rejects the build.
     Some(BuildOptions {
         platform: platform?,

@@ -1,7 +1,33 @@
-//! Syntax of image references.
+//! Syntax and spellings of image references.
 
 /// Maximum length of an image reference with host, tag and digest, in bytes.
 const MAX_REFERENCE: usize = 512;
+
+/// Names of the default registry. Engines and Argus take them for the same one.
+const DEFAULT_REGISTRIES: [&str; 3] = ["docker.io/", "index.docker.io/", "registry-1.docker.io/"];
+
+/// Returns a reference without its default parts: the default registry, its folder `library/`, and the tag `latest`. Two spellings of
+/// one image have the same result.
+pub fn short_reference(reference: &str) -> &str {
+    let name = reference.strip_suffix(":latest").unwrap_or(reference);
+    let mut registries = DEFAULT_REGISTRIES.iter();
+    let name = registries
+        .find_map(|registry| name.strip_prefix(registry))
+        .unwrap_or(name);
+    match name.strip_prefix("library/") {
+        Some(official) if !official.contains('/') => official,
+        _ => name,
+    }
+}
+
+/// Returns whether a tag is in the name space of Argus's own images, in any spelling. Podman stores a tag without a registry below
+/// `localhost/`.
+pub fn is_reserved_tag(tag: &str) -> bool {
+    let name = short_reference(tag);
+    name.strip_prefix("localhost/")
+        .unwrap_or(name)
+        .starts_with("argus/")
+}
 
 /// Returns whether the text is a valid reference: `[host[:port]/]name[/name…][:tag][@digest]`.
 pub(super) fn is_reference(text: &str) -> bool {
@@ -69,6 +95,41 @@ fn is_digest(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spellings_of_one_image_are_equal() {
+        for (reference, short) in [
+            ("redis", "redis"),
+            ("redis:latest", "redis"),
+            ("library/redis:7", "redis:7"),
+            ("docker.io/library/redis:latest", "redis"),
+            ("index.docker.io/redis:7", "redis:7"),
+            ("registry-1.docker.io/org/app", "org/app"),
+            ("library/org/app", "library/org/app"),
+            ("host:5000/app", "host:5000/app"),
+            ("ghcr.io/library/app:latest", "ghcr.io/library/app"),
+        ] {
+            assert_eq!(short_reference(reference), short, "{reference}");
+        }
+    }
+
+    #[test]
+    fn tags_of_argus_are_reserved_in_every_spelling() {
+        for registry in [
+            "",
+            "docker.io/",
+            "index.docker.io/",
+            "registry-1.docker.io/",
+            "localhost/",
+        ] {
+            for name in ["argus/mock", "argus/mock:1", "argus/shop-api:latest"] {
+                assert!(is_reserved_tag(&format!("{registry}{name}")), "{registry}{name}");
+            }
+        }
+        for tag in ["argus", "argus-mock:1", "my/argus/mock", "ghcr.io/argus/mock:1"] {
+            assert!(!is_reserved_tag(tag), "{tag}");
+        }
+    }
 
     #[test]
     fn is_reference_follows_the_engine_grammar() {

@@ -155,13 +155,20 @@ pub(super) fn agent(
     Some(true)
 }
 
-/// Resolves the images that receive the build cache.
+/// Resolves the images that receive the build cache. The engine pushes it with the credentials of the controller.
 pub(super) fn cache_targets(
     build: &BuildSpec,
     path: &str,
+    context: &SpecContext,
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<CacheTarget>> {
+    let is_refused = !build.cache_to.is_empty() && !context.host.allowed;
+    if is_refused {
+        let message = "only an allowed project can push a build cache with the credentials of the controller";
+        let hint = format!("{ALLOW} omit `cacheTo`");
+        diagnostics.push(Diagnostic::error(format!("{path}.cacheTo"), message).hint(hint));
+    }
     let resolved = build.cache_to.iter().enumerate().map(|(index, text)| {
         let path = format!("{path}.cacheTo[{index}]");
         let Some((reference, all_stages)) = cache_target(text) else {
@@ -176,8 +183,12 @@ pub(super) fn cache_targets(
             all_stages,
         })
     });
+    // All mistakes are reported before the first one rejects the build.
     let resolved: Vec<_> = resolved.collect();
-    resolved.into_iter().collect()
+    resolved
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+        .filter(|_| !is_refused)
 }
 
 /// Reference of a cache in a registry, and whether it contains the layers of all stages.

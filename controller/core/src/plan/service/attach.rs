@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
-use crate::connectivity::{ConnectivityCheck, ConnectivityInput};
+use crate::connectivity::{ConnectivityCheck, ConnectivityInput, LinkError, LinkResult};
 use crate::desired::networks::EnvNetwork;
 use crate::ident::{NetworkId, ResourceName};
-use crate::observed::{Container, ContainerState};
+use crate::observed::{Attachment, Container, ContainerState};
 use crate::plan::{Decision, network};
 use crate::wait::WaitReason;
 
@@ -118,6 +118,8 @@ fn check_one(planner: &ServicePlanner<'_>, container: &Container, network: &EnvN
 
 /// Returns the network whose attachment is correct, but of which a connectivity check shows this container as the most likely cause.
 ///
+/// Of several common networks, this is the one with the address that failed, else the first.
+///
 /// A reattachment breaks the container's connections. Therefore it never happens during a test or a hold, and happens
 /// once per check result.
 fn find_suspect<'a>(planner: &ServicePlanner<'a>, container: &Container) -> Option<&'a ResourceName> {
@@ -147,14 +149,29 @@ fn find_suspect<'a>(planner: &ServicePlanner<'a>, container: &Container) -> Opti
     if !topology.is_current(check) {
         return None;
     }
-    let mut networks = desired.networks_of(planner.service);
-    let suspect = networks.find(|network| {
-        let broken = check.link_results.iter().filter(|link| link.error().is_some());
-        let mut peers = broken.filter_map(|link| match (&link.from, &link.target.to) {
-            (from, to) if from == name => Some(to),
-            (from, to) => (to == name).then_some(from),
-        });
-        peers.any(|peer| desired.services.get(peer).is_some_and(|peer| peer.is_on(network)))
-    });
+    let concerns = |link: &&LinkResult| {
+        let is_broken = link.error().is_some_and(LinkError::is_network_error);
+        is_broken && (link.from == *name || link.target.to == *name)
+    };
+    let broken: Vec<&LinkResult> = check.link_results.iter().filter(concerns).collect();
+    let is_common = |network: &EnvNetwork<'_>| {
+        broken.iter().any(|link| {
+            let is_source = link.from == *name;
+            let peer = if is_source { &link.target.to } else { &link.from };
+            desired.services.get(peer).is_some_and(|peer| peer.is_on(network))
+        })
+    };
+    // A name that did not resolve shows no address.
+    let has_failed_address = |network: &&EnvNetwork<'_>| {
+        broken.iter().any(|link| {
+            let target = topology.container(&link.target.to);
+            let at = target.and_then(|target| target.networks.get(network.name.as_str()));
+            let failed = link.result.as_ref().map_or(&[][..], |result| &result.addresses);
+            at.and_then(Attachment::ip).is_some_and(|ip| failed.contains(&ip))
+        })
+    };
+    let networks = desired.networks_of(planner.service);
+    let networks: Vec<EnvNetwork<'_>> = networks.filter(is_common).collect();
+    let suspect = networks.iter().find(has_failed_address).or(networks.first());
     suspect.map(|network| network.name)
 }

@@ -373,6 +373,7 @@ fn built() -> Image {
         options: Box::default(),
         digest: hash("01"),
         excluded: crate::desired::excluded::Excluded::default(),
+        allowed: false,
     })
 }
 

@@ -143,8 +143,11 @@ fn public_view_keeps_the_messages_of_argus() {
 
 #[test]
 fn public_view_has_no_case_and_no_value_of_a_rejected_file() {
-    let refused =
-        || vec![Diagnostic::error("services[0].image", format!("`{OUTPUT}` is invalid")).hint(OUTPUT)];
+    let refused = || {
+        vec![
+            Diagnostic::error(format!("services[0].{OUTPUT}"), format!("`{OUTPUT}` is invalid")).hint(OUTPUT),
+        ]
+    };
     let of_file = |code| {
         let mut shop = Shop::ready();
         shop.diagnostics = Some((code, refused()));
@@ -155,13 +158,8 @@ fn public_view_has_no_case_and_no_value_of_a_rejected_file() {
     in_test.add_wait("db", WaitReason::TestLease { case, until });
     let mut conflict = Shop::ready();
     conflict.conflicting_spec = Some(refused());
-    for shop in [
-        of_file(Code::SpecInvalid),
-        of_file(Code::SpecConflict),
-        of_file(Code::PolicyViolation),
-        conflict,
-        in_test,
-    ] {
+    let codes = [Code::SpecInvalid, Code::SpecConflict, Code::PolicyViolation];
+    for shop in codes.into_iter().map(of_file).chain(vec![conflict, in_test]) {
         let status = shop.status();
         assert!(text(&status).contains(OUTPUT), "{status:#?}");
         let public = public_view::environment(&status);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use argus_backend::http1::format_chain;
-use argus_core::desired::{Build, CacheTarget, NamedContext};
+use argus_core::desired::{Build, CacheTarget, NamedContext, short_reference};
 use bollard::errors::Error;
 use bollard::models::{BuildInfo, BuildInfoAux, ImageId};
 use bollard_buildkit_proto::moby::buildkit::v1::control_client::ControlClient;
@@ -90,7 +90,7 @@ pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &
             NamedContext::Image(reference) => format!("docker-image://{reference}"),
             NamedContext::Folder { .. } => format!("input:{name}"),
         };
-        add(&format!("context:{}", frontend_name(name)), &value);
+        add(&format!("context:{}", short_reference(name)), &value);
         if let Some(url) = uploads.named.get(name) {
             inputs.insert(name.clone(), definition::of_folder(name, url.clone()));
         }
@@ -105,13 +105,6 @@ pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &
         cache: Some(cache(build)),
         ..SolveRequest::default()
     }
-}
-
-/// Name of a context as the frontend looks it up: without the default parts of an image.
-fn frontend_name(name: &str) -> &str {
-    let name = name.strip_prefix("docker.io/").unwrap_or(name);
-    let name = name.strip_prefix("library/").unwrap_or(name);
-    name.strip_suffix(":latest").unwrap_or(name)
 }
 
 fn cache(build: &Build) -> CacheOptions {
@@ -263,6 +256,7 @@ mod tests {
             digest: Hash::new("1").unwrap(),
             options: Box::new(options),
             excluded: Excluded::default(),
+            allowed: false,
         }
     }
 
