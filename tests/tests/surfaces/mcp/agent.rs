@@ -1,8 +1,12 @@
 //! An agent: the official client, which executes a script step by step.
 
-use std::io::Write as _;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary};
@@ -63,12 +67,12 @@ impl McpFixture {
 
     /// Executes a script.
     pub(crate) fn run(&self, script: &Value) -> Value {
-        let mut command = self.engine.command_in_netns(python());
-        command
-            .env("ARGUS_STATE", &self.argus.state)
-            .env("ARGUS_SPECS", &self.argus.specs)
-            .env("DOCKER_HOST", self.engine.host());
-        drive(command, script)
+        let variables = json!({
+            "ARGUS_STATE": self.argus.state,
+            "ARGUS_SPECS": self.argus.specs,
+            "DOCKER_HOST": self.engine.host(),
+        });
+        Clients::of(self.engine).run(&variables, script)
     }
 
     /// The responses to these steps.
@@ -90,6 +94,60 @@ impl McpFixture {
     }
 }
 
+/// A process with the modules of the client, which executes scripts in copies of itself. It ends with the test program.
+struct Clients {
+    socket: PathBuf,
+    /// Its standard input is the sign that the test program lives.
+    _process: Child,
+}
+
+impl Clients {
+    /// The clients in the network of an engine.
+    fn of(engine: &PrivateEngine) -> Arc<Self> {
+        static ALL: LazyLock<Mutex<BTreeMap<String, Arc<Clients>>>> = LazyLock::new(Mutex::default);
+        let mut all = ALL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let clients = all
+            .entry(engine.host())
+            .or_insert_with(|| Arc::new(Self::start(engine)));
+        Arc::clone(clients)
+    }
+
+    fn start(engine: &PrivateEngine) -> Self {
+        // The process removes its directory at its end.
+        let folder = tempfile::tempdir().expect("a directory").keep();
+        let socket = folder.join("clients.sock");
+        let mut process = engine
+            .command_in_netns(python())
+            .args([DRIVER.as_ref(), "--serve".as_ref(), socket.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the clients start");
+        let stdout = process.stdout.take().expect("a pipe");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        assert_eq!(line, "ready\n");
+        Self {
+            socket,
+            _process: process,
+        }
+    }
+
+    fn run(&self, variables: &Value, script: &Value) -> Value {
+        let mut stream = UnixStream::connect(&self.socket).expect("the clients listen");
+        let request = json!({ "env": variables, "script": script });
+        stream
+            .write_all(request.to_string().as_bytes())
+            .expect("the client reads");
+        stream.shutdown(Shutdown::Write).expect("the client listens");
+        let mut output = Vec::new();
+        stream.read_to_end(&mut output).expect("the client answers");
+        serde_json::from_slice(&output).expect("the client ends without an error")
+    }
+}
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/surfaces/mcp/drive.py");
+
 /// The Python interpreter of the environment that `scripts/setup` creates.
 pub(crate) fn python() -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mcp-client/bin/python");
@@ -104,10 +162,7 @@ pub(crate) fn python() -> PathBuf {
 /// Runs the driver on a script. Returns its output.
 pub(crate) fn drive(mut command: Command, script: &Value) -> Value {
     command
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/surfaces/mcp/drive.py"
-        ))
+        .arg(DRIVER)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -1,15 +1,22 @@
-"""Drives the MCP server of Argus with the official Python client, by a script of steps on stdin.
+"""Drives the MCP server of Argus with the official Python client, by scripts of steps.
+
+    drive.py                 reads one script from stdin
+    drive.py --serve SOCKET  serves {"env": {...}, "script": SCRIPT} at a socket until stdin ends: the imports cost more than most scripts
 
 {"stdio": [PROGRAM, ARGUMENT...]} or {"http": URL, "token": TOKEN, "socket": PATH}, "mode": "auto" or "legacy", and "steps":
 {"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": WHEN, "mark": FILE} | {"resources": true} | {"read": URI}
 The client cancels a call after its first progress message if WHEN is "progress", else when the file WHEN exists. It creates the file FILE
 at each progress message.
 
-Prints a list with one response per step. The response of a tool is validated against its published schema.
+Prints a list with one response per step. The response of a tool is validated against its published schema, and the schemas with "tools".
 """
 
 import json
 import os
+import select
+import shutil
+import signal
+import socket
 import sys
 
 import anyio
@@ -63,7 +70,7 @@ async def call(client, schemas, step):
     if scope.cancelled_caught:
         return {"cancelled": True, "progress": received}
     # Other clients validate errors against the schema as well.
-    jsonschema.validate(result["structuredContent"], schemas[step["call"]])
+    jsonschema.Draft202012Validator(schemas[step["call"]]).validate(result["structuredContent"])
     return {"result": result, "progress": received}
 
 
@@ -77,44 +84,68 @@ async def answer(client, schemas, step):
             found = plain(await client.list_resources())
             found["templates"] = plain(await client.list_resource_templates())
             return found
-        return {"tools": [plain(tool) for tool in (await client.list_tools()).tools]}
+        tools = (await client.list_tools()).tools
+        for tool in tools:
+            for schema in (tool.input_schema, tool.output_schema):
+                jsonschema.Draft202012Validator.check_schema(schema)
+        return {"tools": [plain(tool) for tool in tools]}
     except Exception as error:  # noqa: BLE001 - the test checks it
         return {"error": f"{type(error).__name__}: {error}"}
 
 
 async def run(client, script):
     async with client:
-        tools = (await client.list_tools()).tools
-        schemas = {}
-        for tool in tools:
-            for schema in (tool.input_schema, tool.output_schema):
-                jsonschema.Draft202012Validator.check_schema(schema)
-            schemas[tool.name] = tool.output_schema
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
         answers = [await answer(client, schemas, step) for step in script["steps"]]
         about = {"server": plain(client.server_info), "version": client.protocol_version}
         about["instructions"] = client.instructions
         return {"about": about, "answers": answers}
 
 
-async def main():
-    script = json.load(sys.stdin)
+async def main(script):
     mode = script.get("mode", "auto")
     if "stdio" in script:
         program, *arguments = script["stdio"]
         # The client passes few variables on, but the server needs all of ours.
         server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-        output = await run(Client(stdio_client(server), mode=mode), script)
-    else:
-        token = script.get("token")
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        socket = script.get("socket")
-        transport = httpx2.AsyncHTTPTransport(uds=socket) if socket else None
-        async with httpx2.AsyncClient(headers=headers, timeout=600, transport=transport) as http:
-            output = await run(Client(streamable_http_client(script["http"], http_client=http), mode=mode), script)
-    json.dump(output, sys.stdout)
+        return await run(Client(stdio_client(server), mode=mode), script)
+    token = script.get("token")
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    path = script.get("socket")
+    transport = httpx2.AsyncHTTPTransport(uds=path) if path else None
+    async with httpx2.AsyncClient(headers=headers, timeout=600, transport=transport) as http:
+        return await run(Client(streamable_http_client(script["http"], http_client=http), mode=mode), script)
 
 
-try:
-    anyio.run(main)
-except* Exception as group:  # noqa: BLE001 - the test checks it
-    json.dump({"refused": repr(group.exceptions)}, sys.stdout)
+def execute(script):
+    try:
+        return anyio.run(main, script)
+    except* Exception as group:  # noqa: BLE001 - the test checks it
+        refused = repr(group.exceptions)
+    return {"refused": refused}
+
+
+def serve(path):
+    """Each script has a process of its own, a copy of this one with all modules."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    print("ready", flush=True)
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            request = json.load(connection.makefile())
+            os.environ.update(request["env"])
+            connection.sendall(json.dumps(execute(request["script"])).encode())
+            os._exit(0)
+        connection.close()
+    shutil.rmtree(os.path.dirname(path))
+
+
+if sys.argv[1:2] == ["--serve"]:
+    serve(sys.argv[2])
+else:
+    json.dump(execute(json.load(sys.stdin)), sys.stdout)
