@@ -51,6 +51,16 @@ impl Home {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
             command.env_remove(name);
         }
+        // A CI system gets plain text.
+        for name in [
+            "CI",
+            "GITHUB_ACTIONS",
+            "GITLAB_CI",
+            "TEAMCITY_VERSION",
+            "TF_BUILD",
+        ] {
+            command.env_remove(name);
+        }
         command
             .env("ARGUS_STATE", self.path("state"))
             .env("XDG_STATE_HOME", self.path("xdg"))
@@ -501,7 +511,8 @@ fn colour_is_only_for_terminals_or_on_request() {
     let home = Home::new();
     home.status(&shop(Phase::Ready));
     assert!(!out(&home.run(&["get"])).contains('\u{1b}'));
-    assert!(out(&home.run(&["get", "--color", "always"])).contains("\u{1b}[32mReady"));
+    let coloured = out(&home.run(&["get", "--color", "always"]));
+    assert!(coloured.contains("\u{1b}[32mReady"), "{coloured}");
 }
 
 #[test]

@@ -118,7 +118,9 @@ impl Clients {
         let socket = folder.join("clients.sock");
         let mut process = engine
             .command_in_netns(python())
-            .args([DRIVER.as_ref(), "--serve".as_ref(), socket.as_os_str()])
+            .arg(DRIVER)
+            .arg("--serve")
+            .arg(&socket)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
