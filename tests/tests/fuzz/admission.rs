@@ -153,8 +153,15 @@ fn has_public_variable(bytes: &[u8]) -> bool {
     let names = names
         .chain([spec.project.name.as_str()])
         .chain(services.iter().map(|declared| declared.name));
+    // Aliases are names of a container on its networks.
+    let aliases = containers.clone().flat_map(|container| {
+        let attachments = container.networks.values();
+        let of_networks = attachments.flat_map(|attachment| &attachment.aliases);
+        container.aliases.iter().chain(of_networks).map(String::as_str)
+    });
     let mut public = names
         .chain(containers.map(|container| container.name.as_str()))
+        .chain(aliases)
         .chain(ports);
     public.any(|text| text.contains("{{"))
 }
