@@ -86,14 +86,15 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
         output::print_note(&note);
     }
     let removed = report_removed(app.snapshots.clone(), app.client.state().clone(), screen.clone());
-    app.running
-        .supervisor()
-        .spawn_once("removed", Importance::Useful, removed);
     let view = View::new(screen, note);
     let show = live::show(app.statuses.clone(), view);
+    // The report ends after its notes, and the end of a task is an error.
+    let shown = async move {
+        tokio::join!(removed, show);
+    };
     app.running
         .supervisor()
-        .spawn_once("show", Importance::Useful, show);
+        .spawn_once("show", Importance::Useful, shown);
     let stop = app.stop_token();
     tokio::select! {
         ended = app.ended() => ended.map(|()| Exit::Done),
@@ -124,7 +125,8 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
     let (status_sender, statuses) = watch::channel(Arc::<Statuses>::default());
     let (engine_info, engine) = watch::channel(None);
     let (listening, http) = watch::channel(HttpAddress::Unbound);
-    let http_changed = Arc::<Notify>::default();
+    let (measured, build_cache) = watch::channel(None);
+    let changed = Arc::<Notify>::default();
     let about = About {
         started_at: clock::now(),
         // Readers of the status files can have another working directory.
@@ -137,7 +139,8 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
         engine_host,
         engine,
         http,
-        http_changed: http_changed.clone(),
+        build_cache,
+        changed: changed.clone(),
         namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
@@ -169,12 +172,12 @@ pub(crate) async fn start(settings: Settings) -> Result<App, Failure> {
             wanted,
             state: client.state().clone(),
             reports: listening,
-            reported: http_changed,
+            reported: changed.clone(),
             stop: stop.clone(),
         };
         start_http_address(supervisor, &client, listener);
     }
-    start_clean_up(supervisor, &docker, &stop);
+    start_clean_up(supervisor, &docker, (measured, changed), &stop);
     supervisor.spawn_once(
         "about",
         Importance::Useful,
@@ -255,13 +258,23 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
         .with_hint("start it again with `argus run`, which adopts the running containers")
 }
 
-/// Removes what builds leave, as long as the controller runs.
-fn start_clean_up(supervisor: &Supervisor, docker: &Docker, stop: &CancellationToken) {
-    let (docker, stop) = (docker.clone(), stop.clone());
+/// Removes what builds leave, as long as the controller runs. Publishes the size of the unused build cache, with a notification.
+fn start_clean_up(
+    supervisor: &Supervisor,
+    docker: &Docker,
+    (measured, changed): (watch::Sender<Option<u64>>, Arc<Notify>),
+    stop: &CancellationToken,
+) {
+    let report = move |bytes| {
+        measured.send_replace(Some(bytes));
+        changed.notify_one();
+    };
+    let (docker, report, stop) = (docker.clone(), Arc::new(report), stop.clone());
     supervisor.spawn("clean-up", Importance::Useful, move || {
-        let (docker, stop) = (docker.clone(), stop.clone());
+        let (docker, report, stop) = (docker.clone(), report.clone(), stop.clone());
         async move {
-            let _stopped = stop.run_until_cancelled(docker.clean_up_builds()).await;
+            let cleaning = docker.clean_up_builds(|bytes| report(bytes));
+            let _stopped = stop.run_until_cancelled(cleaning).await;
         }
     });
 }

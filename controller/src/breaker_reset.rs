@@ -201,7 +201,6 @@ mod tests {
         before_reset.wait_for_reset(statuses).await
     }
 
-    // Requirements: FR-R28
     #[tokio::test]
     async fn reset_returns_state_before_and_after_with_reason() {
         use BreakerState::{Closed, HalfOpen, Open};

@@ -21,7 +21,7 @@ pub(crate) use github::cut_rows;
 pub(crate) enum CiSystem {
     /// GitHub Actions, or a system with the same workflow commands.
     GitHub(github::Workflow),
-    GitLab,
+    GitLab(gitlab::Source),
     /// Another system. Its output is plain text without the commands of any system.
     Unknown,
     /// None. The output is plain text.
@@ -86,7 +86,7 @@ impl CiSystem {
         if is_true("GITHUB_ACTIONS") {
             Self::GitHub(github::Workflow::new(variables))
         } else if is_true("GITLAB_CI") {
-            Self::GitLab
+            Self::GitLab(gitlab::Source::new(variables))
         } else if ["CI", "TF_BUILD", "TEAMCITY_VERSION"].into_iter().any(is_set) {
             Self::Unknown
         } else {
@@ -99,7 +99,7 @@ impl CiSystem {
         match self {
             Self::GitHub(_) => log::without_commands(text),
             // The marks of sections contain control characters.
-            Self::GitLab => foreign_text::to_plain(text),
+            Self::GitLab(_) => foreign_text::to_plain(text),
             Self::Unknown => log::without_old_commands(text),
             Self::Other => text.to_owned(),
         }
@@ -109,7 +109,7 @@ impl CiSystem {
     pub(crate) fn begin(&self, section: Section, now: Timestamp) -> String {
         match self {
             Self::GitHub(_) => github::begin(section.title),
-            Self::GitLab => gitlab::begin(section, now),
+            Self::GitLab(_) => gitlab::begin(section, now),
             Self::Unknown | Self::Other => format!("--- {}\n", section.title),
         }
     }
@@ -118,7 +118,7 @@ impl CiSystem {
     pub(crate) fn end(&self, section: Section, now: Timestamp) -> String {
         match self {
             Self::GitHub(_) => github::end(),
-            Self::GitLab => gitlab::end(section, now),
+            Self::GitLab(_) => gitlab::end(section, now),
             Self::Unknown | Self::Other => String::new(),
         }
     }
@@ -131,8 +131,12 @@ impl CiSystem {
                 let one = |annotation| workflow.annotate(annotation, current);
                 shown.iter().map(one).collect()
             }
+            Self::GitLab(source) => {
+                let link = |annotation| source.link(annotation, current);
+                annotations.iter().filter_map(link).collect()
+            }
             // These show the messages that every command prints.
-            Self::GitLab | Self::Unknown | Self::Other => String::new(),
+            Self::Unknown | Self::Other => String::new(),
         }
     }
 
@@ -145,7 +149,7 @@ impl CiSystem {
         match self {
             Self::GitHub(workflow) => workflow.publish_variables(variables, delimiter),
             // The file of the report is an artifact.
-            Self::GitLab | Self::Unknown | Self::Other => None,
+            Self::GitLab(_) | Self::Unknown | Self::Other => None,
         }
     }
 
@@ -158,7 +162,7 @@ impl CiSystem {
     ) -> Vec<Appended> {
         match self {
             Self::GitHub(workflow) => workflow.publish_results(results, summary, delimiter),
-            Self::GitLab | Self::Unknown | Self::Other => Vec::new(),
+            Self::GitLab(_) | Self::Unknown | Self::Other => Vec::new(),
         }
     }
 }
@@ -187,7 +191,7 @@ mod tests {
     fn variables_of_the_process_name_the_system() {
         let name = |variables: &[(&str, &str)]| match CiSystem::detect(&map(variables)) {
             CiSystem::GitHub(_) => "GitHub",
-            CiSystem::GitLab => "GitLab",
+            CiSystem::GitLab(_) => "GitLab",
             CiSystem::Unknown => "unknown",
             CiSystem::Other => "other",
         };
@@ -208,7 +212,7 @@ mod tests {
         let github = CiSystem::detect(&map(&[("GITHUB_ACTIONS", "true")]));
         assert_eq!(both(&github), "::group::Run the suites\n::endgroup::\n");
         assert_eq!(
-            both(&CiSystem::GitLab),
+            both(&gitlab()),
             "\u{1b}[0Ksection_start:1700000000:argus_tests[collapsed=true]\r\u{1b}[0KRun the suites\n\
              \u{1b}[0Ksection_end:1700000000:argus_tests\r\u{1b}[0K\n"
         );
@@ -250,7 +254,36 @@ mod tests {
             system.annotate(vec![nowhere.clone()], Path::new("/")),
             "::warning::a\n"
         );
-        assert_eq!(CiSystem::GitLab.annotate(vec![nowhere], Path::new("/")), "");
+        assert_eq!(gitlab().annotate(vec![nowhere], Path::new("/")), "");
+    }
+
+    fn gitlab() -> CiSystem {
+        CiSystem::detect(&map(&[
+            ("GITLAB_CI", "true"),
+            ("CI_PROJECT_URL", "https://gitlab.example/team/shop"),
+            ("CI_COMMIT_SHA", "0123abcd"),
+            ("CI_PROJECT_DIR", "/builds/team/shop"),
+        ]))
+    }
+
+    #[test]
+    fn failed_case_on_gitlab_has_a_link_to_its_line() {
+        let failed = Annotation {
+            file: Some("e2e tests/checks.yaml".into()),
+            line: Some(4),
+            title: "checks: teapot".to_owned(),
+            message: "expected 418\n\u{1b}[31mattribution: test".to_owned(),
+            ..Annotation::default()
+        };
+        let elsewhere = Annotation {
+            file: Some("/elsewhere/checks.yaml".into()),
+            ..failed.clone()
+        };
+        assert_eq!(
+            gitlab().annotate(vec![failed, elsewhere], Path::new("/builds/team/shop/api")),
+            "checks: teapot: expected 418  \
+             https://gitlab.example/team/shop/-/blob/0123abcd/api/e2e%20tests/checks.yaml#L4\n"
+        );
     }
 
     #[test]
@@ -318,8 +351,8 @@ mod tests {
 
     #[test]
     fn forged_section_of_gitlab_is_text() {
-        let begin = CiSystem::GitLab.begin(TESTS, Timestamp(0));
-        let forged = CiSystem::GitLab.protect(&format!("{begin}::error::x\n"));
+        let begin = gitlab().begin(TESTS, Timestamp(0));
+        let forged = gitlab().protect(&format!("{begin}::error::x\n"));
         assert_eq!(
             forged,
             "section_start:0:argus_tests[collapsed=true]\nRun the suites\n::error::x\n"

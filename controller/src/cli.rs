@@ -47,8 +47,10 @@ pub(crate) mod orphans;
 #[cfg(test)]
 mod pages_tests;
 pub(crate) mod plan;
+mod port;
 pub(crate) mod preflight;
 pub(crate) mod prune;
+mod ps;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -114,6 +116,8 @@ commands! {
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
+    /// List the services of an environment
+    Ps(ps::Ps),
     /// Show all details of an environment
     Describe(describe::Describe),
     /// Show changes of file and images since the last good revision
@@ -162,6 +166,8 @@ commands! {
     Shell(exec::Shell),
     /// Print the addresses of an environment as shell variables
     Env(env::Env),
+    /// Print the published address of a port of a service
+    Port(port::Port),
     /// Print the URL of a service, and open it in a browser
     Open(open::Open),
     /// Explain the state of an environment or a service

@@ -33,7 +33,7 @@ mod volumes;
 
 use deploy::has_no_replicas;
 pub(crate) use document::Document;
-use overrides::FILES;
+pub(crate) use overrides::{FILES, PROFILES};
 pub(crate) use translation::translate;
 pub(crate) use variables::NAME;
 use variables::{Variables, replace_in_paths, replace_variables};
@@ -63,10 +63,7 @@ pub(crate) fn create_draft_with_dotenv(
     let first = notes.len();
     let nothing = Map::new();
     let services = value["services"].as_object().unwrap_or(&nothing);
-    let active = project
-        .variables
-        .get("COMPOSE_PROFILES")
-        .map_or("", String::as_str);
+    let active = project.variables.get(PROFILES).map_or("", String::as_str);
     let active: Vec<&str> = active.split(',').map(str::trim).collect();
     let mut is_omitted = |service: &Value| {
         let profiles = service["profiles"].as_array().filter(|all| !all.is_empty());
@@ -200,7 +197,9 @@ impl Service<'_> {
         }
         let own = container.get("environment").and_then(Value::as_object);
         let own = own.cloned().unwrap_or_default();
-        let variables = self.read_env_files(&written["env_file"], &own);
+        let mut variables = self.read_env_files(&written["env_file"], &own);
+        // As in Compose, a variable without a value removes that of a file.
+        variables.retain(|name, _| written["environment"].get(name).is_none() || own.contains_key(name));
         if !variables.is_empty() {
             let variables = variables.into_iter().map(|(name, value)| (name, json!(value)));
             let all = variables.chain(own).collect();
@@ -288,6 +287,8 @@ impl Service<'_> {
                 ),
                 "deploy" => {
                     self.note_deploy(value);
+                    let replicas = self.translate_replicas("deploy.replicas", &value["replicas"]);
+                    service.extend(replicas.map(|replicas| ("replicas".to_owned(), replicas)));
                     let limits = &value["resources"]["limits"];
                     if let Some(cpus) = limits.get("cpus") {
                         service.insert("cpus".to_owned(), self.fill_number(cpus));
@@ -329,12 +330,13 @@ impl Service<'_> {
                     "init",
                     self.translate_part(key, value, process::to_bool),
                 ),
+                "network_mode" => (&mut *service, "networkMode", self.translate_network_mode(value)),
                 "security_opt" => (
                     &mut *service,
                     "noNewPrivileges",
                     self.translate_security_options(value),
                 ),
-                "scale" if self.variables.is_number(value, 1) => continue,
+                "scale" => (&mut *service, "replicas", self.translate_replicas(key, value)),
                 // The default, whatever the key means.
                 _ if *value == false => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,

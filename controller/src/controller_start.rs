@@ -32,7 +32,8 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
         engine_host,
         engine: watch::channel(None).1,
         http: watch::channel(HttpAddress::Unbound).1,
-        http_changed: Arc::default(),
+        build_cache: watch::channel(None).1,
+        changed: Arc::default(),
         namespace_from: settings.namespace_from.clone(),
         debug: settings.debug,
     };
@@ -52,7 +53,7 @@ pub(crate) fn reconciler_options(
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
         namespace_from: settings.namespace_from.clone(),
-        process_env: spec_files::read_process_env(),
+        process_env: spec_files::create_process_env(settings),
         allow_mounts: spec_files::allowed_mounts(settings),
         allowed: settings.allowed.clone(),
         git_writable: settings.git_writable,

@@ -68,51 +68,16 @@ impl Exit {
 
     /// Returns the exit code of an error code.
     pub(crate) fn from_code(code: Code) -> Self {
-        match code {
-            Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::SpecRejected,
-            Code::DockerUnavailable
-            | Code::DockerPermissionDenied
-            | Code::CircuitOpen
-            | Code::ConnectionLost
-            | Code::ApiTooOld => Self::Unreachable,
-            Code::Timeout => Self::TimedOut,
-            Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
-            Code::LeaseHeld => Self::LeaseHeld,
-            Code::EventsUnavailable
-            | Code::DiskSpaceLow
-            | Code::PortConflict
-            | Code::PortExhaustion
-            | Code::ContainerOom
-            | Code::ContainerCrash
-            | Code::HealthCheckTimeout
-            | Code::NetworkUnreachable
-            | Code::DnsResolutionFailed
-            | Code::OrphanDetected
-            | Code::CleanupFailed
-            | Code::PrereqMissing
-            | Code::ImageNotFound
-            | Code::ImagePullFailed
-            | Code::RegistryRateLimited
-            | Code::AuthRequired
-            | Code::BuildFailed
-            | Code::ContainerStartFailed
-            | Code::EntrypointNotFound
-            | Code::BadMount
-            | Code::VolumeNotFound
-            | Code::NetworkNotFound
-            | Code::NameConflict
-            | Code::FlakySuspected
-            | Code::PortStaleAllocation
-            | Code::NetworkPoolExhausted
-            | Code::NetworkStuck
-            | Code::TestsFailed
-            | Code::Held
-            | Code::JournalUnwritable
-            | Code::MockNoRoute
-            | Code::MockRequestInvalid
-            | Code::MockNoAnswer
-            | Code::Internal => Self::Unexpected,
-        }
+        let exits = [
+            Self::SpecRejected,
+            Self::Unreachable,
+            Self::TimedOut,
+            Self::GaveUp,
+            Self::LeaseHeld,
+        ];
+        let wanted = code.explanation().exit_code;
+        let own = exits.into_iter().find(|exit| exit.number() == wanted);
+        own.unwrap_or(Self::Unexpected)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::compose::Document;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{ComposeOptions, Options, Settings, SpecOptions};
 use crate::spec_draft::note::Note;
 use crate::spec_draft::{Draft, ProjectInfo, ReadFile, project};
 use crate::spec_files;
@@ -55,6 +55,11 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        if self.specs.compose != ComposeOptions::default() {
+            let message = "`argus init` translates the Compose files of the project";
+            let hint = "write `COMPOSE_FILE`, `COMPOSE_PROFILES` and `COMPOSE_PROJECT_NAME` to the `.env`";
+            return Err(Failure::usage(message).with_hint(hint));
+        }
         let settings = Settings::resolve(options, &self.specs)?;
         let folder = &settings.specs;
         let target = folder.join(NAME);

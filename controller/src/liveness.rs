@@ -6,6 +6,7 @@ use argus_reconciler::lock::LockHolder;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::status;
+use crate::view::ENGINE_READABLE;
 
 /// Controller of a state directory, as another process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +73,9 @@ fn is_of_run(written: &ControllerStatus, holder: Option<&LockHolder>) -> bool {
 
 /// Returns true if the controller has read its specs folder and listed the engine, or cannot. It then has written each status file.
 fn has_read_all(written: &ControllerStatus) -> bool {
-    let mut conditions = written.conditions.iter();
-    conditions.all(|condition| condition.status != Truth::Unknown)
+    // An engine that does not answer has no list to read.
+    let mut read = written.conditions.iter().filter(|it| it.kind != ENGINE_READABLE);
+    read.all(|condition| condition.status != Truth::Unknown)
 }
 
 #[cfg(test)]

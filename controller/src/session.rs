@@ -3,6 +3,7 @@
 
 mod background;
 mod hand_over;
+mod unfinished;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -13,7 +14,6 @@ use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::plan::longest_stop;
 use argus_core::quoting::PathText as _;
 use argus_core::secrets::render_diagnostics;
-use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase};
@@ -33,7 +33,7 @@ use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::live::View;
 use crate::output;
-use crate::settings::{Settings, parse_namespace_from};
+use crate::settings::{DEFAULT_FILE, Settings, parse_namespace_from};
 use crate::status;
 use crate::view::Statuses;
 
@@ -41,8 +41,6 @@ pub(crate) use background::start_in_background;
 
 /// Maximum time of the removal at the end, without the grace periods of the services.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Spec file of a folder without a setting.
-const DEFAULT_FILE: &str = "e2e.yaml";
 
 /// An accepted spec file and its environment.
 #[derive(Debug, Clone)]
@@ -103,32 +101,36 @@ impl SpecChoice {
 
 /// Returns the file or folder of a command without a path. A Compose file counts only in a project without spec files.
 fn default_path(settings: &Settings) -> PathBuf {
-    if !settings.specs_given {
-        let compose = COMPOSE_NAMES.into_iter().filter(|_| !settings.specs.exists());
-        let mut names = std::iter::once(DEFAULT_FILE).chain(compose);
-        if let Some(name) = names.find(|name| Path::new(name).exists()) {
-            return Path::new(".").join(name);
-        }
+    if !settings.specs_given && Path::new(DEFAULT_FILE).exists() {
+        return Path::new(".").join(DEFAULT_FILE);
     }
-    settings.specs.clone()
+    settings.clone().with_project_file().specs
 }
 
-/// Returns the settings with the namespace source of the running controller, because that controller reads the file.
+/// Returns the settings with the namespace source of the running controller, because that controller reads the file. It does so without
+/// the options of Compose files.
 fn follow_controller(settings: &Settings) -> Result<Settings, Failure> {
     let state = settings.state.clone();
     if !status::is_alive(&state) {
         return Ok(settings.clone());
     }
-    let known = status::read_controller(&state)?
-        .unwrap_or_default()
-        .namespace_from;
+    if !settings.compose.is_empty() {
+        let message = "the running controller reads Compose files without these options";
+        let hint = "end it with `argus stop`, or write `COMPOSE_FILE`, `COMPOSE_PROFILES` and the other variables to the `.env`";
+        return Err(Failure::with_reason(Reason::NotPossible, message)
+            .with_exit(Exit::Usage)
+            .with_hint(hint));
+    }
+    let controller = status::read_controller(&state)?.unwrap_or_default();
+    let (known, value) = (controller.namespace_from, controller.namespace);
     let given = (settings.namespace_from != NamespaceFrom::File).then(|| settings.namespace_from.to_string());
     match (given, known) {
-        (None, Some(known)) => Ok(Settings {
-            namespace_from: parse_namespace_from(&known).unwrap_or_default(),
+        // A variable has its value where the controller runs.
+        (given, Some(known)) if given.as_ref().is_none_or(|given| *given == known) => Ok(Settings {
+            namespace_from: parse_namespace_from(&known).unwrap_or_default().with_value(value),
             ..settings.clone()
         }),
-        (Some(given), known) if known.as_ref() != Some(&given) => {
+        (Some(given), known) => {
             let known = known.map_or_else(|| "none".to_owned(), |known| format!("`{known}`"));
             let message = format!("the running controller has the namespace source {known}, not `{given}`");
             Err(Failure::with_reason(Reason::NotPossible, message)
@@ -137,7 +139,7 @@ fn follow_controller(settings: &Settings) -> Result<Settings, Failure> {
                     "start the controller with `argus run --namespace-from {given}`, or omit the option"
                 )))
         }
-        _ => Ok(settings.clone()),
+        (None, _) => Ok(settings.clone()),
     }
 }
 
@@ -264,6 +266,7 @@ impl Session {
         let converged = async {
             // The sync makes earlier edits effective.
             self.client.send(Command::Sync).await?;
+            self.finish_removal(limits, view).await?;
             let names = [self.environment.clone()];
             let known = self.client.select_statuses(Some(&names)).await?.pop();
             if known.is_none_or(|(_, status)| status.is_none_or(|it| it.phase != Phase::Ready)) {

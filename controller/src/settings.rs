@@ -1,5 +1,6 @@
 //! Settings: a flag overrides its environment variable, which overrides `argus.toml`, which overrides the default.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,13 +14,15 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::exit::{Failure, state_failure};
+pub(crate) use compose_options::{ComposeOptions, DEFAULT_FILE};
 use files::{Found, invalid_settings, read};
 pub(crate) use listen::Listen;
 pub(crate) use paths::private_folders;
 pub(crate) use status_group::StatusGroup;
-use times::{FileTimes, Times};
+use times::Times;
 
 pub(crate) mod abandoned;
+mod compose_options;
 mod files;
 mod listen;
 mod paths;
@@ -82,6 +85,8 @@ pub(crate) struct SpecOptions {
     /// Default host address of published ports [default: 127.0.0.1]
     #[arg(long, env = "ARGUS_PUBLISH_ADDRESS", value_name = "ADDRESS")]
     pub(crate) publish_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) compose: ComposeOptions,
     #[command(flatten)]
     pub(crate) admission: AdmissionOptions,
 }
@@ -201,6 +206,8 @@ pub(crate) struct Settings {
     pub(crate) publish_address: IpAddr,
     pub(crate) strict: bool,
     pub(crate) env_allow: Vec<String>,
+    /// Variables that the options of Compose files set.
+    pub(crate) compose: BTreeMap<String, String>,
     pub(crate) allow_mount: Vec<PathBuf>,
     pub(crate) git_writable: bool,
     pub(crate) namespace_from: NamespaceFrom,
@@ -256,11 +263,16 @@ impl Settings {
         } = specs.admission.clone();
         // Each file is valid already.
         let valid = |cause: String| invalid_settings(Path::new(trust::SETTINGS_FILE), &cause);
-        let times = file.times().parse().map_err(valid)?;
+        let times = file.times().map_err(valid)?;
         let of_file = file.namespace().map_err(valid)?;
         let docker_host = options.docker_host.clone().filter(|host| !host.is_empty());
         let docker_host = docker_host.or(file.docker_host);
-        let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
+        let compose = specs.compose.variables()?;
+        let of_options = specs
+            .specs
+            .clone()
+            .or_else(|| specs.compose.file.first().cloned());
+        let (given, state) = (of_options.or(file.specs), options.state.clone());
         let state = state.or(file.state);
         let (own_state, shared) = if let Some(state) = state {
             (StateDir::at(paths::resolve_state(state)), None)
@@ -284,7 +296,12 @@ impl Settings {
                 .or(file.publish_address)
                 .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             strict: strict.or(file.strict).unwrap_or(false),
-            env_allow: first_given(env_allow, file.env_allow),
+            env_allow: [
+                first_given(env_allow, file.env_allow),
+                compose.keys().cloned().collect(),
+            ]
+            .concat(),
+            compose,
             allow_mount: first_given(allow_mount, file.allow_mount),
             git_writable: git_writable || file.git_writable.unwrap_or(false),
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
@@ -316,20 +333,6 @@ fn first_given<T>(flags: Vec<T>, file: Option<Vec<T>>) -> Vec<T> {
 }
 
 impl File {
-    fn times(&self) -> FileTimes {
-        FileTimes {
-            timeout_short: self.timeout_short.clone(),
-            timeout_long: self.timeout_long.clone(),
-            stop_grace: self.stop_grace.clone(),
-            breaker_threshold: self.breaker_threshold,
-            breaker_cooldown: self.breaker_cooldown.clone(),
-            restart_rate_limit: self.restart_rate_limit,
-            slow_retry_interval: self.slow_retry_interval.clone(),
-            action_attempts: self.action_attempts,
-            action_retry_interval: self.action_retry_interval.clone(),
-        }
-    }
-
     fn namespace(&self) -> Result<Option<NamespaceFrom>, String> {
         let source = self.namespace_from.as_deref();
         source.map(parse_namespace_from).transpose()

@@ -46,7 +46,7 @@ pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str)
         source: SpecSource::new(folder, settings.state.root()),
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
-        process_env: read_process_env(),
+        process_env: create_process_env(settings),
         controller: controller.to_owned(),
         admitter: create_admitter(settings),
         translate: Some(compose::translate),
@@ -240,6 +240,12 @@ pub(crate) fn read_process_env() -> BTreeMap<String, String> {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     std::env::vars_os().filter_map(text).collect()
+}
+
+/// Environment variables of this process with those of the options of Compose files.
+pub(crate) fn create_process_env(settings: &Settings) -> BTreeMap<String, String> {
+    let given = settings.compose.clone();
+    read_process_env().into_iter().chain(given).collect()
 }
 
 /// Returns the path of the folder of a new spec file, below which no access follows a link. The folder itself is a link only if a person

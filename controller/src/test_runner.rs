@@ -25,7 +25,7 @@ use crate::api::test::parse_environment;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use job::Job;
-use report::{Outcome, Report, SuiteResult};
+use report::{Outcome, Report, TestVerdict};
 use runner::{Ended, Runner};
 use selection::Selection;
 use workers::Workers;
@@ -175,7 +175,7 @@ impl Course<'_> {
     }
 
     fn ends_with(&self, suite: &Outcome) -> bool {
-        self.fail_fast && suite.result == SuiteResult::Failed
+        self.fail_fast && suite.result == TestVerdict::Failed
     }
 }
 

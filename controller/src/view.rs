@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 mod calls;
 mod controller;
 
-pub(crate) use controller::{About, FILES_WATCHED};
+pub(crate) use controller::{About, ENGINE_READABLE, FILES_WATCHED};
 
 /// The status documents of the last write.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,7 +86,7 @@ impl StatusBuilder {
 
 impl StatusView for StatusBuilder {
     fn changed(&self) -> Arc<Notify> {
-        self.about.http_changed.clone()
+        self.about.changed.clone()
     }
 
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {

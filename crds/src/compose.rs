@@ -41,6 +41,7 @@ pub fn compose_key(key: &str) -> String {
         "container" => "",
         "aliases" => "networks",
         "dependsOn" => "depends_on",
+        "networkMode" => "network_mode",
         "workingDir" => "working_dir",
         "stopSignal" => "stop_signal",
         "readOnly" => "read_only",
@@ -53,6 +54,7 @@ pub fn compose_key(key: &str) -> String {
         "stopGrace" => "stop_grace_period",
         "memory" => "mem_limit",
         "canComplete" => "restart",
+        "replicas" => "scale",
         other => other,
     };
     let rest = match (first, rest) {

@@ -13,6 +13,7 @@ use crate::quantity::{ByteSize, HumanDuration};
 use crate::resilience::Resilience;
 use crate::service::{Service, ServicesShape};
 use crate::suite::{History, Tests};
+use crate::text::shape;
 use crate::volume::NamedVolume;
 
 /// Test environment, as declared in an `e2e.yaml` file.
@@ -223,21 +224,13 @@ impl From<PortRange> for [u16; 2] {
     }
 }
 
-impl JsonSchema for PortRange {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "PortRange".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "Range of host ports: `[low, high]`, both ends included.",
-            "type": "array",
-            "items": { "type": "integer", "minimum": 1024, "maximum": 65535 },
-            "minItems": 2,
-            "maxItems": 2
-        })
-    }
-}
+shape!(PortRange, "PortRange"; {
+    "description": "Range of host ports: `[low, high]`, both ends included.",
+    "type": "array",
+    "items": { "type": "integer", "minimum": 1024, "maximum": 65535 },
+    "minItems": 2,
+    "maxItems": 2
+});
 
 /// Settings of Argus for the whole environment, beyond the format of the Node tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -298,7 +291,7 @@ impl Default for Rollback {
 }
 
 /// Restart budget of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
     /// Window in which restarts count against `maxRestarts`. With a health check, restarts count until the next reset.
@@ -312,6 +305,9 @@ pub struct RestartPolicy {
     /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per
     /// `slow-retry-interval` (default 60 s). `never` disables all restarts from the start.
     pub mode: RestartMode,
+    /// Exit codes after which Argus never restarts the container, such as that of a wrong configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub never: Vec<u8>,
 }
 
 impl Default for RestartPolicy {
@@ -322,6 +318,7 @@ impl Default for RestartPolicy {
             max_delay: HumanDuration::from_secs(60),
             halt_after_same: HaltAfterSame::default(),
             mode: RestartMode::GiveUp,
+            never: Vec::new(),
         }
     }
 }

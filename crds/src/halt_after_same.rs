@@ -1,13 +1,11 @@
 //! Limit of equal restart budgets: a number, or `off`.
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::text;
+use crate::text::{self, shape};
 
 /// Largest number that a file may contain.
 const MAX: u32 = 16;
@@ -52,19 +50,11 @@ impl<'de> Deserialize<'de> for HaltAfterSame {
     }
 }
 
-impl JsonSchema for HaltAfterSame {
-    fn schema_name() -> Cow<'static, str> {
-        "HaltAfterSame".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Number of restart budgets in a row with the same failure, or `off`.",
-            "type": ["integer", "string"],
-            "minimum": 1,
-            "maximum": MAX,
-            "pattern": "^(off|[1-9]|1[0-6])$",
-            "format": "argus-halt-after-same"
-        })
-    }
-}
+shape!(HaltAfterSame, "HaltAfterSame"; {
+    "description": "Number of restart budgets in a row with the same failure, or `off`.",
+    "type": ["integer", "string"],
+    "minimum": 1,
+    "maximum": MAX,
+    "pattern": "^(off|[1-9]|1[0-6])$",
+    "format": "argus-halt-after-same"
+});

@@ -1,12 +1,13 @@
 //! Networks of an environment, and the attachments of its containers.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+
+use crate::text::shape;
 
 /// Docker network of an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,22 +38,13 @@ pub struct NetworkAttachment {
 /// Schema of `networks` of a container.
 pub(crate) struct AttachmentsShape;
 
-impl JsonSchema for AttachmentsShape {
-    fn schema_name() -> Cow<'static, str> {
-        "Attachments".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let attachment = generator.subschema_for::<NetworkAttachment>();
-        json_schema!({
-            "description": "Networks of a container: a list of names, or a map from name to settings.",
-            "anyOf": [
-                { "type": "array", "items": { "type": "string" } },
-                { "type": "object", "additionalProperties": attachment }
-            ]
-        })
-    }
-}
+shape!(AttachmentsShape, "Attachments", attachment: NetworkAttachment; {
+    "description": "Networks of a container: a list of names, or a map from name to settings.",
+    "anyOf": [
+        { "type": "array", "items": { "type": "string" } },
+        { "type": "object", "additionalProperties": attachment }
+    ]
+});
 
 /// Reads attachments from a list of names, or from a map from name to settings.
 pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(

@@ -1,13 +1,12 @@
 //! Health checks.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::HumanDuration;
-use crate::text::{self, Command};
+use crate::text::{self, Command, shape};
 
 /// Health check of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -160,18 +159,10 @@ impl<'de> Deserialize<'de> for StatusCodes {
     }
 }
 
-impl JsonSchema for StatusCodes {
-    fn schema_name() -> Cow<'static, str> {
-        "StatusCodes".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Status code, range such as `200-399`, or list of them.",
-            "anyOf": [
-                { "type": ["string", "integer"] },
-                { "type": "array", "items": { "type": ["string", "integer"] } }
-            ]
-        })
-    }
-}
+shape!(StatusCodes, "StatusCodes"; {
+    "description": "Status code, range such as `200-399`, or list of them.",
+    "anyOf": [
+        { "type": ["string", "integer"] },
+        { "type": "array", "items": { "type": ["string", "integer"] } }
+    ]
+});

@@ -3,15 +3,13 @@
 //! Parsing never panics and rejects values above fixed bounds. Printing uses the largest unit without a remainder, so a
 //! printed value parses to the same value.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::text;
+use crate::text::{self, shape};
 
 /// Maximum duration in milliseconds: ten years.
 const MAX_DURATION_MS: u128 = 3650 * 86_400_000;
@@ -326,15 +324,7 @@ macro_rules! as_text {
             }
         }
 
-        impl JsonSchema for $type {
-            fn schema_name() -> Cow<'static, str> {
-                $name.into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "description": $description, "type": ["string", "number"], "format": $format })
-            }
-        }
+        shape!($type, $name; { "description": $description, "type": ["string", "number"], "format": $format });
     };
 }
 

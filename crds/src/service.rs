@@ -1,19 +1,18 @@
 //! Services under test: image, container and dependencies.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use crate::build::Build;
 use crate::network::{self, NetworkAttachment};
 use crate::probe::Healthcheck;
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
-use crate::text::{self, Command, PortText};
+use crate::text::{self, Command, PortText, shape};
 
 /// Service under test: its image, its container and its dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +32,9 @@ pub struct Service {
     /// container of each revision, `never` does not pull. Default: `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_policy: Option<PullPolicy>,
+    /// Number of containers, from 1 to 50. The others have the names `NAME-2`, `NAME-3` and so on, and share the DNS names. Default: 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
     /// Container of the service; required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
@@ -131,7 +133,8 @@ pub struct Service {
     /// Devices of the host: `/dev/name[:/dev/other[:rwm]]`. Argus rejects them, except in an allowed project with `--allow-privileged`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Network mode. Argus rejects every value except `bridge`, `default` and `private`.
+    /// Network mode: `service:NAME` shares the addresses and ports of another service. Argus rejects every other value except
+    /// `bridge`, `default` and `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mode: Option<String>,
     /// PID namespace. Argus rejects every value except `bridge`, `default` and `private`.
@@ -243,6 +246,10 @@ pub struct Dependency {
     pub service: String,
     /// Condition to wait for. Default: completed for a one-shot service, otherwise healthy, or running without a health check.
     pub condition: Option<DependencyCondition>,
+    /// False if the service also starts when Argus gave the other one up.
+    pub required: bool,
+    /// True to restart the service each time that the dependency has started again. Default: false.
+    pub restart: bool,
 }
 
 /// Condition that a dependency must reach.
@@ -264,19 +271,29 @@ struct LongDependency {
     service: String,
     /// Condition to wait for. Default: `completed` for a `oneShot` service, otherwise `healthy`. Without a health check,
     /// `healthy` means running.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     condition: Option<DependencyCondition>,
+    /// `false` if the service also starts without the other one: when Argus gave it up, or the file does not contain it.
+    /// Default: `true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    required: Option<bool>,
+    /// True to restart the service each time that the dependency has started again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    restart: bool,
 }
 
 impl Serialize for Dependency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(condition) = self.condition else {
+        if self.condition.is_none() && self.required && !self.restart {
             return serializer.serialize_str(&self.service);
+        }
+        let long = LongDependency {
+            service: self.service.clone(),
+            condition: self.condition,
+            required: (!self.required).then_some(false),
+            restart: self.restart,
         };
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("service", &self.service)?;
-        map.serialize_entry("condition", &condition)?;
-        map.end()
+        long.serialize(serializer)
     }
 }
 
@@ -287,49 +304,35 @@ impl<'de> Deserialize<'de> for Dependency {
             Ok(Self {
                 service: name.to_owned(),
                 condition: None,
+                required: true,
+                restart: false,
             })
         };
         let long = |long: LongDependency| Self {
             service: long.service,
             condition: long.condition,
+            required: long.required.unwrap_or(true),
+            restart: long.restart,
         };
         text::scalar_or_map(deserializer, expected, short, long)
     }
 }
 
-impl JsonSchema for Dependency {
-    fn schema_name() -> Cow<'static, str> {
-        "Dependency".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let long = generator.subschema_for::<LongDependency>();
-        json_schema!({
-            "description": "Dependency: the name of a service or mock, or a map with its name and a condition.",
-            "anyOf": [{ "type": "string" }, long]
-        })
-    }
-}
+shape!(Dependency, "Dependency", long: LongDependency; {
+    "description": "Dependency: the name of a service or mock, or a map with its name and a condition.",
+    "anyOf": [{ "type": "string" }, long]
+});
 
 /// Schema of `services` in a file.
 pub(crate) struct ServicesShape;
 
-impl JsonSchema for ServicesShape {
-    fn schema_name() -> Cow<'static, str> {
-        "Services".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let service = generator.subschema_for::<Service>();
-        json_schema!({
-            "description": "Services under test: a list, or a map from name to service.",
-            "anyOf": [
-                { "type": "array", "items": service, "maxItems": 500 },
-                { "type": "object", "additionalProperties": service, "maxProperties": 500 }
-            ]
-        })
-    }
-}
+shape!(ServicesShape, "Services", service: Service; {
+    "description": "Services under test: a list, or a map from name to service.",
+    "anyOf": [
+        { "type": "array", "items": service, "maxItems": 500 },
+        { "type": "object", "additionalProperties": service, "maxProperties": 500 }
+    ]
+});
 
 /// Reads `services` from a list, or from a map whose keys become the names.
 pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Service>, D::Error> {

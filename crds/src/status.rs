@@ -130,6 +130,9 @@ pub struct ControllerStatus {
     /// Source of the namespace of files without one, as given with `--namespace-from`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_from: Option<String>,
+    /// Value of the variable in `namespaceFrom`, where the controller runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// State of the controller in detail.
     pub conditions: Vec<Condition>,
     /// Status of the engine.
@@ -170,6 +173,9 @@ pub struct EngineStatus {
     /// API version of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
+    /// Size of the unused build cache in bytes, measured after the last build; absent before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_cache_bytes: Option<u64>,
 }
 
 /// Rejected spec file.

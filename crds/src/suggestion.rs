@@ -26,6 +26,12 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
         .map(|(_, name)| name)
 }
 
+/// Returns the edit distance of two names: changed, added, removed or swapped characters, ignoring case.
+#[must_use]
+pub fn distance(one: &str, other: &str) -> usize {
+    strsim::osa_distance(&one.to_lowercase(), &other.to_lowercase())
+}
+
 /// Returns a word in lower case, without separators.
 pub(crate) fn normalize(word: &str) -> String {
     word.chars()

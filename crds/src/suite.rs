@@ -1,13 +1,12 @@
 //! Test suites of an environment, their retries, and the history of their results.
 
-use std::borrow::Cow;
 use std::str::ParseBoolError;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::quantity::{HumanDuration, QuantityError};
-use crate::text;
+use crate::text::{self, shape};
 
 /// Test suites of an environment, and their retries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,19 +151,10 @@ impl<'de> Deserialize<'de> for Parallel {
     }
 }
 
-impl JsonSchema for Parallel {
-    fn schema_name() -> Cow<'static, str> {
-        "Parallel".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let long = generator.subschema_for::<LongParallel>();
-        json_schema!({
-            "description": "Parallel execution: `true`, `false`, or a map with a maximum.",
-            "anyOf": [{ "type": "boolean" }, long]
-        })
-    }
-}
+shape!(Parallel, "Parallel", long: LongParallel; {
+    "description": "Parallel execution: `true`, `false`, or a map with a maximum.",
+    "anyOf": [{ "type": "boolean" }, long]
+});
 
 /// Maximum number of kept runs of an environment, whatever the file allows: each change writes all of them.
 pub const MAX_HISTORY_RUNS: usize = 50;
@@ -265,17 +255,7 @@ impl<'de> Deserialize<'de> for Retention {
     }
 }
 
-impl JsonSchema for Retention {
-    fn schema_name() -> Cow<'static, str> {
-        "Retention".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let age = generator.subschema_for::<HumanDuration>();
-        let long = generator.subschema_for::<LongRetention>();
-        json_schema!({
-            "description": "Retention of test results: a maximum age, or a map with a maximum age and a maximum number of runs.",
-            "anyOf": [age, long]
-        })
-    }
-}
+shape!(Retention, "Retention", age: HumanDuration, long: LongRetention; {
+    "description": "Retention of test results: a maximum age, or a map with a maximum age and a maximum number of runs.",
+    "anyOf": [age, long]
+});

@@ -1,10 +1,8 @@
 //! Texts with the spelling of the file, such as `1.10` for a number.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +10,25 @@ use serde::{Deserialize, Serialize};
 ///
 /// The YAML reader passes `1.10` as the text `1.10`. Every other deserializer ignores the name and passes its value.
 pub(crate) const AS_WRITTEN: &str = "$argus::as_written";
+
+/// Writes the schema of a type by hand, with the schemas of its parts.
+macro_rules! shape {
+    ($type:ty, $name:literal $(, $part:ident: $of:ty)*; $schema:tt) => {
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                // A schema without parts needs no generator.
+                let _ = &generator;
+                $(let $part = generator.subschema_for::<$of>();)*
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+pub(crate) use shape;
 
 /// Unparsed port: `[ip:]host:container[/udp]`, a range, or a number. The crate `argus-core` parses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -37,18 +54,10 @@ impl<'de> Deserialize<'de> for PortText {
     }
 }
 
-impl JsonSchema for PortText {
-    fn schema_name() -> Cow<'static, str> {
-        "Port".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Published port: `[ip:]host:container[/udp]`, ranges such as `8000-8002:80-82`, or one port for both.",
-            "type": ["string", "integer"]
-        })
-    }
-}
+shape!(PortText, "Port"; {
+    "description": "Published port: `[ip:]host:container[/udp]`, ranges such as `8000-8002:80-82`, or one port for both.",
+    "type": ["string", "integer"]
+});
 
 /// Command: one text, which Argus splits into words with shell quoting rules, or a list of arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -72,37 +81,21 @@ impl<'de> Deserialize<'de> for Command {
     }
 }
 
-impl JsonSchema for Command {
-    fn schema_name() -> Cow<'static, str> {
-        "Command".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "Command: one text, split into words with shell quoting rules but without a shell, or a list of arguments.",
-            "anyOf": [
-                { "type": "string" },
-                { "type": "array", "items": { "type": ["string", "number", "boolean"] } }
-            ]
-        })
-    }
-}
+shape!(Command, "Command"; {
+    "description": "Command: one text, split into words with shell quoting rules but without a shell, or a list of arguments.",
+    "anyOf": [
+        { "type": "string" },
+        { "type": "array", "items": { "type": ["string", "number", "boolean"] } }
+    ]
+});
 
 /// Schema of a map whose values keep the spelling of the file.
 pub(crate) struct TextMap;
 
-impl JsonSchema for TextMap {
-    fn schema_name() -> Cow<'static, str> {
-        "TextMap".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object",
-            "additionalProperties": { "type": ["string", "number", "boolean", "null"] }
-        })
-    }
-}
+shape!(TextMap, "TextMap"; {
+    "type": "object",
+    "additionalProperties": { "type": ["string", "number", "boolean", "null"] }
+});
 
 /// Reads a map whose values keep the spelling of the file.
 pub(crate) fn map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {

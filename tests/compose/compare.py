@@ -17,7 +17,7 @@ LIMIT = 180
 TOOLS = "pg_isready curl redis-cli valkey-cli mysqladmin mc pip pip3 ollama n8n".split()
 # Programs that behave as the main process of an image.
 SERVERS = "nodemon memcached /usr/local/bin/docker-entrypoint.sh".split()
-USERS = "root:0 node:1000 gotenberg:1001 temporal:5000 unit:999".split()
+USERS = "root:0 node:1000 gotenberg:1001 temporal:5000 unit:999 nobody:65534".split()
 
 # A main process: it ends after a migration, and otherwise serves HTTP on the ports in LISTEN.
 STAND_IN = r"""#!/bin/sh
@@ -88,8 +88,13 @@ def inspect_all():
 
 
 def service_of(container):
+    """Name of the service; a further replica of Compose has the name that Argus gives it."""
     labels = container["Config"]["Labels"] or {}
-    return labels.get("com.docker.compose.service") or labels.get("argusai.service")
+    number = labels.get("com.docker.compose.container-number", "1")
+    service = labels.get("com.docker.compose.service")
+    if service and number != "1":
+        return f"{service}-{number}"
+    return service or labels.get("argusai.service")
 
 
 def dependencies(labels):
@@ -118,7 +123,9 @@ def closure(graph, name):
         if other not in found:
             found.add(other)
             rest.extend(graph.get(other, []))
-    return sorted(found)
+    # A dependency on a service is one on all its replicas.
+    replicas = {other for other in found if re.sub(r"-\d+$", "", other) in graph.keys() - {other}}
+    return sorted(found - replicas)
 
 
 def facts_of(container, folder, peers):
@@ -137,7 +144,8 @@ def facts_of(container, folder, peers):
         "stopTimeout": config.get("StopTimeout") or 10,
         "tty": config["Tty"],
         "stdin": config["OpenStdin"],
-        "hostname": "" if config["Hostname"] in own else config["Hostname"],
+        # A container without an own network has the host name of another one.
+        "hostname": "" if config["Hostname"] in own | {peer["Id"][:12] for peer in peers.values()} else config["Hostname"],
         "domainname": config["Domainname"],
         "healthcheck": (config.get("Healthcheck") or {}).get("Test"),
         "networks": sorted(re.sub("^argusai-.*-network$", "default", re.sub(r"^[a-z0-9-]+_", "", name)) for name in networks),
@@ -158,6 +166,7 @@ def facts_of(container, folder, peers):
         "dns": [host.get("Dns") or [], host.get("DnsSearch") or [], host.get("DnsOptions") or []],
         "ulimits": sorted((limit["Name"], limit["Soft"], limit["Hard"]) for limit in host.get("Ulimits") or []),
         "devices": host.get("Devices") or [],
+        "sharedNetwork": next((name for name, peer in peers.items() if host["NetworkMode"] == "container:" + peer["Id"]), ""),
         "modes": [host["PidMode"], host["UTSMode"], host.get("UsernsMode", "")],
         "dependsOn": closure({name: dependencies(peer["Config"]["Labels"]) for name, peer in peers.items()}, service_of(container)),
     }
@@ -165,7 +174,10 @@ def facts_of(container, folder, peers):
     aliases |= {service_of(container)}
     facts["aliases"] = sorted(aliases - own)
     for entry in config["Env"]:
-        name, _, value = entry.partition("=")
+        name, equals, value = entry.partition("=")
+        # Without a value, the entry removes a variable of the image.
+        if not equals:
+            continue
         facts[f"environment.{name}"] = value
     for name, value in labels.items():
         if not name.startswith(("com.docker.compose.", "argusai.")):

@@ -32,6 +32,13 @@ IMAGES = {
     "postgres:16-alpine": "postgres",
     "redis:7-alpine": "redis",
     "nginx:1.27-alpine": "nginx",
+    "node:20-alpine": "node",
+    "python:3.12-slim": "python",
+    "golang:1.22-alpine": "golang",
+    "maven:3.9-eclipse-temurin-21": "maven",
+    "eclipse-temurin:21-jre": "temurin",
+    "php:8.3-fpm-alpine": "php",
+    "composer:2": "composer",
 }
 # No answer contains these: a defect of Argus, or an unresolved template in its own words.
 NEVER = ("INTERNAL", "panicked", "unknown owner", "report the bug")

@@ -39,6 +39,8 @@ pub struct Options {
     pub live_restore: bool,
     /// Further arguments of dockerd.
     pub args: Vec<String>,
+    /// Further environment variables of dockerd.
+    pub env: Vec<(String, String)>,
     /// The data root is a separate file system in memory, of this size (such as `96m`).
     pub data_size: Option<String>,
     /// Directory with the programs of another engine version (`dockerd`, `containerd`, `runc`), put first on PATH.
@@ -52,6 +54,7 @@ impl Default for Options {
             userland_proxy: true,
             live_restore: false,
             args: Vec::new(),
+            env: Vec::new(),
             data_size: None,
             programs: std::env::var_os("ARGUS_TEST_ENGINE").map(|folder| {
                 let folder = PathBuf::from(folder);
@@ -515,6 +518,7 @@ impl PrivateEngine {
             // The daemon executes itself about three times per container, and all its child processes take this setting over: with
             // fewer garbage collections, each start takes 60 % of the CPU time.
             .env("GOGC", "400")
+            .envs(self.options.env.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a second handle"))
             .stderr(log);

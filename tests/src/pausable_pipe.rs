@@ -19,6 +19,8 @@ struct Level {
     /// Number of bytes to pass before the proxy holds back the rest.
     holds: usize,
     open: bool,
+    /// Connections that the clients have not closed.
+    clients: usize,
 }
 
 impl PausablePipe {
@@ -45,6 +47,11 @@ impl PausablePipe {
         self.0.1.notify_all();
     }
 
+    /// Number of connections that the clients have not closed.
+    pub fn clients(&self) -> usize {
+        self.level(|level| level.clients)
+    }
+
     fn level<T>(&self, change: impl FnOnce(&mut Level) -> T) -> T {
         change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -52,8 +59,11 @@ impl PausablePipe {
     /// Copies both directions until both are closed.
     fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+        self.level(|level| level.clients += 1);
+        let pipe = self.clone();
         let request = thread::spawn(move || {
             let copied = io::copy(&mut from, &mut to);
+            pipe.level(|level| level.clients -= 1);
             to.shutdown(Shutdown::Write).and(copied)
         });
         let answered = self.answers(server, client);

@@ -1,17 +1,18 @@
 //! A registry next to the engine, from Debian's docker-registry, for real pulls without a network.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::{PrivateEngine, wait};
 
-/// A running registry. The engine accepts it without TLS because it is on loopback.
+/// A running registry. The engine accepts it without TLS if it is on loopback.
 #[derive(Debug)]
 pub struct Registry {
     process: Child,
-    /// `127.0.0.1:PORT`, the first part of image names.
+    /// `HOST:PORT`, the first part of image names.
     pub address: String,
     /// Folder with the configuration of a client that is logged in.
     login: Option<PathBuf>,
@@ -30,21 +31,38 @@ impl Registry {
     /// Starts a registry inside the engine's network namespace, on `port`.
     #[must_use]
     pub fn start(engine: &PrivateEngine, port: u16) -> Self {
-        Self::run(engine, port, false)
+        Self::run(engine, format!("127.0.0.1:{port}"), false, None)
     }
 
     /// Starts a registry that requires a login as [`USER`].
     #[must_use]
     pub fn start_with_login(engine: &PrivateEngine, port: u16) -> Self {
-        Self::run(engine, port, true)
+        Self::run(engine, format!("127.0.0.1:{port}"), true, None)
     }
 
-    fn run(engine: &PrivateEngine, port: u16, has_login: bool) -> Self {
-        let home = engine.scratch(&format!("registry{port}"));
-        let address = format!("127.0.0.1:{port}");
+    /// Starts a registry that requires a login as [`USER`], at the address of the engine, where no engine accepts it without TLS. The
+    /// folder contains `server-cert.pem` and `server-key.pem`. A registry at the port of an earlier one has its images.
+    #[must_use]
+    pub fn start_with_tls(engine: &PrivateEngine, port: u16, certificates: &Path) -> Self {
+        Self::run(
+            engine,
+            format!("{}:{port}", engine.address()),
+            true,
+            Some(certificates),
+        )
+    }
+
+    fn run(engine: &PrivateEngine, address: String, has_login: bool, certificates: Option<&Path>) -> Self {
+        let at: SocketAddr = address.parse().expect("an address");
+        let home = engine.scratch(&format!("registry{}", at.port()));
         let data = home.join("data");
+        let tls = certificates.map_or_else(String::new, |folder| {
+            let file = |name: &str| folder.join(name).display().to_string();
+            let (certificate, key) = (file("server-cert.pem"), file("server-key.pem"));
+            format!(", tls: {{ certificate: \"{certificate}\", key: \"{key}\" }}")
+        });
         let mut config = format!(
-            "version: 0.1\nlog: {{ level: warn }}\nstorage: {{ filesystem: {{ rootdirectory: {} }} }}\nhttp: {{ addr: \"{address}\" }}\n",
+            "version: 0.1\nlog: {{ level: warn }}\nstorage: {{ filesystem: {{ rootdirectory: {} }} }}\nhttp: {{ addr: \"{address}\"{tls} }}\n",
             data.display()
         );
         if has_login {
@@ -77,18 +95,16 @@ impl Registry {
             address,
             login,
         };
-        wait::until(Duration::from_secs(20), "the registry answers", || {
-            let mut client = engine.command_in_netns("busybox");
-            let user = if has_login {
-                format!("{USER}:{PASSWORD}@")
-            } else {
-                String::new()
-            };
-            let url = format!("http://{user}{}/v2/", registry.address);
-            let output = client.args(["wget", "-q", "-O", "-", &url]).output().ok()?;
-            output.status.success().then_some(())
+        wait::until(Duration::from_secs(20), "the registry listens", || {
+            engine.connect(at).ok().map(drop)
         });
         registry
+    }
+
+    /// Folder with the configuration of a client that is logged in; `None` without a login.
+    #[must_use]
+    pub fn login(&self) -> Option<&Path> {
+        self.login.as_deref()
     }
 
     /// Pushes a local image to the registry and removes it from the engine. Returns its name there.

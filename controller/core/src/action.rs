@@ -21,6 +21,7 @@ mod call;
 mod cause;
 mod container_spec;
 mod failure;
+mod failure_signs;
 mod kind;
 mod progress;
 
@@ -28,6 +29,7 @@ pub use call::Deadlines;
 pub use cause::Cause;
 pub use container_spec::{Binding, ContainerSpec};
 pub use failure::{ActionFailure, CallArgs, FailedAttempt};
+pub(crate) use failure_signs::{EngineSign, ObservedStateAfterFailure};
 pub use kind::ActionKind;
 pub use progress::{ActionProgress, Amount};
 

@@ -58,7 +58,6 @@ pub fn jittered(delay: Duration, jitter_key: &str, attempt: u32) -> Duration {
 mod tests {
     use super::*;
 
-    // Requirements: FR-R09
     #[test]
     fn delay_grows_by_its_sequence_up_to_the_cap() {
         let secs = |growth, n| delay(growth, Duration::from_secs(2), Duration::from_secs(60), n).as_secs();

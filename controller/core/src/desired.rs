@@ -15,6 +15,7 @@ mod container_labels;
 mod container_limits;
 pub(crate) mod covers;
 mod criticality;
+mod dependency;
 mod effective;
 pub mod env_file;
 pub mod excluded;
@@ -33,16 +34,18 @@ pub mod namespace;
 mod needs;
 pub mod nested_mounts;
 pub mod networks;
-mod paths;
+pub(crate) mod paths;
 mod policy;
 mod port_policy;
 pub mod ports;
 mod probe;
 mod process;
 mod referenced_services;
+mod replicas;
 pub(crate) mod secret_values;
 mod service_conflicts;
 mod settings;
+mod shared_network;
 mod shell_words;
 pub mod spec_values;
 pub(crate) mod suggest;
@@ -68,6 +71,7 @@ pub use build::{
 };
 pub use container_limits::ContainerLimits;
 pub use criticality::Criticality;
+pub use dependency::{Condition, Dependency};
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, is_reserved_tag, own_image_tag, short_reference};
 pub use injected_file::{FileAccess, InjectedFile};
@@ -77,6 +81,7 @@ pub use port_policy::{PortPolicy, PortStrategy};
 pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
 pub use process::ProcessOptions;
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
+pub use shared_network::SharedNetwork;
 pub use suggest::{closest, similar_image};
 pub use tmpfs::tmpfs_path;
 
@@ -341,27 +346,6 @@ impl Mount {
     }
 }
 
-/// Dependency on another service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dependency {
-    /// Service that must reach the condition first.
-    pub service: ServiceName,
-    /// Condition that it must reach.
-    pub condition: Condition,
-}
-
-/// Condition that a dependency must reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Condition {
-    /// Its process runs, or a one-shot has completed.
-    Started,
-    /// It runs and its probe succeeds; without a probe, it runs.
-    Healthy,
-    /// It exited with 0.
-    Completed,
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_missing(policy: &PullPolicy) -> bool {
     *policy == PullPolicy::Missing
@@ -388,4 +372,7 @@ pub struct RestartPolicy {
     pub halt_after_same: Option<u32>,
     /// Behavior after the budget is used up.
     pub mode: RestartMode,
+    /// Exit codes after which a container does not restart.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub never: BTreeSet<u8>,
 }

@@ -2,8 +2,10 @@
 
 use std::iter;
 
+mod copies;
 mod sources;
 
+pub use copies::Copies;
 pub use sources::{RefusedSource, find_refused_source};
 
 use argus_crds::suggestion::nearest;
@@ -13,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_BYTES: u64 = 256 * 1024;
 /// Maximum length of an instruction in an error, in characters.
 const MAX_CHARS: usize = 300;
+/// Flags of instructions that the frontend of Docker 20.10 does not know.
+const NEWER_FLAGS: [&str; 4] = ["link", "checksum", "keep-git-dir", "start-interval"];
 
 /// An instruction of a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +204,20 @@ pub fn find_syntax_error<'i>(instructions: &'i [Instruction], message: &str) -> 
     instructions.iter().rfind(|instruction| instruction.line <= line)
 }
 
+/// Returns the syntax of an instruction that is newer than the frontend which refused it with this message.
+pub fn find_newer_syntax(instruction: &Instruction, message: &str) -> Option<&'static str> {
+    let message = message.to_ascii_lowercase();
+    // An old frontend reads the lines of the heredoc as instructions.
+    if message.contains("unknown instruction")
+        && instruction.words().any(|word| here_document(word).is_some())
+    {
+        return Some("<<");
+    }
+    let (_, flag) = message.split_once("unknown flag: ")?;
+    let flag = flag.split_whitespace().next()?;
+    NEWER_FLAGS.into_iter().find(|newer| *newer == flag)
+}
+
 /// Returns the misspelled stage behind the message of a builder, which reads an unknown stage as the name of an image.
 pub fn find_misspelled_stage(instructions: &[Instruction], message: &str) -> Option<MisspelledStage> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -240,11 +258,23 @@ fn correct(text: &str, name: &str, similar: &str) -> String {
 
 /// Returns the `ENTRYPOINT` and the `CMD` of the image that a target, or the last stage, becomes.
 pub fn commands(text: &str, target: Option<&str>) -> Vec<Instruction> {
-    let instructions = parse(text);
-    let all: Vec<(&Instruction, String)> = instructions_by_stage(&instructions).collect();
+    let mut found: Vec<Instruction> = Vec::new();
+    for of_stage in stages_of(&parse(text), target) {
+        for keyword in ["ENTRYPOINT", "CMD"] {
+            let is_known = found.iter().any(|instruction| instruction.is(keyword));
+            let own = of_stage.iter().rfind(|instruction| instruction.is(keyword));
+            found.extend(own.filter(|_| !is_known).map(|own| (*own).clone().shortened()));
+        }
+    }
+    found
+}
+
+/// Instructions of the stage that a target, or the last stage, becomes, and of each earlier stage that it is based on.
+fn stages_of<'i>(instructions: &'i [Instruction], target: Option<&str>) -> Vec<Vec<&'i Instruction>> {
+    let all: Vec<(&Instruction, String)> = instructions_by_stage(instructions).collect();
     let last = all.last().map(|(_, name)| name.clone());
     let mut stage = target.map(str::to_lowercase).or(last);
-    let mut found: Vec<Instruction> = Vec::new();
+    let mut found = Vec::new();
     // A stage can only read an earlier one, so the loop ends.
     while let Some(name) = stage.take() {
         let of_stage: Vec<&Instruction> = all
@@ -252,11 +282,6 @@ pub fn commands(text: &str, target: Option<&str>) -> Vec<Instruction> {
             .filter(|(_, of)| *of == name)
             .map(|(instruction, _)| *instruction)
             .collect();
-        for keyword in ["ENTRYPOINT", "CMD"] {
-            let is_known = found.iter().any(|instruction| instruction.is(keyword));
-            let own = of_stage.iter().rfind(|instruction| instruction.is(keyword));
-            found.extend(own.filter(|_| !is_known).map(|own| (*own).clone().shortened()));
-        }
         let base = of_stage
             .first()
             .and_then(|from| from.base())
@@ -266,6 +291,7 @@ pub fn commands(text: &str, target: Option<&str>) -> Vec<Instruction> {
             names.any(|earlier| earlier == base)
         };
         stage = base.filter(is_earlier);
+        found.push(of_stage);
     }
     found
 }

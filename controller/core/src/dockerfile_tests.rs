@@ -62,6 +62,36 @@ fn step_of_a_builder_is_found() {
 }
 
 #[test]
+fn syntax_of_a_newer_frontend_is_no_mistake() {
+    let newer = |text: &str, message: &str| find_newer_syntax(&parse(text)[0], message);
+    for (text, message, expected) in [
+        (
+            "RUN <<END\necho one\nEND",
+            "parse error line 2: unknown instruction: ECHO",
+            Some("<<"),
+        ),
+        (
+            "COPY --link a /",
+            "parse error line 1: Unknown flag: link",
+            Some("link"),
+        ),
+        (
+            "COPY --lnik a /",
+            "parse error on line 1: unknown flag: lnik (did you mean link?)",
+            None,
+        ),
+        (
+            "RUNN make",
+            "parse error on line 1: unknown instruction: RUNN",
+            None,
+        ),
+        ("RUN <<END\nmake\nEND", "exit code: 2", None),
+    ] {
+        assert_eq!(newer(text, message), expected, "{text}");
+    }
+}
+
+#[test]
 fn misspelled_stage_is_corrected_where_a_message_names_it() {
     let find = |text: &str, message: &str| {
         let found = find_misspelled_stage(&parse(text), message)?;

@@ -16,7 +16,6 @@ fn failed_run(exit_code: i64, last_line: &str) -> FailedRun {
     }
 }
 
-// Requirements: FR-R07
 #[test]
 fn kind_follows_exit_code_and_memory_evidence() {
     let plain = |exit_code| failed_run(exit_code, "");

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionKind, Step, Subject};
 use crate::ident::EnvName;
+use crate::observed::Unreadable;
 use crate::outcome::{ActionError, Done};
 use crate::status::code_of;
 
@@ -18,13 +19,15 @@ mod event_filter;
 mod name;
 mod recovery;
 mod status_diff;
+mod step_result;
 
 pub use action_record::ActionRecord;
 pub use engine_change::{ChangedObject, EngineChange};
 pub use event_filter::EventFilter;
 
 pub use recovery::{IntentResolution, resolve_intent};
-pub use status_diff::{controller_events, events_between, requested_preflight_events};
+pub use status_diff::{controller_events, events_between, orphan_events, preflight_check_events};
+pub use step_result::{OrphanRemoval, RestartAttempt, step_event};
 
 /// Version of the journal's format.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -128,6 +131,9 @@ pub enum Event {
         reason: String,
         /// True if Argus starts the task again.
         restarts: bool,
+        /// True if the controller ends with the task.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        critical: bool,
     },
     /// The mode changed.
     Mode {
@@ -171,6 +177,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
+    /// Argus started a failed service again, or could not.
+    RestartAttempt(RestartAttempt),
     /// A service runs again, after a failure or for another reason.
     Restart {
         /// Environment of the service.
@@ -250,6 +258,9 @@ pub enum Event {
     },
     /// An orphan of a dead controller was found.
     OrphanFound {
+        /// Environment from its label.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
         /// `container`, `network` or `volume`.
         what: String,
         /// Id on the engine.
@@ -259,14 +270,12 @@ pub enum Event {
         /// Project from its label.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<String>,
+        /// Decision about it, as `result` in the status.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        result: String,
     },
-    /// A found orphan no longer exists.
-    OrphanRemoved {
-        /// `container`, `network` or `volume`.
-        what: String,
-        /// Id on the engine.
-        id: String,
-    },
+    /// Argus removed an orphan, or could not.
+    OrphanRemoved(OrphanRemoval),
     /// A cleanup of orphans began or ended.
     Cleanup {
         /// True at the begin of the cleanup.
@@ -276,6 +285,9 @@ pub enum Event {
     },
     /// A preflight check run started.
     PreflightStart {
+        /// Environment; `None` for the checks of all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
         /// True for a run on request; false for a periodic run whose result changed.
         requested: bool,
         /// Skipped checks.
@@ -284,6 +296,9 @@ pub enum Event {
     },
     /// Result of one preflight check; of a periodic run only changed results.
     PreflightCheck {
+        /// Environment; `None` for the checks of all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
         /// Check.
         check: CheckName,
         /// Result of the check.
@@ -291,6 +306,9 @@ pub enum Event {
     },
     /// A preflight check run ended.
     PreflightEnd {
+        /// Environment; `None` for the checks of all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
         /// Overall result.
         overall: PreflightOverall,
     },
@@ -327,6 +345,20 @@ pub enum Event {
         /// Observation that shows the outcome.
         how: String,
     },
+    /// Argus ended a test lease, because it gave a critical service up.
+    LeaseEnded {
+        /// Environment of the test.
+        environment: EnvName,
+        /// Name of the test case.
+        case: String,
+        /// Runner of the test, as it named itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+        /// Service that Argus gave up.
+        service: String,
+    },
+    /// Argus cannot read an event or a list of the engine. A new list follows.
+    WatchDegraded(Unreadable),
     /// The engine changed outside of a plan.
     EngineChange(EngineChange),
     /// The journal is writable again after an error.

@@ -39,6 +39,9 @@ pub const PORTS: &str = "argusai.ports";
 /// after it. Empty without dependencies. Containers of older versions do not have this label.
 pub const DEPENDS_ON: &str = "argusai.depends-on";
 
+/// Service whose network namespace the container shares. Other containers do not have this label.
+pub const NETWORK_OWNER: &str = "argusai.network-owner";
+
 /// Digest of the build, on a built image. Its containers inherit the label.
 pub const BUILD_DIGEST: &str = "argusai.build-digest";
 

@@ -21,6 +21,7 @@ mod network;
 mod outage;
 mod released;
 pub mod store;
+mod unreadable;
 
 pub use config::Config;
 pub use containers::Containers;
@@ -28,6 +29,7 @@ pub use network::Network;
 pub use outage::Outage;
 pub use released::{Released, ReleasedNames};
 pub use store::{RetryState, Store};
+pub use unreadable::Unreadable;
 
 /// Event of the watch on one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +67,8 @@ pub enum WatchEvent {
     EngineStarted(Timestamp),
     /// The event stream stalled or ended, and is opened again. A list reports what it missed, so the state stays valid.
     StreamGap,
-    /// Argus cannot read an event or a list. Holds the cause, the text and the version of the engine. A new list follows.
-    Unreadable(String),
+    /// Argus cannot read an event or a list. A new list follows.
+    Unreadable(Box<Unreadable>),
     /// The engine answers, but delivers no events; only lists show changes. Holds the reason.
     EventsLost(Timestamp, String),
     /// The engine delivers events again.
@@ -133,6 +135,11 @@ pub struct Container {
 }
 
 impl Container {
+    /// Returns whether the container is on a network, or shares the network namespace of another one.
+    pub fn has_network(&self) -> bool {
+        !self.networks.is_empty() || self.labels.contains_key(labels::NETWORK_OWNER)
+    }
+
     /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<ObjectLabels> {
         ObjectLabels::read(&self.labels)

@@ -13,6 +13,9 @@ use crate::ident::{ContainerId, NetworkId, ProtocolPort};
 /// End of the holder in [`ActionError::NameTaken`] for a network without an owner.
 pub const FOREIGN_NETWORK: &str = "a network that Argus did not create";
 
+/// Maximum length of the name of an interpreter, in bytes.
+const MAX_INTERPRETER: usize = 100;
+
 /// Success of an action. Actions are idempotent, so this includes actions whose effect existed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {
@@ -99,9 +102,23 @@ pub struct HostFile {
     /// Similar name in its folder, if nothing exists there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similar: Option<String>,
+    /// Path on the host of a file that the build copies into the image; `None` for a file of a mount or of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<String>,
 }
 
 impl HostFile {
+    /// Adds the facts of its first bytes.
+    #[must_use]
+    pub fn with_head(self, head: &[u8]) -> Self {
+        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Self {
+            has_crlf: first.ends_with(b"\r") && first.len() < head.len(),
+            interpreter: interpreter(first),
+            ..self
+        }
+    }
+
     /// True for a folder.
     pub fn is_folder(&self) -> bool {
         self.mode.is_some_and(|mode| mode & 0o170_000 == 0o040_000)
@@ -111,6 +128,19 @@ impl HostFile {
     pub fn file_mode(&self) -> Option<u32> {
         self.mode.filter(|mode| mode & 0o170_000 == 0o100_000)
     }
+}
+
+/// Interpreter that `#!` names; for `env`, the program that it starts.
+fn interpreter(first: &[u8]) -> Option<String> {
+    let line = std::str::from_utf8(first.strip_prefix(b"#!")?).ok()?;
+    let mut words = line.split_whitespace();
+    let program = words.next()?;
+    let name = if program.rsplit('/').next() == Some("env") {
+        words.find(|word| !word.starts_with('-'))?
+    } else {
+        program
+    };
+    (name.len() <= MAX_INTERPRETER).then(|| name.to_owned())
 }
 
 impl Evidence {

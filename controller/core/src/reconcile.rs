@@ -4,8 +4,7 @@
 //!
 //! [`Planner::reconcile`] runs these phases in this order:
 //!
-//! 1. **Expire expectations.** Drop every expectation that the store proves. An expectation past its deadline requests
-//!    a relist.
+//! 1. **Expire expectations.** Drop every expectation that the store proves. An expectation past its deadline requests a relist.
 //! 2. **Update the breakers.** Read the engine's connection state and tick the cooldowns. A change invalidates all plans.
 //! 3. **Wait for the first sync.** Without a complete list of the engine and a complete scan of the specs folder, the pass
 //!    ends here. Every service then waits for [`WaitReason::Engine`](crate::wait::WaitReason::Engine) or
@@ -50,6 +49,7 @@ mod peers;
 mod requests;
 mod reservations;
 mod restart_queue;
+mod slow_call;
 
 use peers::LastLeaseInputs;
 use reservations::Reserved;
@@ -339,6 +339,7 @@ impl Planner {
                 cached.rendered = render::render_all(desired, &ports.ports, &self.identity);
                 cached.volumes.clone_from(&desired.volumes);
             }
+            render::join_networks(&mut cached.rendered, desired, observed);
             cached.ports = ports;
             // A requested port that another environment has reserved is not recorded for this environment.
             let mut held = cached.ports.ports.clone();

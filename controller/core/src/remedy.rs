@@ -8,6 +8,7 @@ use argus_crds::error::SpecEdit;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::{dns_names, misspelled_hosts};
+use crate::desired::suggest::closest;
 use crate::desired::{Accepted, Condition, Dependency, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::observed::Volume;
@@ -22,19 +23,24 @@ macro_rules! parts {
 
 mod case;
 mod command;
+mod cures;
 mod database;
+mod defaults;
 mod environment;
 mod files;
 mod headline;
 mod health_check;
 mod host_files;
+mod images;
 mod limits;
 mod listeners;
+mod logins;
 mod network;
 mod privileges;
 mod probe;
 mod probe_client;
 mod probe_command;
+mod process;
 mod program;
 mod rule;
 mod settings;
@@ -43,6 +49,9 @@ mod siblings;
 mod signals;
 #[cfg(test)]
 mod test_environment;
+mod tls;
+mod values;
+mod versions;
 
 pub(crate) use headline::cause_line;
 pub(crate) use probe_client::requested_port;
@@ -84,7 +93,14 @@ impl EditContext<'_> {
 
     /// Without the values that contain a secret. A part of a value means nothing without the other one, so both go.
     fn public(&self, edit: SpecEdit) -> SpecEdit {
-        let secrets = self.accepted.desired.secret_values();
+        let desired = &self.accepted.desired;
+        let mut secrets = desired.secret_values();
+        // Test environments repeat the name of a user or of a database as its password.
+        let public = [images::user_variables(), images::database_variables()].concat();
+        for service in desired.services.values() {
+            let shown = public.iter().filter_map(|name| service.env_vars.get(*name));
+            shown.for_each(|value| secrets.remove(value));
+        }
         let is_public =
             |text: &Option<String>| text.as_ref().is_none_or(|text| secrets.redacted(text) == *text);
         if is_public(&edit.now) && is_public(&edit.suggest) {
@@ -272,7 +288,22 @@ fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<Sp
     let edit = edit.now(name).likely();
     // Most images with a shell have this one.
     let is_shell = shell::SHELLS.contains(&name) && name != "sh";
-    Some(if is_shell { edit.suggest("sh") } else { edit })
+    Some(match name {
+        _ if is_shell => edit.suggest("sh"),
+        "python" => edit.suggest("python3"),
+        "pip" => edit.suggest("pip3"),
+        _ => match closest(name, PROGRAMS.iter().copied()).filter(|meant| *meant != name) {
+            Some(meant) => edit.suggest(meant),
+            None => edit,
+        },
+    })
+}
+
+parts! {
+    /// Programs of commands, for their typing errors.
+    PROGRAMS: "python3" "python" "gunicorn" "uvicorn" "celery" "flask" "alembic" "poetry" "pytest" "node" "npm" "npx"
+        "yarn" "pnpm" "bundle" "rails" "rake" "puma" "sidekiq" "java" "dotnet" "php" "composer" "nginx" "httpd" "caddy"
+        "redis-server" "postgres" "mysqld" "mongod" "rabbitmq-server" "sleep" "echo" "cat" "tail" "bash" "supervisord";
 }
 
 /// Time from the start until the first success of a run that recovered without a restart.

@@ -216,7 +216,7 @@ pub struct ServiceHistory {
     /// Run whose failure a retry request cleared; its end is not counted again.
     #[serde(rename = "forgivenRun")]
     pub ignored_run: Option<Run>,
-    /// Run whose restart was requested.
+    /// Run whose restart was requested; without a time, the next observed run of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_requested: Option<Run>,
     /// Time since which the service is stopped or paused externally.

@@ -1,10 +1,12 @@
-//! Removal of what builds leave, after each build. It runs one at a time in a task of the controller, so that no build waits for it.
+//! Removal of what builds leave, after each build. It runs one at a time in a task of the controller, so that no build waits for it. Then it
+//! measures the cache that stays.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::image::build::control;
 use crate::{Shared, prune};
 
 /// Tags of new builds, from the actions to the task.
@@ -36,11 +38,15 @@ impl BuildCleanup {
     }
 }
 
-/// Handles the requests of all builds, without end.
-pub(crate) async fn run(shared: &Shared) {
+/// Handles the requests of all builds, without end. Reports the size of the unused build cache after each.
+pub(crate) async fn run(shared: &Shared, report: impl Fn(u64)) {
     loop {
         let tags = shared.build_cleanup.next().await;
         prune::limit(shared, &tags).await;
+        match control::unused_cache(shared).await {
+            Ok(bytes) => report(bytes),
+            Err(error) => tracing::debug!(%error, "cannot measure the build cache"),
+        }
     }
 }
 

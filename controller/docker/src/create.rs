@@ -11,11 +11,14 @@ const HOST_NAME: &str = "host.docker.internal";
 
 /// The create body for a container spec. With `host_gateway`, [`HOST_NAME`] leads to the engine's host.
 pub(crate) fn container_body(spec: &ContainerSpec, host_gateway: bool) -> models::ContainerCreateBody {
-    let network = spec.network.as_str().to_owned();
-    let endpoint = models::EndpointSettings {
-        aliases: Some(spec.aliases.clone()),
-        ..Default::default()
-    };
+    // A container in the network namespace of another one has no endpoint.
+    let endpoints = spec.attachments().take(1).map(|(network, aliases)| {
+        let endpoint = models::EndpointSettings {
+            aliases: Some(aliases.clone()),
+            ..Default::default()
+        };
+        (network.to_string(), endpoint)
+    });
     let exposed = spec
         .bindings
         .iter()
@@ -45,7 +48,7 @@ pub(crate) fn container_body(spec: &ContainerSpec, host_gateway: bool) -> models
         stop_timeout: Some(i64::try_from(round_up_to_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
         host_config: Some(host_config(spec, host_gateway)),
         networking_config: Some(models::NetworkingConfig {
-            endpoints_config: Some(HashMap::from([(network, endpoint)])),
+            endpoints_config: Some(endpoints.collect()),
         }),
         ..Default::default()
     }
@@ -80,7 +83,7 @@ fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
         // Equal to `memory`, which disables swap; otherwise the limit would not hold.
         memory_swap: memory,
         nano_cpus: spec.nano_cpus.map(|cpus| i64::try_from(cpus).unwrap_or(i64::MAX)),
-        network_mode: Some(spec.network.as_str().to_owned()),
+        network_mode: Some(spec.network_mode()),
         port_bindings: Some(port_bindings(spec)),
         mounts: Some(spec.mounts.iter().map(mount).collect()),
         tmpfs: Some(
@@ -92,7 +95,11 @@ fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
                 })
                 .collect(),
         ),
-        extra_hosts: Some(extra_hosts(spec, host_gateway)),
+        // The hosts file is that of the owner of the network.
+        extra_hosts: Some(extra_hosts(
+            spec,
+            host_gateway && spec.process.shared_network.is_none(),
+        )),
         readonly_rootfs: spec.process.read_only.then_some(true),
         ulimits: Some(ulimits(&spec.process)).filter(|ulimits| !ulimits.is_empty()),
         cap_drop: Some(spec.process.cap_drop.clone()).filter(|names| !names.is_empty()),

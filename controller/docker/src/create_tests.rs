@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use argus_core::action::Binding;
-use argus_core::desired::{ContainerLimits, Privileges};
-use argus_core::ident::{Protocol, ResourceName};
+use argus_core::desired::{ContainerLimits, Privileges, SharedNetwork};
+use argus_core::ident::{ContainerId, Protocol, ResourceName, ServiceName};
 use serde_json::{Value, json};
 
 use super::*;
@@ -36,6 +36,23 @@ fn minimal() -> ContainerSpec {
 
 fn body_of(spec: &ContainerSpec) -> Value {
     serde_json::to_value(container_body(spec, true)).unwrap()
+}
+
+#[test]
+fn shared_network_leaves_no_endpoint_and_no_hosts() {
+    let container = Some(ContainerId::new("abc").unwrap());
+    let owner = ServiceName::new("vpn").unwrap();
+    let spec = ContainerSpec {
+        process: Box::new(ProcessOptions {
+            shared_network: Some(SharedNetwork { owner, container }),
+            ..ProcessOptions::default()
+        }),
+        ..minimal()
+    };
+    let body = body_of(&spec);
+    assert_eq!(body["HostConfig"]["NetworkMode"], "container:abc");
+    assert_eq!(body["HostConfig"]["ExtraHosts"], json!([]));
+    assert_eq!(body["NetworkingConfig"]["EndpointsConfig"], json!({}));
 }
 
 #[test]
@@ -143,6 +160,7 @@ fn the_body_contains_every_field_of_the_spec() {
             cap_drop: vec!["ALL".into()],
             sysctls: [("net.core.somaxconn".into(), "9".into())].into(),
             files: vec![],
+            shared_network: None,
             privileges: Privileges {
                 privileged: true,
                 cap_add: vec!["NET_ADMIN".into()],

@@ -322,8 +322,23 @@ pub(crate) fn classify_pull(message: &str) -> ActionError {
     } else if has(&ACCESS_DENIED_PHRASES) {
         ActionError::AuthRequired(trimmed)
     } else {
-        ActionError::PullFailed(trimmed)
+        ActionError::PullFailed(with_authority(trimmed))
     }
+}
+
+/// Adds the place for the authority of a registry whose certificate the engine does not trust.
+fn with_authority(message: String) -> String {
+    if !message.contains("x509: ") {
+        return message;
+    }
+    let host = message
+        .split_once("https://")
+        .and_then(|(_, rest)| rest.split('/').next());
+    let host = host.unwrap_or("HOST");
+    format!(
+        "the engine does not trust the certificate of the registry, whose authority belongs in `/etc/docker/certs.d/{host}/ca.crt` on the \
+         host of the engine: {message}"
+    )
 }
 
 /// The rate limit of a registry, with the delay that its message requests.

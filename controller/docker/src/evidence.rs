@@ -10,6 +10,7 @@ use argus_backend::LogQuery;
 use argus_backend::run_log::{Deadline, RunLog, start_deadline, timeout_error};
 use argus_core::failed_run::is_wrong_format;
 use argus_core::ident::ContainerId;
+use argus_core::observed::Attachment;
 use argus_core::outcome::{ActionError, Done, Evidence};
 use argus_core::time::Timestamp;
 use tokio::net::TcpStream;
@@ -137,7 +138,23 @@ async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<NetworkDiagno
         };
         found.insert(format!("tcp {address}"), result);
     }
-    if inspected.container.networks.is_empty() {
+    let listeners = listening.as_deref().unwrap_or_default();
+    let other = listeners.first().map(SocketAddr::port).filter(|first| {
+        let is_only = listeners.iter().all(|address| address.port() == *first);
+        is_only && run.http && *first != port
+    });
+    // The check requests another port than the only one with a listener.
+    let address = inspected.container.networks.values().find_map(Attachment::ip);
+    if let Some((address, other)) = address.zip(other) {
+        let paths = Box::pin(service_sockets::find_healthy_paths(SocketAddr::new(
+            address, other,
+        )))
+        .await;
+        if !paths.is_empty() {
+            found.insert(format!("healthy paths of port {other}"), paths.join(", "));
+        }
+    }
+    if !inspected.container.has_network() {
         found.insert("network".to_owned(), "not attached to any network".to_owned());
     }
     if let Some(listening) = &listening {

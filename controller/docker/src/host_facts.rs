@@ -52,7 +52,7 @@ pub(crate) async fn collect(shared: &Shared, with_disk: bool) -> HostFacts {
         HOST_FACTS_TIMEOUT
     };
     let disk = if with_disk {
-        within(limit, Box::pin(disk::measure(shared, &info, &version))).await
+        within(limit, Box::pin(disk::measure(shared, &info))).await
     } else {
         Fact::NotApplicable("not measured".to_owned())
     };

@@ -224,7 +224,7 @@ impl Docker {
 
     /// Size of the unused build cache, in bytes.
     pub async fn build_cache(&self) -> Result<u64, ActionError> {
-        prune::unused_build_cache(&self.shared).await
+        image::build::control::unused_cache(&self.shared).await
     }
 
     /// Removes the unused build cache beyond `keep` bytes, and returns the freed bytes.
@@ -232,9 +232,10 @@ impl Docker {
         prune::prune_build_cache(&self.shared, keep).await
     }
 
-    /// Removes what each build leaves, without end: replaced builds of its tag, and the build cache beyond its limit.
-    pub async fn clean_up_builds(&self) {
-        Box::pin(build_cleanup::run(&self.shared)).await;
+    /// Removes what each build leaves, without end: replaced builds of its tag, and the build cache beyond its limit. Then passes the size
+    /// of the unused build cache in bytes to `report`.
+    pub async fn clean_up_builds(&self, report: impl Fn(u64) + Send + Sync) {
+        Box::pin(build_cleanup::run(&self.shared, report)).await;
     }
 
     /// Pauses a container that Argus owns. No plan does this; it is a fault that `argus selftest` injects.
@@ -345,7 +346,7 @@ impl Backend for Docker {
         if is_broken {
             self.request_relist();
         }
-        Ok(!is_broken && !container.networks.is_empty())
+        Ok(!is_broken && container.has_network())
     }
 
     async fn check_links(

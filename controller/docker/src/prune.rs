@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::PoisonError;
-use std::time::Duration;
 
 use argus_core::desired::substitute_tag;
 use argus_core::journal::{ChangedObject, EngineChange};
@@ -25,8 +24,6 @@ use crate::image::build::label::{history, is_ours, writes_our_label};
 use crate::ownership::inspect_image;
 use crate::raw_http;
 
-/// Deadline of the disk usage query. An engine may scan its whole disk for it.
-const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of replaced and unused builds of a tag that the next build leaves.
 const KEPT_BUILDS: usize = 1;
 
@@ -213,35 +210,6 @@ fn find_replaced<'a>(images: &'a [BuiltImage], kept: &BTreeSet<String>) -> Vec<&
         *count > KEPT_BUILDS
     });
     unused
-}
-
-/// Size of the unused build cache, in bytes.
-pub(crate) async fn unused_build_cache(shared: &Shared) -> Result<u64, ActionError> {
-    let endpoint = shared.connection.endpoint();
-    let response = tokio::time::timeout(
-        DISK_USAGE_TIMEOUT,
-        raw_http::call(endpoint, Method::GET, "/system/df?type=build-cache"),
-    )
-    .await;
-    let usage = response.map_err(|_| {
-        ActionError::Unknown(format!("no answer within {} s", DISK_USAGE_TIMEOUT.as_secs()))
-    })??;
-    Ok(sum_unused_cache(&usage))
-}
-
-/// Unused bytes in a disk usage report. Older engines report every record of the cache, the newest only the sum.
-fn sum_unused_cache(usage: &serde_json::Value) -> u64 {
-    if let Some(sum) = usage["BuildCacheUsage"]["Reclaimable"].as_u64() {
-        return sum;
-    }
-    let records = usage["BuildCache"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let idle = records
-        .iter()
-        .filter(|record| record["InUse"] == false && record["Shared"] == false);
-    idle.filter_map(|record| record["Size"].as_u64()).sum()
 }
 
 /// Removes the unused build cache beyond `keep` bytes, and returns the freed bytes. The name of the limit depends on the version of the

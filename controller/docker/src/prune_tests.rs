@@ -104,21 +104,6 @@ fn the_steps_of_a_build_end_at_its_base_image() {
     assert_eq!(keys, ["sha256:3", "0 RUN", "0 COPY"]);
 }
 
-#[test]
-fn the_build_cache_is_summed_for_old_and_new_engines() {
-    let old = json!({ "BuildCache": [
-        { "Size": 5, "InUse": false, "Shared": false },
-        { "Size": 7, "InUse": true, "Shared": false },
-        { "Size": 9, "InUse": false, "Shared": true },
-    ]});
-    assert_eq!(sum_unused_cache(&old), 5);
-    assert_eq!(
-        sum_unused_cache(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })),
-        11
-    );
-    assert_eq!(sum_unused_cache(&json!({ "BuildCache": null })), 0);
-}
-
 /// Builds of a tag, the oldest first. The last one has the tag.
 fn builds(tag: &str, ids: &[&str]) -> Vec<ImageSummary> {
     let mut all = Vec::new();

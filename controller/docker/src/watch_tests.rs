@@ -268,7 +268,7 @@ async fn unreadable_event_and_list_are_reported_and_listed_again() {
     while lists_after < 1 || warnings.len() < 2 {
         let next = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
         match next.expect("an event within 20 s").unwrap() {
-            WatchEvent::Unreadable(what) => warnings.push(what),
+            WatchEvent::Unreadable(what) => warnings.push(what.to_string()),
             WatchEvent::InitDone if warnings.len() == 2 => lists_after += 1,
             WatchEvent::Disconnected(_, reason) => panic!("{reason}"),
             _ => {}

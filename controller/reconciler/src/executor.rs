@@ -5,7 +5,7 @@
 //! an answer ends at its deadline with an unknown outcome.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use argus_backend::Backend;
@@ -51,6 +51,8 @@ pub struct Finished {
     pub outcome: Result<Done, ActionError>,
     /// Time from submission to result, with the wait for a permit.
     pub took: Duration,
+    /// Time that the engine needed for its answer; `None` without an answer.
+    pub answered_in: Option<Duration>,
 }
 
 /// Actions in flight on one engine.
@@ -73,6 +75,7 @@ pub struct Executor<B> {
 struct InFlight {
     step: Step,
     started: Timestamp,
+    answered_in: Arc<OnceLock<Duration>>,
     cancellation: CancellationToken,
 }
 
@@ -129,6 +132,8 @@ impl<B: Backend> Executor<B> {
         let journal = self.journal.clone();
         let cancellation = CancellationToken::new();
         let cancelled = cancellation.clone().cancelled_owned();
+        let (answered_in, clock) = (Arc::<OnceLock<Duration>>::default(), self.clock);
+        let answer = answered_in.clone();
         let job = async move {
             let started = match CallClass::of(&action) {
                 // A read needs no intent.
@@ -142,7 +147,10 @@ impl<B: Backend> Executor<B> {
                 let _permit = limits.acquire(CallClass::of(&action)).await;
                 journal.check_writable()?;
                 // On the heap only now: hundreds of actions can wait for a permit, and the future of a call takes kilobytes.
-                Box::pin(backend.execute_planned(&planned, deadline, &action, &reporter)).await
+                let called = clock.now();
+                let outcome = Box::pin(backend.execute_planned(&planned, deadline, &action, &reporter)).await;
+                answer.get_or_init(|| clock.now().since(called));
+                outcome
             };
             let outcome = tokio::select! {
                 outcome = call => outcome,
@@ -175,6 +183,7 @@ impl<B: Backend> Executor<B> {
         let in_flight = InFlight {
             step,
             started: self.clock.now(),
+            answered_in,
             cancellation,
         };
         self.tasks.start(in_flight, job.instrument(span));
@@ -190,6 +199,7 @@ impl<B: Backend> Executor<B> {
             ((step, started), diagnosis) = self.diagnoses.next_ended() => Finished {
                 outcome: Ok(Done::Diagnosis(Box::new(diagnosis.unwrap_or_default()))),
                 took: self.clock.now().since(started),
+                answered_in: None,
                 step,
             },
         }
@@ -197,7 +207,12 @@ impl<B: Backend> Executor<B> {
 
     fn finish(
         &mut self,
-        InFlight { step, started, .. }: InFlight,
+        InFlight {
+            step,
+            started,
+            answered_in,
+            ..
+        }: InFlight,
         result: Result<Result<Done, ActionError>, TaskFailure>,
     ) -> Finished {
         let outcome = result.unwrap_or_else(|failure| {
@@ -211,7 +226,13 @@ impl<B: Backend> Executor<B> {
         if outcome.is_ok() {
             self.diagnose(&step);
         }
-        Finished { step, outcome, took }
+        let answered_in = answered_in.get().copied();
+        Finished {
+            step,
+            outcome,
+            took,
+            answered_in,
+        }
     }
 
     /// Starts the check of the network of a failed run, whose evidence is stored.

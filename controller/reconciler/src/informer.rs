@@ -1,11 +1,12 @@
 //! Informer: applies watch events to the [`Store`] and publishes it when the events pause.
 //!
-//! It is the only writer of the store. It also counts the gaps of the event stream and measures the lag of the
-//! watch.
+//! It is the only writer of the store. It also counts the gaps of the event stream, measures the lag of the
+//! watch, and records the responses of the engine that Argus cannot read.
 
 use std::sync::Arc;
 
 use argus_backend::Backend;
+use argus_core::journal::Event;
 use argus_core::observed::{Container, Object, Store, WatchEvent};
 use argus_core::time::Timestamp;
 use argus_core::waits::Waits;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::metrics::TaskMetrics;
+use crate::journal::Journal;
 
 /// Maximum number of events that are applied without a publication. It bounds the delay during an event burst.
 const MAX_BATCH_EVENTS: usize = 1_024;
@@ -25,7 +26,7 @@ pub async fn run<B: Backend>(
     backend: Arc<B>,
     stores: watch::Sender<Arc<Store>>,
     waits: Waits,
-    metrics: TaskMetrics,
+    journal: Journal,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -37,13 +38,13 @@ pub async fn run<B: Backend>(
             first = events.next() => first,
         };
         let Some(first) = first else { return };
-        count(&store, &first, &metrics, clock.now());
+        record(&store, &first, &journal, clock.now());
         let mut is_urgent = apply_event(&mut store, first);
         // Events that are already available are published together, and so is the whole first list.
         for _ in 0..MAX_BATCH_EVENTS {
             match events.next().now_or_never() {
                 Some(Some(next)) => {
-                    count(&store, &next, &metrics, clock.now());
+                    record(&store, &next, &journal, clock.now());
                     is_urgent |= apply_event(&mut store, next);
                 }
                 Some(None) => return,
@@ -78,7 +79,7 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         }
         WatchEvent::Unreadable(what) => {
             tracing::warn!("{what}");
-            false
+            true
         }
         WatchEvent::EventsRestored => {
             tracing::info!("engine delivers events again");
@@ -100,9 +101,14 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
     is_urgent
 }
 
-/// Counts an event before it is applied: lists, gaps and lag.
-fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestamp) {
+/// Counts an event before it is applied: lists, gaps, lag, and what Argus cannot read, which is also an event of the journal.
+fn record(store: &Store, event: &WatchEvent, journal: &Journal, now: Timestamp) {
+    let metrics = journal.metrics();
     match event {
+        WatchEvent::Unreadable(what) => {
+            metrics.unreadable.inc();
+            journal.record_event(Event::WatchDegraded((**what).clone()));
+        }
         WatchEvent::InitDone => metrics.lists.inc(),
         WatchEvent::Disconnected(..) if store.is_reachable() => metrics.gaps.inc(),
         WatchEvent::StreamGap | WatchEvent::EventsLost(..) => metrics.gaps.inc(),
@@ -116,7 +122,6 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
             }
         }
         WatchEvent::Apply(_)
-        | WatchEvent::Unreadable(_)
         | WatchEvent::Disconnected(..)
         | WatchEvent::Init
         | WatchEvent::Delete(_)
@@ -143,11 +148,50 @@ mod tests {
     use std::collections::BTreeMap;
 
     use argus_core::labels::{ENVIRONMENT, MANAGED};
+    use argus_core::observed::Unreadable;
     use argus_core::observed::{Config, ContainerState, InspectInfo, Network};
     use futures::channel::mpsc::unbounded;
 
     use super::*;
     use crate::fake_backend::FakeBackend;
+    use crate::journal::handle;
+    use crate::journal::log_file::JournalContents;
+
+    fn open_journal(dir: &tempfile::TempDir) -> (Journal, handle::WriterTask, JournalContents) {
+        let path = dir.path().join("journal.jsonl");
+        let (journal, writer, contents, _) =
+            handle::open(&path, "RUN", Clock::system(), handle::DEFAULT_MAX_SIZE);
+        (journal, writer, contents)
+    }
+
+    #[tokio::test]
+    async fn unreadable_response_is_recorded_and_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, writer, _) = open_journal(&dir);
+        let what = Unreadable {
+            what: "an event".to_owned(),
+            version: "99.1".to_owned(),
+            text: "{}".to_owned(),
+            ..Unreadable::default()
+        };
+        let mut store = Store::default();
+        let event = WatchEvent::Unreadable(Box::new(what.clone()));
+        record(&store, &event, &journal, Timestamp(1));
+        assert!(apply_event(&mut store, event), "it is published immediately");
+        assert_eq!(journal.metrics().unreadable.get(), 1);
+        assert_eq!(store.unreadable(), Some(&what));
+        store.apply(WatchEvent::Init);
+        assert!(store.unreadable().is_some(), "the list is not complete");
+        store.apply(WatchEvent::InitDone);
+        assert_eq!(store.unreadable(), None);
+        drop(writer.closer());
+        writer.run().await;
+        let text = std::fs::read_to_string(dir.path().join("journal.jsonl")).unwrap();
+        assert!(
+            text.contains(r#""event":"watchDegraded","what":"an event","version":"99.1""#),
+            "{text}"
+        );
+    }
 
     fn network(id: &str) -> WatchEvent {
         let id = argus_core::ident::NetworkId::new(id).unwrap();
@@ -167,9 +211,11 @@ mod tests {
 
     #[test]
     fn missed_and_late_events_are_counted() {
-        let (metrics, mut store) = (TaskMetrics::default(), Store::default());
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, _writer, _) = open_journal(&dir);
+        let (metrics, mut store) = (journal.metrics(), Store::default());
         let mut observe = |event: WatchEvent, now: i64| {
-            count(&store, &event, &metrics, Timestamp(now));
+            record(&store, &event, &journal, Timestamp(now));
             apply_event(&mut store, event);
         };
         let container_ran = |from: i64, to: Option<i64>| {
@@ -268,11 +314,13 @@ mod tests {
             stop.cancel();
         };
         let backend = Arc::new(FakeBackend::with_events(events.boxed()));
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, _writer, _) = open_journal(&dir);
         let run = run(
             backend,
             stores,
             Waits::default(),
-            TaskMetrics::default(),
+            journal,
             Clock::system(),
             stop.clone(),
         );

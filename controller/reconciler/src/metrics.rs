@@ -39,6 +39,8 @@ metric_set! {
             "Time that actions wait for a permit, by class.", &["class"], make::CALLS);
         gaps: IntCounter = counter("argus_event_stream_gaps_total",
             "Losses and stalls of the engine's event stream. Argus takes a full list after each.");
+        unreadable: IntCounter = counter("argus_watch_unreadable_total",
+            "Events and lists of the engine that Argus could not read.");
         lists: IntCounter = counter("argus_engine_lists_total", "Completed full lists of the engine.");
         lag_seconds: Histogram = histogram("argus_watch_lag_seconds",
             "Time from a start or end of a container (engine clock) until Argus observes it.", make::CALLS);

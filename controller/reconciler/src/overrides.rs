@@ -15,6 +15,7 @@ use argus_core::observed::Store;
 use argus_core::repair::RepairMemory;
 use argus_core::spec_diff::GoodImages;
 use argus_core::state::PlannerState;
+use argus_core::status::fork_notes;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, UserRequests, VolumeRemoval};
 use serde::{Deserialize, Serialize};
@@ -261,11 +262,15 @@ impl Overrides {
                 "environment `{to}` already exists"
             )));
         }
+        let mut desired = Desired {
+            ttl,
+            ..accepted.desired.forked(to)
+        };
+        if let Some(history) = inputs.state.environments.get(env) {
+            desired.notes.extend(fork_notes(env, history));
+        }
         let forked = Accepted {
-            desired: Desired {
-                ttl,
-                ..accepted.desired.forked(to)
-            },
+            desired,
             spec_path: accepted.spec_path.clone(),
             lines: accepted.lines.clone(),
             accepted_at: inputs.now,

@@ -1,10 +1,14 @@
 //! Tests of overrides: a request stays until its subject changes.
 
+use argus_core::action::Subject;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::failed_run::FailedRun;
-use argus_core::ident::Hash;
+use argus_core::ident::{ContainerId, Hash};
+use argus_core::journal::Event;
+use argus_core::plan::Plan;
 use argus_core::state::{Attribution, Disruption, Interruption, TestRestart};
 use argus_core::user_requests::TestLease;
+use argus_core::wait::{Wait, WaitReason};
 use sha2::{Digest as _, Sha256};
 
 use super::*;
@@ -520,6 +524,10 @@ fn retry_reverts_only_automatic_rollbacks() {
 #[test]
 fn fork_runs_next_to_its_original_until_taken_down() {
     let mut fixture = Fixture::with(&accepted("web:1", ""));
+    let failed_run = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
+    let history = fixture.state.environments.entry(env("shop")).or_default();
+    let web = Arc::make_mut(history).service_mut(&ServiceName::new("web").unwrap());
+    web.failures = vec![failed_run];
     assert_eq!(fixture.apply(&fork("two")), Ok(Reply::Forked(env("two"))));
     assert!(matches!(
         fixture.apply(&fork("two")),
@@ -530,6 +538,11 @@ fn fork_runs_next_to_its_original_until_taken_down() {
         Err(CommandError::Refused(_))
     ));
     assert_eq!(fixture.image("two").as_deref(), Some("web:1"));
+    let notes = &fixture.overrides.forks[&env("two")].desired.notes;
+    let has_summary = notes
+        .iter()
+        .any(|note| note.contains("`web` of `shop` failed once"));
+    assert!(has_summary, "{notes:?}");
     // The next revision of the original does not affect the fork.
     fixture.file(&accepted("web:2", ""));
     assert_eq!(fixture.image("two").as_deref(), Some("web:1"));
@@ -691,4 +704,36 @@ fn hold_of_a_missing_service_is_refused() {
     assert_eq!(fixture.apply(&hold(Some("web"))), Ok(Reply::Done));
     assert_eq!(fixture.apply(&resume()), Ok(Reply::Done));
     assert!(matches!(fixture.apply(&resume()), Err(CommandError::Refused(_))));
+}
+
+#[test]
+fn lease_ends_when_a_critical_service_is_given_up() {
+    let mut fixture = Fixture::with(&accepted("web:1", "    criticality: critical\n"));
+    fixture.apply(&begin_test(60)).unwrap();
+    let plan = |on| {
+        let subject = Subject::Service {
+            environment: env("shop"),
+            service: ServiceName::new("web").unwrap(),
+        };
+        let plan = Plan {
+            waits: vec![Wait { subject, on }],
+            ..Plan::default()
+        };
+        BTreeMap::from([(env("shop"), Arc::new(plan))])
+    };
+    let (now, desired) = (fixture.now, fixture.specs.environments.clone());
+    let mut ended = |on| fixture.overrides.end_lost_leases(&desired, &plan(on), now);
+    assert_eq!(ended(WaitReason::Probe), []);
+    let event = Event::LeaseEnded {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        holder: None,
+        service: "web".to_owned(),
+    };
+    assert_eq!(ended(WaitReason::GaveUp { restarts: 3 }), [event]);
+    assert_eq!(ended(WaitReason::GaveUp { restarts: 3 }), [], "it has ended");
+    let Ok(Reply::Test(report)) = fixture.apply(&end_test()) else {
+        panic!("the test can still be ended");
+    };
+    assert_eq!(report.lease_ended_at, Some(now.to_string()));
 }

@@ -193,6 +193,10 @@ impl<B: Backend> Reconciler<B> {
     }
 
     fn on_result(&mut self, finished: &Finished) {
+        self.recorder.record_result(finished);
+        if let Some(took) = finished.answered_in {
+            self.planner.answered(&finished.step, took);
+        }
         let store = self.inputs.stores.borrow().clone();
         self.planner
             .finished(&finished.step, &finished.outcome, &store, self.clock.now());

@@ -251,8 +251,8 @@ impl Controller {
         let channels = (persisted_specs, registries, sync_responder);
         start_specs(&supervisor, (&options, &identity), channels, clock, &stop);
         // One watch of the engine serves the whole process: it cannot be created twice.
-        let (metrics, stopped) = (journal.metrics().clone(), stop.clone());
-        let informer = informer::run(backend.clone(), stores, options.waits, metrics, clock, stopped);
+        let (records, stopped) = (journal.clone(), stop.clone());
+        let informer = informer::run(backend.clone(), stores, options.waits, records, clock, stopped);
         supervisor.spawn_once("informer", Importance::Critical, informer);
         let addresses = Addresses {
             publish_address: options.publish_address,

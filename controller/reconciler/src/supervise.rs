@@ -112,7 +112,7 @@ impl Supervisor {
                     return;
                 };
                 tracing::error!(task = name, restarts, reason, "task ended, restarting it");
-                record_end(&journal, name, &reason, true);
+                record_end(&journal, name, &reason, true, false);
                 let pause = FIRST_TASK_RESTART_DELAY * u32::try_from(restarts).unwrap_or(1);
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
@@ -165,7 +165,7 @@ impl Supervisor {
         let journal = self.journal.clone();
         move |restarts, reason| {
             heartbeats.forget(task);
-            record_end(&journal, task, &reason, false);
+            record_end(&journal, task, &reason, false, importance == Importance::Critical);
             tracing::error!(task, restarts, reason, "task ended permanently");
             match importance {
                 Importance::Critical => {
@@ -185,12 +185,13 @@ impl Supervisor {
     }
 }
 
-fn record_end(journal: &OnceLock<Journal>, task: &str, reason: &str, restarts: bool) {
+fn record_end(journal: &OnceLock<Journal>, task: &str, reason: &str, restarts: bool, critical: bool) {
     if let Some(journal) = journal.get() {
         journal.record_event(Event::TaskEnded {
             task: task.to_owned(),
             reason: reason.to_owned(),
             restarts,
+            critical,
         });
     }
 }

@@ -5,7 +5,7 @@ mod page;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use argus_core::journal::{Entry, EventFilter, Record};
+use argus_core::journal::{Entry, Event, EventFilter, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -144,6 +144,13 @@ pub(crate) fn public_record(record: &Record, is_trusted: bool) -> Map<String, Va
 /// the details of actions.
 pub(crate) fn record_for_caller(record: &Record, is_trusted: bool) -> Value {
     let mut value = json!(record);
+    if let Entry::Event(Event::WatchDegraded(_) | Event::LeaseEnded { .. }) = &record.entry
+        && !is_trusted
+    {
+        for quoted in ["cause", "text", "case", "holder"] {
+            value.as_object_mut().and_then(|value| value.remove(quoted));
+        }
+    }
     if !is_trusted && matches!(record.entry, Entry::Intent(_)) {
         let verb = value["action"]["verb"].clone();
         value["action"] = json!({ "verb": verb });

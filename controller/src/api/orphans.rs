@@ -33,7 +33,7 @@ pub(crate) struct Orphans {
     /// Names of projects [default: all]
     #[serde(default)]
     projects: Vec<String>,
-    /// Also remove kept volumes of own folders, with data
+    /// Also remove own kept volumes, with data
     #[serde(default)]
     volumes: bool,
     /// Not an argument of programs and agents.
@@ -63,7 +63,7 @@ pub(crate) struct CleanOrphans {
     /// Names of projects [default: all projects with a loaded spec]
     #[serde(default)]
     projects: Vec<String>,
-    /// Also remove kept volumes of own folders, with data
+    /// Also remove own kept volumes, with data
     #[serde(default)]
     volumes: bool,
 }

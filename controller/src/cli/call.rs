@@ -20,6 +20,12 @@ pub(crate) fn create_context(options: &Options, specs: &SpecOptions) -> Result<C
     Ok(Context::new(ControllerClient::for_command(settings)))
 }
 
+/// Creates the context of a command that reads the specs folder, or the file of a project without one.
+pub(crate) fn create_file_context(options: &Options, specs: &SpecOptions) -> Result<Context, Failure> {
+    let settings = Settings::resolve(options, specs)?.with_project_file();
+    Ok(Context::new(ControllerClient::for_command(settings)))
+}
+
 /// Runs an operation, and prints its messages as notes.
 pub(crate) fn run<T: Operation>(context: &Context, operation: &T) -> Result<T::Output, Failure> {
     let (sender, mut messages) = mpsc::unbounded_channel();

@@ -116,6 +116,18 @@ impl Found {
 }
 
 impl Get {
+    /// Creates the table of an environment or of a service.
+    pub(super) fn of_target(target: String) -> Self {
+        Self {
+            target: Some(target),
+            all_services: false,
+            output: None,
+            selector: Vec::new(),
+            no_headers: false,
+            watch: false,
+        }
+    }
+
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
         let is_stale = notes::note_if_not_running(context.client.state());

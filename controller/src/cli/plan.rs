@@ -23,7 +23,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let context = call::create_context(options, &self.specs)?;
+        let context = call::create_file_context(options, &self.specs)?;
         let operation = plan::Plan {
             environment: self.target,
             service: None,

@@ -3,15 +3,16 @@
 use clap::Args;
 
 use super::call;
+use crate::api::target::resolve_target;
 use crate::api::{Operation, commands};
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::output::OutputArgs;
-use crate::settings::Options;
+use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 struct Targets {
-    /// Environments, or ENVIRONMENT/SERVICE
+    /// Environments, or ENVIRONMENT/SERVICE [default environment: the only one]
     #[arg(required = true)]
     targets: Vec<String>,
     #[command(flatten)]
@@ -24,11 +25,13 @@ impl Targets {
         self,
         options: &Options,
         effect: &str,
-        create: impl Fn(String) -> T,
+        create: impl Fn(String, Option<String>) -> T,
     ) -> Result<Exit, Failure> {
+        let state = Settings::resolve(options, &SpecOptions::default())?.state;
         for target in self.targets {
+            let (environment, service) = resolve_target(&state, Some(&target), None)?;
             let text = format!("{target} {effect}\n");
-            call::execute_command(options, &create(target), self.output, |_| text)?;
+            call::execute_command(options, &create(environment, service), self.output, |_| text)?;
         }
         Ok(Exit::Done)
     }
@@ -48,20 +51,14 @@ pub(crate) struct Restart {
 
 impl Retry {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let create = |environment| commands::Retry {
-            environment,
-            service: None,
-        };
+        let create = |environment, service| commands::Retry { environment, service };
         self.targets.execute(options, "is retried", create)
     }
 }
 
 impl Restart {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let create = |environment| commands::Restart {
-            environment,
-            service: None,
-        };
+        let create = |environment, service| commands::Restart { environment, service };
         self.targets.execute(options, "restarts", create)
     }
 }

@@ -15,7 +15,7 @@ use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Spec file, Compose file or folder to watch [default: the specs folder]
+    /// Spec file, Compose file or folder to watch [default: the specs folder, else e2e.yaml, else the Compose file]
     path: Option<PathBuf>,
     #[command(flatten)]
     pub(super) specs: SpecOptions,
@@ -33,7 +33,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let mut settings = Settings::resolve(options, &self.specs)?;
+        let mut settings = Settings::resolve(options, &self.specs)?.with_project_file();
         settings.state.clone_from(&settings.own_state);
         if let Some(path) = self.path {
             settings.specs = existing(path)?;

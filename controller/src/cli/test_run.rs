@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, Format};
 use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::test_runner::report::{Report, SuiteResult};
+use crate::test_runner::report::{Report, TestVerdict};
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{AttemptSettings, OutputSettings, Progress, run_suites};
 
@@ -57,14 +57,14 @@ impl RunTests {
             folder: self.out.clone(),
         };
         let environment = &self.environment;
-        let ran = run_suites(
+        let ran = Box::pin(run_suites(
             client,
             environment,
             &self.selection,
             &self.attempts,
             &output,
             stop,
-        )
+        ))
         .await;
         let mut report = ran?;
         self.print_report(&report)?;
@@ -78,7 +78,7 @@ impl RunTests {
             Some(Format::Yaml) => output::print_yaml(report),
             Some(Format::Name) => {
                 let suites = report.suites.iter();
-                let ran = suites.filter(|suite| suite.result != SuiteResult::Skipped);
+                let ran = suites.filter(|suite| suite.result != TestVerdict::Skipped);
                 output::print(&output::join_lines(ran.map(|suite| escape_line(&suite.name))))
             }
             Some(Format::Table | Format::Wide) | None => Ok(()),

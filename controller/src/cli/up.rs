@@ -185,7 +185,14 @@ impl Up {
             folder: None,
         };
         let env = &session.environment;
-        let ran = run_suites(&session.client, env, &selection, &settings, &output, stop);
+        let ran = Box::pin(run_suites(
+            &session.client,
+            env,
+            &selection,
+            &settings,
+            &output,
+            stop,
+        ));
         report.insert(ran.await?).command_exit()
     }
 

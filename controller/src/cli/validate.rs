@@ -17,7 +17,7 @@ use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// Spec files, Compose files or folders [default: the specs folder]
+    /// Spec files, Compose files or folders [default: the specs folder, else e2e.yaml, else the Compose file]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,
@@ -27,7 +27,7 @@ pub(crate) struct Validate {
 
 impl Validate {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let context = call::create_context(options, &self.specs)?;
+        let context = call::create_file_context(options, &self.specs)?;
         let report = call::run(&context, &validate::Validate::of_paths(self.paths))?;
         let environments = report.files.iter().filter_map(|file| file.environment.as_ref());
         if self.output.is_text() {

@@ -1,16 +1,23 @@
 //! Keys under `deploy`, and the number of containers of a service.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::Service;
 use super::variables::Variables;
+use super::{Service, parts};
 
 impl Service<'_> {
+    /// Returns the number of containers of a service; `None` for one.
+    pub(super) fn translate_replicas(&mut self, key: &str, value: &Value) -> Option<Value> {
+        let to_number = |value: &Value| Some(json!(parts::scalar_to_text(value)?.parse::<u32>().ok()?));
+        self.translate_part(key, value, to_number)
+            .filter(|number| *number != 1)
+    }
+
     /// Notes the keys under `deploy` that have no counterpart.
     pub(super) fn note_deploy(&mut self, value: &Value) {
         for (key, inner) in value.as_object().into_iter().flatten() {
             let is_default = match key.as_str() {
-                "replicas" => self.variables.is_number(inner, 1),
+                "replicas" => true,
                 // Argus restarts failed services with its own delays.
                 "restart_policy" => {
                     let mut keys = inner.as_object().into_iter().flat_map(Map::keys);

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use argus_core::budget::{Budget, Exceeded};
-use argus_core::dotenv;
+use argus_core::dotenv::{self, Dotenv};
 use serde_json::{Map, Value, json};
 
 use super::{Note, Service, parts};
+
+/// Format of a file under `env_file` without quotes and variables.
+const RAW: &str = "raw";
 
 /// Variables and bytes of the files under `env_file` of a project. A step is a variable.
 pub(super) const ENV_FILES: Budget = Budget::new(20_000, 16 << 20);
@@ -41,7 +44,8 @@ impl Service<'_> {
                 .or_else(|| file["path"].as_str())
                 .unwrap_or_default();
             let mut problems = Vec::new();
-            if let Some(format) = file["format"].as_str() {
+            let format = file["format"].as_str();
+            if let Some(format) = format.filter(|format| *format != RAW) {
                 problems.push(format!("the format `{format}` of `{path}` has no counterpart"));
             }
             match (self.project.read)(&self.project.dir.join(path)) {
@@ -51,7 +55,10 @@ impl Service<'_> {
                         let found = self.project_value(name).or_else(own);
                         found.or_else(|| all.get(name).cloned())
                     };
-                    let found = dotenv::read(&bytes, &outside);
+                    let found = match format {
+                        Some(RAW) => read_raw(&bytes),
+                        _ => dotenv::read(&bytes, &outside),
+                    };
                     problems.extend(
                         found
                             .problems
@@ -162,6 +169,21 @@ impl Service<'_> {
         }
         self.variables.read.insert(variable.to_owned());
         Some(format!("{{{{env.{variable}}}}}"))
+    }
+}
+
+/// Variables of a file whose values are the rest of their lines, with all quotes and `$`.
+fn read_raw(bytes: &[u8]) -> Dotenv {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !line.starts_with('#'));
+    let pairs = lines.filter_map(|line| line.split_once('='));
+    let variables = pairs.map(|(name, value)| (name.trim().to_owned(), value.to_owned()));
+    Dotenv {
+        variables: variables.collect(),
+        ..Dotenv::default()
     }
 }
 

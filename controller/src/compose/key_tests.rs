@@ -24,11 +24,6 @@ const SAME: &[(&str, &str, &str)] = &[
         "only `docker compose up` reads it",
     ),
     (
-        "services.*.depends_on.*.required",
-        "supported",
-        "`false` permits a service that is missing or left out",
-    ),
-    (
         "services.*.expose",
         "not needed",
         "services reach all ports of each other",
@@ -63,7 +58,8 @@ const SAME: &[(&str, &str, &str)] = &[
 /// Translation of a file, and its diagnostics with their severity.
 fn translation(document: &Value) -> (String, Vec<(bool, String)>) {
     let read = |path: &Path| match path.to_str() {
-        Some("/shop/a.env") => Ok(b"A=1\n".to_vec()),
+        // With quotes, so that the format matters.
+        Some("/shop/a.env") => Ok(b"A=\"1\"\n".to_vec()),
         Some("/shop/b.yaml") => {
             Ok(b"services: { included: { image: \"x:${A:-0}\", volumes: [\"./d:/d\"] } }".to_vec())
         }
@@ -209,6 +205,10 @@ fn keys_are_documented() {
             .any(|name| key == format!("services.*.{name}"));
         let remark = if is_privilege {
             "in an allowed project with `--allow-privileged`, else refused".to_owned()
+        } else if key == "services.*.network_mode" {
+            "`service:NAME`; `host` and `container:NAME` are refused".to_owned()
+        } else if key == "services.*.depends_on.*.required" {
+            "`false` permits a service that is missing or left out".to_owned()
         } else {
             remark
         };

@@ -14,6 +14,9 @@ use super::parts::join_paths;
 /// Variable with the files of a project.
 pub(crate) const FILES: &str = "COMPOSE_FILE";
 
+/// Variable with the active profiles.
+pub(crate) const PROFILES: &str = "COMPOSE_PROFILES";
+
 /// Names of override files, in the order of Compose, which reads the first one.
 const OVERRIDES: [&str; 4] = [
     "compose.override.yml",

@@ -4,17 +4,53 @@ use serde_json::{Map, Value, json};
 
 use super::{Note, Service, parts};
 
+/// Commands around the start of a container.
+const HOOKS: [&str; 2] = ["pre_start", "post_start"];
 /// Namespaces that a container can share with the host.
 const NAMESPACES: [&str; 6] = ["network_mode", "pid", "ipc", "uts", "userns_mode", "cgroup"];
 
 impl Service<'_> {
-    /// Notes a key without a counterpart. A service with a namespace of the host would be another one without it.
-    pub(super) fn note_process_key(&mut self, key: &str, value: &Value) {
-        if self.project.is_inlined || !NAMESPACES.contains(&key) || *value != "host" {
-            return self.add_note(key, &format!("`{key}`"));
+    /// Returns the network of another service. A file that `argus init` writes has none of a service that is left out.
+    pub(super) fn translate_network_mode(&mut self, value: &Value) -> Option<Value> {
+        let owner = value.as_str().and_then(|mode| mode.strip_prefix("service:"));
+        match owner {
+            Some(owner) if self.project.is_inlined && self.omitted.contains(owner) => {
+                self.add_note(
+                    "network_mode",
+                    &format!("`network_mode`: that of `{owner}`, which is left out"),
+                );
+                None
+            }
+            Some(_) => Some(value.clone()),
+            None => {
+                self.note_process_key("network_mode", value);
+                None
+            }
         }
+    }
+
+    /// Notes a key without a counterpart. A service without a namespace that it shares, or without its hooks, would be another one.
+    pub(super) fn note_process_key(&mut self, key: &str, value: &Value) {
+        let kind = value.as_str().and_then(|mode| mode.split(':').next());
+        let why = match kind {
+            _ if self.project.is_inlined => None,
+            _ if HOOKS.contains(&key) => {
+                Some("only an entry point or a service that completes first runs commands")
+            }
+            _ if !NAMESPACES.contains(&key) => None,
+            Some("host") => Some("no flag gives a container a namespace of the host"),
+            Some("service" | "container") if key != "network_mode" => Some("containers share only networks"),
+            Some("container") => Some("only a container of this environment can share its network"),
+            _ => None,
+        };
+        let Some(why) = why else {
+            return self.add_note(key, &format!("`{key}`"));
+        };
+        let written = value
+            .as_str()
+            .map_or_else(|| key.to_owned(), |mode| format!("{key}: {mode}"));
         let what = format!(
-            "`{key}: host` of `{}` is not allowed: remove it, because no flag gives a container a namespace of the host",
+            "`{written}` of `{}` is not allowed: remove it, because {why}",
             self.name
         );
         let place = self.document.place(self.name, key);

@@ -94,10 +94,6 @@ impl Service<'_> {
             self.add_note(&format!("depends_on.{name}"), &what);
         }
         let long = |(name, on): (&String, &Value)| {
-            if on["restart"] == true {
-                let key = format!("depends_on.{name}.restart");
-                self.add_note(&key, &format!("`{key}`"));
-            }
             let condition = match on["condition"].as_str() {
                 Some("service_healthy") => "healthy",
                 Some("service_completed_successfully") => "completed",
@@ -108,7 +104,14 @@ impl Service<'_> {
                     "started"
                 }
             };
-            json!({ "service": name, "condition": condition })
+            let mut dependency = json!({ "service": name, "condition": condition });
+            if on["required"] == false {
+                dependency["required"] = json!(false);
+            }
+            if on["restart"] == true {
+                dependency["restart"] = json!(true);
+            }
+            dependency
         };
         kept.into_iter().map(long).collect()
     }

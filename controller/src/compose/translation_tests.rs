@@ -860,6 +860,100 @@ fn privileges_are_requests_and_host_namespaces_are_errors() {
 }
 
 #[test]
+fn network_of_another_service_is_translated() {
+    let text = "services:\n  vpn: { image: x, ports: [\"80:80\"] }\n  web:\n    image: y\n    network_mode: service:vpn\n";
+    let found = translated(text, &[]).contents;
+    assert!(found.diagnostics.is_empty(), "{:?}", found.diagnostics);
+    let services = found.spec.unwrap().services;
+    assert_eq!(services[1].network_mode.as_deref(), Some("service:vpn"));
+    for (mode, key) in [
+        ("container:x", "network_mode"),
+        ("service:vpn", "pid"),
+        ("container:x", "ipc"),
+    ] {
+        let text = format!("services:\n  web:\n    image: y\n    {key}: {mode}\n");
+        let found = errors(&text, &[]);
+        let [error] = found.as_slice() else {
+            panic!("{key}: {mode}")
+        };
+        assert!(
+            error.starts_with(&format!("`{key}: {mode}` of `web` is not allowed")),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        errors("services: { a: { image: x, network_mode: none } }", &[]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn raw_file_keeps_quotes_and_variables() {
+    let text = "services: { a: { image: x, env_file: [{ path: raw.env, format: raw }] } }";
+    let found = translated(text, &[("raw.env", "# note\nA=\"1\" # $TAG\nB\nC=\n")]).contents;
+    assert!(found.diagnostics.is_empty(), "{:?}", found.diagnostics);
+    let services = found.spec.unwrap().services;
+    let variables = &services[0].container.as_ref().unwrap().environment;
+    let lines: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    assert_eq!(lines, ["A=\"1\" # $TAG", "C="]);
+    let other = "services: { a: { image: x, env_file: [{ path: raw.env, format: json }] } }";
+    assert!(errors(other, &[("raw.env", "")])[0].contains("the format `json`"));
+}
+
+#[test]
+fn variable_without_a_value_removes_that_of_a_file() {
+    let text = "services: { a: { image: x, env_file: a.env, environment: [NONE, TAG] } }";
+    let found = translated(text, &[("a.env", "NONE=1\nTAG=1\nOTHER=1\n")]).contents;
+    let services = found.spec.unwrap().services;
+    let variables = &services[0].container.as_ref().unwrap().environment;
+    assert_eq!(variables.keys().collect::<Vec<_>>(), ["OTHER", "TAG"]);
+}
+
+#[test]
+fn commands_at_a_start_are_errors() {
+    for key in ["pre_start", "post_start"] {
+        let text = format!("services:\n  a:\n    image: x\n    {key}: [{{ command: y }}]\n");
+        let found = errors(&text, &[]);
+        let [error] = found.as_slice() else {
+            panic!("{key}")
+        };
+        assert!(
+            error.starts_with(&format!("`{key}` of `a` is not allowed")),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        errors("services: { a: { image: x, pre_stop: [{ command: y }] } }", &[]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn number_of_containers_is_translated() {
+    for (keys, expected) in [
+        ("scale: 2", Some(2)),
+        ("deploy: { replicas: \"${TAG}\" }", Some(7)),
+        ("deploy: { replicas: 1 }", None),
+    ] {
+        let found = translated(&format!("services: {{ a: {{ image: x, {keys} }} }}"), &[]).contents;
+        assert!(found.diagnostics.is_empty(), "{keys}: {:?}", found.diagnostics);
+        assert_eq!(found.spec.unwrap().services[0].replicas, expected, "{keys}");
+    }
+}
+
+#[test]
+fn restart_with_a_dependency_is_translated() {
+    let text = "services: { db: { image: x }, web: { image: y, depends_on: { db: { condition: service_started, restart: true } } } }";
+    let found = translated(text, &[]).contents;
+    assert!(found.diagnostics.is_empty(), "{:?}", found.diagnostics);
+    let services = found.spec.unwrap().services;
+    assert!(services[1].depends_on[0].restart);
+}
+
+#[test]
 fn numbers_have_the_values_of_variables() {
     let variables = "services: { a: { image: x, mem_limit: \"${TAG}m\", healthcheck: { test: y, retries: \"${TAG:-3}\" } } }";
     let text = translated(variables, &[]).text;

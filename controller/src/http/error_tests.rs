@@ -135,7 +135,6 @@ async fn http_serves_every_mode() {
     }
 }
 
-// Requirements: FR-R02
 #[tokio::test]
 async fn http_problem_has_all_error_fields() {
     for code in Code::ALL {

@@ -1,6 +1,6 @@
 //! Error responses: the structured error with the members of RFC 9457.
 
-use argus_crds::error::{Code, Reason, StructuredError};
+use argus_crds::error::{Reason, StructuredError};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -74,17 +74,12 @@ impl From<Failure> for Problem {
 
 /// Returns the reason for a status, for programs that read only the body.
 fn reason_of_status(status: StatusCode) -> Reason {
-    match status {
-        StatusCode::UNAUTHORIZED => Reason::Unauthorized,
-        StatusCode::FORBIDDEN => Reason::Forbidden,
-        StatusCode::NOT_FOUND => Reason::NotFound,
-        StatusCode::METHOD_NOT_ALLOWED => Reason::MethodNotAllowed,
-        StatusCode::REQUEST_TIMEOUT => Reason::Timeout,
-        StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
-        StatusCode::MISDIRECTED_REQUEST => Reason::Misdirected,
-        status if status.is_server_error() => Reason::Unavailable,
-        _ => Reason::BadRequest,
+    if status.is_server_error() {
+        return Reason::Unavailable;
     }
+    let mut all = Reason::ALL.iter().copied();
+    let found = all.find(|reason| reason.http_status() == Some(status.as_u16()));
+    found.unwrap_or(Reason::BadRequest)
 }
 
 /// Returns the reason in the details of an error.
@@ -94,76 +89,11 @@ fn reason_of_error(error: &StructuredError) -> Option<Reason> {
     all.find(|reason| serde_json::json!(reason) == *given)
 }
 
-/// Returns the status of a reason; `None` if the error code decides.
-fn status_of_reason(reason: Reason) -> Option<StatusCode> {
-    Some(match reason {
-        Reason::NotFound => StatusCode::NOT_FOUND,
-        Reason::BadRequest | Reason::Usage => StatusCode::BAD_REQUEST,
-        Reason::Unauthorized => StatusCode::UNAUTHORIZED,
-        Reason::Forbidden => StatusCode::FORBIDDEN,
-        Reason::Misdirected => StatusCode::MISDIRECTED_REQUEST,
-        Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Reason::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Reason::Timeout => StatusCode::REQUEST_TIMEOUT,
-        Reason::Unavailable | Reason::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
-        Reason::Unreadable | Reason::Settings => StatusCode::INTERNAL_SERVER_ERROR,
-        Reason::Exists | Reason::NotReady | Reason::NotPossible | Reason::MissingPrerequisite => return None,
-    })
-}
-
-/// Returns the status of an error, by its reason if it has one, else by its code.
+/// Returns the status of an error, by its reason if that has one, else by its code.
 fn status_of_error(error: &StructuredError) -> StatusCode {
-    if let Some(status) = reason_of_error(error).and_then(status_of_reason) {
-        return status;
-    }
-    match error.code {
-        Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::DockerUnavailable
-        | Code::DockerPermissionDenied
-        | Code::CircuitOpen
-        | Code::ConnectionLost
-        | Code::RetryExhausted
-        | Code::JournalUnwritable
-        | Code::Timeout => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        // These describe the state of an environment.
-        Code::EventsUnavailable
-        | Code::DiskSpaceLow
-        | Code::PortConflict
-        | Code::PortExhaustion
-        | Code::ContainerOom
-        | Code::ContainerCrash
-        | Code::ContainerRestartExhausted
-        | Code::HealthCheckTimeout
-        | Code::NetworkUnreachable
-        | Code::DnsResolutionFailed
-        | Code::OrphanDetected
-        | Code::CleanupFailed
-        | Code::PrereqMissing
-        | Code::ApiTooOld
-        | Code::ImageNotFound
-        | Code::ImagePullFailed
-        | Code::RegistryRateLimited
-        | Code::AuthRequired
-        | Code::BuildFailed
-        | Code::ContainerStartFailed
-        | Code::EntrypointNotFound
-        | Code::BadMount
-        | Code::VolumeNotFound
-        | Code::NetworkNotFound
-        | Code::NameConflict
-        | Code::LoopHalted
-        | Code::FlakySuspected
-        | Code::PortStaleAllocation
-        | Code::NetworkPoolExhausted
-        | Code::NetworkStuck
-        | Code::TestsFailed
-        | Code::Held
-        | Code::LeaseHeld
-        | Code::MockNoRoute
-        | Code::MockRequestInvalid
-        | Code::MockNoAnswer => StatusCode::CONFLICT,
-    }
+    let of_reason = reason_of_error(error).and_then(Reason::http_status);
+    let status = of_reason.unwrap_or(error.code.explanation().http_status);
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl IntoResponse for Problem {

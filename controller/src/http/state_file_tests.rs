@@ -144,7 +144,8 @@ impl Fixture {
             engine_host: None,
             engine: watch::channel(None).1,
             http: watch::channel(HttpAddress::Unbound).1,
-            http_changed: Arc::default(),
+            build_cache: watch::channel(None).1,
+            changed: Arc::default(),
             debug: true,
         };
         let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());

@@ -325,7 +325,6 @@ fn every_tool_has_a_description_and_schemas() {
     assert!(with_commands < 25_000, "{with_commands}");
 }
 
-// Requirements: SC-R08
 #[test]
 fn hints_describe_the_effects_of_tools() {
     let hints = |name: &str| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::action::ActionKind;
 use argus_core::ident::EnvName;
-use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Outcome, Record};
+use argus_core::journal::{Entry, Event, JOURNAL_VERSION, OrphanRemoval, Outcome, Record};
 use argus_core::plan::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
@@ -414,13 +414,26 @@ fn records_are_counted_until_the_environment_is_gone() {
     writer.write_event(
         111,
         Event::OrphanFound {
+            environment: None,
             what: what.clone(),
             id: id.clone(),
             name: "left".to_owned(),
             project: None,
+            result: "removing".to_owned(),
         },
     );
-    writer.write_event(111, Event::OrphanRemoved { what, id });
+    let removal = |outcome| {
+        Event::OrphanRemoved(OrphanRemoval {
+            environment: None,
+            what: what.clone(),
+            id: id.clone(),
+            name: "left".to_owned(),
+            outcome,
+            code: None,
+        })
+    };
+    writer.write_event(111, removal(Outcome::Failed));
+    writer.write_event(111, removal(Outcome::Done));
     writer.write(
         112,
         Entry::Result {
@@ -446,7 +459,7 @@ fn records_are_counted_until_the_environment_is_gone() {
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
         r#"argus_actions_total{result="failed",verb="start-container"} 1"#,
         r#"argus_action_duration_seconds_sum{verb="start-container"} 0.25"#,
-        r#"argus_journal_records_total{kind="event"} 7"#,
+        r#"argus_journal_records_total{kind="event"} 8"#,
         r#"argus_services{environment="shop",state="Unknown"} 1"#,
         r#"argus_mode{mode="Minimal"} 1"#,
         r#"argus_orphans_found_total{kind="network"} 1"#,

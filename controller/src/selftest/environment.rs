@@ -158,6 +158,7 @@ mod tests {
                 publish_address: [127, 0, 0, 1].into(),
                 strict: true,
                 env_allow: Vec::new(),
+                compose: std::collections::BTreeMap::new(),
                 allow_mount: Vec::new(),
                 build_cache_limit: None,
                 git_writable: false,

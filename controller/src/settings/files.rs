@@ -57,7 +57,7 @@ pub(super) fn read(config: Option<&Path>, allowed: bool) -> Result<Found, Failur
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, Failure> {
     let file: File =
         toml::from_str(text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))?;
-    let checked = file.times().parse().and_then(|_| file.namespace());
+    let checked = file.times().and_then(|_| file.namespace());
     checked.map_err(|cause| invalid_settings(path, &cause))?;
     Ok(file)
 }

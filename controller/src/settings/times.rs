@@ -8,8 +8,8 @@ use argus_core::waits::Waits;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
-use super::parse_duration;
 use super::waits::parse_waits;
+use super::{File, parse_duration};
 
 /// Initial cooldown of the breaker of an engine on a local socket.
 const LOCAL_COOLDOWN: Duration = Duration::from_secs(2);
@@ -52,20 +52,6 @@ pub(crate) struct TimeOptions {
     waits: Option<Waits>,
 }
 
-/// The same settings in the settings file, unparsed.
-#[derive(Debug, Clone, Default)]
-pub(super) struct FileTimes {
-    pub(super) timeout_short: Option<String>,
-    pub(super) timeout_long: Option<String>,
-    pub(super) stop_grace: Option<String>,
-    pub(super) breaker_threshold: Option<u32>,
-    pub(super) breaker_cooldown: Option<String>,
-    pub(super) restart_rate_limit: Option<u32>,
-    pub(super) slow_retry_interval: Option<String>,
-    pub(super) action_attempts: Option<u32>,
-    pub(super) action_retry_interval: Option<String>,
-}
-
 /// Resolved times of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
@@ -93,57 +79,33 @@ impl Default for Times {
     }
 }
 
-impl FileTimes {
-    /// Merges the file with the defaults. The error names the setting that is out of bounds.
-    pub(super) fn parse(&self) -> Result<Times, String> {
-        let default = Times::default();
-        let number = |name: &str, number: Option<u32>, default: u32, most: u32| {
-            let number = number.unwrap_or(default);
-            let is_valid = (1..=most).contains(&number);
-            is_valid
-                .then_some(number)
-                .ok_or_else(|| format!("`{name}` must be between 1 and {most}"))
+impl File {
+    /// Merges the times of the file with the defaults. The error names the setting that is out of bounds.
+    pub(super) fn times(&self) -> Result<Times, String> {
+        let number = |name: &str, number: Option<u32>, most: u32| match number {
+            Some(number) if !(1..=most).contains(&number) => {
+                Err(format!("`{name}` must be between 1 and {most}"))
+            }
+            number => Ok(number),
         };
         let span = |name: &str, text: &Option<String>, parse: DurationParser| {
             let span = text.as_ref().map(|text| parse(text)).transpose();
             span.map_err(|cause| format!("`{name}`: {cause}"))
         };
-        Ok(Times {
-            deadlines: Deadlines {
-                short: span("timeout-short", &self.timeout_short, parse_short)?
-                    .unwrap_or(default.deadlines.short),
-                long: span("timeout-long", &self.timeout_long, parse_interval)?
-                    .unwrap_or(default.deadlines.long),
-            },
-            stop_grace: span("stop-grace", &self.stop_grace, parse_interval)?.unwrap_or(default.stop_grace),
-            breaker_threshold: number(
-                "breaker-threshold",
-                self.breaker_threshold,
-                default.breaker_threshold,
-                1000,
-            )?,
+        let options = TimeOptions {
+            timeout_short: span("timeout-short", &self.timeout_short, parse_short)?,
+            timeout_long: span("timeout-long", &self.timeout_long, parse_interval)?,
+            stop_grace: span("stop-grace", &self.stop_grace, parse_interval)?,
+            breaker_threshold: number("breaker-threshold", self.breaker_threshold, 1000)?,
             breaker_cooldown: span("breaker-cooldown", &self.breaker_cooldown, parse_cooldown)?,
-            retries: RetrySettings {
-                restarts_per_minute: number(
-                    "restart-rate-limit",
-                    self.restart_rate_limit,
-                    default.retries.restarts_per_minute,
-                    1000,
-                )?,
-                slow_restart: span("slow-retry-interval", &self.slow_retry_interval, parse_retry)?
-                    .unwrap_or(default.retries.slow_restart),
-                action_attempts: number(
-                    "action-attempts",
-                    self.action_attempts,
-                    default.retries.action_attempts,
-                    100,
-                )?,
-                slow_action: span("action-retry-interval", &self.action_retry_interval, parse_retry)?
-                    .unwrap_or(default.retries.slow_action),
-            },
-            lease_ttl: default.lease_ttl,
-            waits: default.waits,
-        })
+            restart_rate_limit: number("restart-rate-limit", self.restart_rate_limit, 1000)?,
+            slow_retry_interval: span("slow-retry-interval", &self.slow_retry_interval, parse_retry)?,
+            action_attempts: number("action-attempts", self.action_attempts, 100)?,
+            action_retry_interval: span("action-retry-interval", &self.action_retry_interval, parse_retry)?,
+            lease_ttl: None,
+            waits: None,
+        };
+        Ok(Times::default().under(&options))
     }
 }
 
@@ -164,7 +126,7 @@ impl Times {
         }
     }
 
-    /// Merges flags and variables with the settings of the file. Flags and variables win.
+    /// Merges flags and variables, or a settings file, with these times. What they give wins.
     pub(crate) fn under(self, options: &TimeOptions) -> Self {
         Self {
             deadlines: Deadlines {
@@ -255,16 +217,16 @@ mod tests {
 
     #[test]
     fn flag_overrides_file_and_bounds_are_reported() {
-        let file = FileTimes {
+        let file = File {
             timeout_long: Some("5m".to_owned()),
             breaker_threshold: Some(9),
             restart_rate_limit: Some(3),
             slow_retry_interval: Some("5m".to_owned()),
             action_attempts: Some(2),
             action_retry_interval: Some("10s".to_owned()),
-            ..FileTimes::default()
+            ..File::default()
         };
-        let read = file.parse().unwrap();
+        let read = file.times().unwrap();
         let retries = RetrySettings {
             restarts_per_minute: 3,
             slow_restart: Duration::from_secs(300),
@@ -294,44 +256,44 @@ mod tests {
         };
         assert_eq!(read.under(&options).deadlines.long, Duration::from_secs(7));
         assert_eq!(read.under(&options).breaker_threshold, 9);
-        let bad = FileTimes {
+        let bad = File {
             timeout_short: Some("2m".to_owned()),
-            ..FileTimes::default()
+            ..File::default()
         };
-        assert_eq!(bad.parse().unwrap_err(), "`timeout-short`: must be at most 60s");
+        assert_eq!(bad.times().unwrap_err(), "`timeout-short`: must be at most 60s");
         let short = || Some("999ms".to_owned());
         for (name, file) in [
             (
                 "slow-retry-interval",
-                FileTimes {
+                File {
                     slow_retry_interval: short(),
-                    ..FileTimes::default()
+                    ..File::default()
                 },
             ),
             (
                 "action-retry-interval",
-                FileTimes {
+                File {
                     action_retry_interval: short(),
-                    ..FileTimes::default()
+                    ..File::default()
                 },
             ),
         ] {
             assert_eq!(
-                file.parse().unwrap_err(),
+                file.times().unwrap_err(),
                 format!("`{name}`: must be at least 1s")
             );
         }
-        let none = FileTimes {
+        let none = File {
             breaker_threshold: Some(0),
-            ..FileTimes::default()
+            ..File::default()
         };
-        assert!(none.parse().unwrap_err().contains("breaker-threshold"));
-        let many = FileTimes {
+        assert!(none.times().unwrap_err().contains("breaker-threshold"));
+        let many = File {
             action_attempts: Some(101),
-            ..FileTimes::default()
+            ..File::default()
         };
         assert_eq!(
-            many.parse().unwrap_err(),
+            many.times().unwrap_err(),
             "`action-attempts` must be between 1 and 100"
         );
     }

@@ -90,14 +90,8 @@ pub(super) async fn run_child(
     Ok(Attempt {
         exit_code: status.code(),
         signal: status.signal(),
-        timed_out,
-        started,
-        duration: clock::now().since(started),
-        is_confirmation: false,
-        during: None,
-        attributions: Vec::new(),
         tails: (text(&tails.0), text(&tails.1)),
-        suite: None,
+        ..Attempt::ended(started, timed_out)
     })
 }
 

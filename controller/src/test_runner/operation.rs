@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::report::{FailedPlace, Report, SuiteResult, describe_origin};
+use super::report::{FailedPlace, Report, TestVerdict, describe_origin};
 use super::selection::{Caller, Selection};
 use super::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 use crate::api::wait::goal::ENGINE_PATIENCE;
@@ -239,7 +239,7 @@ impl RunSummary {
         let skipped = report
             .suites
             .iter()
-            .filter(|suite| suite.result == SuiteResult::Skipped);
+            .filter(|suite| suite.result == TestVerdict::Skipped);
         let skipped = skipped.map(|suite| {
             let reason = suite.reason.as_deref().unwrap_or_default();
             format!("{}: {}", suite.name, clip(reason, MAX_MESSAGE))
@@ -247,8 +247,8 @@ impl RunSummary {
         Self {
             environment: report.environment.clone(),
             revision: report.revision.clone(),
-            passed: count(SuiteResult::Passed),
-            failed: count(SuiteResult::Failed),
+            passed: count(TestVerdict::Passed),
+            failed: count(TestVerdict::Failed),
             skipped: skipped.collect(),
             duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
             interrupted: report.interrupted,

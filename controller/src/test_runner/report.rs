@@ -11,6 +11,7 @@ mod summary;
 mod text;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::secrets::Secrets;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::output;
 
+pub(crate) use argus_core::test_results::TestVerdict;
 pub(crate) use comment::CommentFacts;
 pub(crate) use folder::{ReportFolder, cannot_write};
 pub(crate) use place::FailedPlace;
@@ -90,7 +92,7 @@ pub(crate) struct Outcome {
     /// Fork of the worker that ran it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker: Option<String>,
-    pub(crate) result: SuiteResult,
+    pub(crate) result: TestVerdict,
     /// True if it passed after a failed attempt that infrastructure did not cause.
     pub(crate) flaky: bool,
     /// Reason of a skip, or of a failure without an attempt.
@@ -102,25 +104,6 @@ pub(crate) struct Outcome {
     pub(crate) attempts: Vec<Attempt>,
 }
 
-/// Outcome of a suite in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum SuiteResult {
-    Passed,
-    Failed,
-    Skipped,
-}
-
-impl SuiteResult {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
 /// One attempt to run a suite.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +113,12 @@ pub(crate) struct Attempt {
     pub(crate) exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<i32>,
+    /// Revision of the environment at its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<String>,
+    /// Host ports at its start, by `SERVICE:CONTAINERPORT`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ports: BTreeMap<String, u16>,
     /// True if the attempt exceeded its time limit and was terminated.
     pub(crate) timed_out: bool,
     #[serde(rename = "startedAt", serialize_with = "rfc3339")]
@@ -169,6 +158,24 @@ pub(crate) struct FailedCase {
 }
 
 impl Attempt {
+    /// Creates an attempt that ends now, without results.
+    pub(super) fn ended(started: Timestamp, timed_out: bool) -> Self {
+        Self {
+            exit_code: None,
+            signal: None,
+            revision: None,
+            ports: BTreeMap::new(),
+            timed_out,
+            started,
+            duration: clock::now().since(started),
+            is_confirmation: false,
+            during: None,
+            attributions: Vec::new(),
+            tails: (String::new(), String::new()),
+            suite: None,
+        }
+    }
+
     /// Completes the attempt of a job: with the events during it, with the origins of its failures, and without secrets.
     pub(super) fn complete(mut self, name: &str, during: Option<TestReport>, secrets: &Secrets) -> Self {
         self.tails = (secrets.redacted(&self.tails.0), secrets.redacted(&self.tails.1));
@@ -248,7 +255,7 @@ impl Outcome {
             digest: String::new(),
             file: None,
             worker: None,
-            result: SuiteResult::Skipped,
+            result: TestVerdict::Skipped,
             flaky: false,
             reason: Some(reason),
             unconfirmed: None,
@@ -259,14 +266,14 @@ impl Outcome {
     /// Result of a suite that cannot run.
     pub(crate) fn rejected(name: &str, reason: String) -> Self {
         Self {
-            result: SuiteResult::Failed,
+            result: TestVerdict::Failed,
             ..Self::skipped(name, reason)
         }
     }
 
     /// Returns true if the suite failed without an attempt.
     pub(super) fn is_rejected(&self) -> bool {
-        self.result == SuiteResult::Failed && self.attempts.is_empty()
+        self.result == TestVerdict::Failed && self.attempts.is_empty()
     }
 
     pub(super) fn from_attempts(name: &str, attempts: Vec<Attempt>) -> Self {
@@ -290,9 +297,9 @@ impl Outcome {
             file: None,
             worker: None,
             result: match (passed, &reason) {
-                (false, _) => SuiteResult::Failed,
-                (true, Some(_)) => SuiteResult::Skipped,
-                (true, None) => SuiteResult::Passed,
+                (false, _) => TestVerdict::Failed,
+                (true, Some(_)) => TestVerdict::Skipped,
+                (true, None) => TestVerdict::Passed,
             },
             flaky,
             reason,

@@ -1,5 +1,6 @@
 //! Attempts of a job, each with its own test lease.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
@@ -183,6 +184,7 @@ impl Runner<'_> {
         }
         let status = self.client.find_environment(self.environment.as_str()).await?;
         let before = count_restarts(&status);
+        let (revision, ports) = (status.revision.clone(), list_ports(&status));
         let ran = match &job.work {
             Work::Command(command) => {
                 let variables = status::list_variables(&status);
@@ -207,6 +209,8 @@ impl Runner<'_> {
         let env = self.environment.as_str();
         let attributions = add_panics(self.client, env, attempt.attributions).await;
         Ok(Attempt {
+            revision,
+            ports,
             attributions,
             ..attempt
         })
@@ -357,6 +361,19 @@ fn end_job(job: &Job, attempts: Vec<Attempt>, failure: Option<Failure>) -> Ended
 /// Restarts of all services since their creation.
 fn count_restarts(status: &EnvironmentStatus) -> u32 {
     status.services.iter().map(|service| service.restarts).sum()
+}
+
+/// Host ports by `SERVICE:CONTAINERPORT`.
+fn list_ports(status: &EnvironmentStatus) -> BTreeMap<String, u16> {
+    let mappings = status.port_mappings.iter();
+    mappings
+        .map(|port| {
+            (
+                format!("{}:{}", port.service, port.container_port),
+                port.actual_port,
+            )
+        })
+        .collect()
 }
 
 /// Returns true if a service is not ready or has restarted, or if the state is not known.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use argus_core::secrets::Secrets;
 
-use super::report::{Outcome, SuiteResult, format_outcome};
+use super::report::{Outcome, TestVerdict, format_outcome};
 use crate::api::Context;
 use crate::ci_system::CiSystem;
 use crate::output;
@@ -160,7 +160,7 @@ impl<'a> SuiteOutput<'a> {
         }
         let is_shown = matches!(self.settings.progress, Progress::Cases)
             || outcome.flaky
-            || outcome.result == SuiteResult::Failed;
+            || outcome.result == TestVerdict::Failed;
         if let Some(stored) = self.stored.filter(|_| is_shown) {
             let Stored { bytes, cut } = stored.into_inner();
             if cut > 0 {

@@ -14,7 +14,7 @@ use futures::future::join_all;
 
 use super::Course;
 use super::job::Job;
-use super::report::{Outcome, SuiteResult};
+use super::report::{Outcome, TestVerdict};
 use super::runner::{Ended, Runner};
 use crate::api::Context;
 use crate::api::wait::removal::remove_environments;
@@ -146,7 +146,7 @@ impl<'a> Workers<'a> {
             ..*self.origin
         };
         let ended = runner.run_job(job, false).await;
-        let is_failed = ended.outcome.result == SuiteResult::Failed && !runner.stop.is_cancelled();
+        let is_failed = ended.outcome.result == TestVerdict::Failed && !runner.stop.is_cancelled();
         match self.on_failure {
             OnFailure::Hold(span) if is_failed => self.hold(&env, span, job).await,
             OnFailure::Hold(_) | OnFailure::Remove => *fork = Some(env),

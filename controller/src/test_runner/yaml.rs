@@ -129,16 +129,9 @@ impl SuiteEnvironment<'_> {
         let report = redaction::redact(run.report(), &secrets);
         let tail = text::format_failures(&report, &suite.file);
         Attempt {
-            exit_code: None,
-            signal: None,
-            timed_out,
-            started,
-            duration: clock::now().since(started),
-            is_confirmation: false,
-            during: None,
-            attributions: Vec::new(),
             tails: (tail, String::new()),
             suite: Some(report),
+            ..Attempt::ended(started, timed_out)
         }
     }
 

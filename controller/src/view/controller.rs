@@ -9,6 +9,7 @@ use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
 use argus_core::desired::admit::MAX_DIAGNOSTICS;
 use argus_core::desired::namespace::NamespaceFrom;
+use argus_core::observed::{Store, Unreadable};
 use argus_core::status::{
     breaker, events_unavailable, orphan_errors, orphans, spec_errors, unavailable, unwritable,
     with_controller, with_kept_retry_after,
@@ -28,6 +29,8 @@ use crate::http_address::HttpAddress;
 
 /// Condition that is false while a limit of the system prevents notifications about files.
 pub(crate) const FILES_WATCHED: &str = "FilesWatched";
+/// Condition that is false from a response of the engine that Argus cannot read until the next complete list.
+pub(crate) const ENGINE_READABLE: &str = "EngineReadable";
 
 /// Facts of this run that do not change, and the current data of the engine and the listener.
 #[derive(Debug, Clone)]
@@ -46,8 +49,10 @@ pub(crate) struct About {
     pub(crate) engine: watch::Receiver<Option<EngineInfo>>,
     /// Address of the HTTP listener.
     pub(crate) http: watch::Receiver<HttpAddress>,
-    /// Notified after each change of the address.
-    pub(crate) http_changed: Arc<Notify>,
+    /// Size of the engine's unused build cache after the last build, in bytes; `None` before the first one.
+    pub(crate) build_cache: watch::Receiver<Option<u64>>,
+    /// Notified after each change of the address and of the size of the build cache.
+    pub(crate) changed: Arc<Notify>,
     /// Source of the namespace of files without one.
     pub(crate) namespace_from: NamespaceFrom,
     /// True if errors always contain their call traces.
@@ -79,12 +84,14 @@ pub(super) fn create_status(
         specs: about.specs.display().to_string(),
         namespace_from: (about.namespace_from != NamespaceFrom::File)
             .then(|| about.namespace_from.to_string()),
+        namespace: about.namespace_from.value().map(str::to_owned),
         conditions: create_conditions(snapshot, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),
             reachable: snapshot.store.is_reachable(),
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
+            build_cache_bytes: *about.build_cache.borrow(),
         }),
         breaker: Some(breaker(snapshot.state.breakers.engine(), BreakerScope::Engine)),
         environments: environments
@@ -161,8 +168,26 @@ fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -
     vec![
         dated("EngineReachable", engine),
         dated("SpecsAvailable", specs),
+        dated(ENGINE_READABLE, engine_readable(&snapshot.store)),
         dated(FILES_WATCHED, files_watched(&snapshot.specs)),
     ]
+}
+
+fn engine_readable(store: &Store) -> (Truth, &'static str, String) {
+    match (store.unreadable(), store.is_synced()) {
+        (Some(Unreadable { what, version, .. }), _) => {
+            let text = format!(
+                "cannot read {what} of the engine (version {version}); `argus events --type watch_degraded` shows it"
+            );
+            (Truth::False, "Unreadable", text)
+        }
+        (None, true) => (Truth::True, "Readable", "the last list is readable".to_owned()),
+        (None, false) => (
+            Truth::Unknown,
+            "NotListed",
+            "the engine has not been listed yet".to_owned(),
+        ),
+    }
 }
 
 fn files_watched(specs: &SpecRegistry) -> (Truth, &'static str, String) {

@@ -14,6 +14,7 @@
 //!
 //! Start with [`SuiteFile`], then read [`Run`].
 
+mod assessment;
 mod check;
 mod comparison;
 mod container;
@@ -26,6 +27,7 @@ mod lint;
 mod pattern;
 mod problem;
 mod reach;
+mod reply;
 mod report;
 mod request;
 mod response;
@@ -48,16 +50,18 @@ mod run_tests;
 #[cfg(test)]
 mod vector_tests;
 
+pub use assessment::Assessment;
 pub use check::Failure;
 pub use container::{CommandOutput, Connect, ContainerCheck, ContainerCommand};
 pub use exchange::Exchange;
 pub use file::{ParsedSuite, SetupItem, SuiteFile, parse};
 pub use reach::{AllowedHost, PublishedPort, Reach, parse_host};
+pub use reply::Reply;
 pub use report::{CaseResult, Note, RunReport, Verdict, milliseconds, rfc3339};
 pub use request::{Request, actual_address};
-pub use response::{Assessment, Response};
+pub use response::Response;
 pub use retry::{Growth, Retry};
-pub use run::{Reply, Run, Work};
+pub use run::{Run, Work};
 pub use scope::{Moment, Scope};
 pub use step::{Action, Step, StepKind};
 pub use url::Host;

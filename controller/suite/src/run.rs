@@ -9,11 +9,10 @@ use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 
 use crate::check::Failure;
-use crate::container::CommandOutput;
 use crate::exchange::Exchange;
 use crate::file::{SetupItem, SuiteFile};
+use crate::reply::Reply;
 use crate::report::{CaseResult, Note, RunReport, Verdict};
-use crate::response::Response;
 use crate::retry::Retry;
 use crate::scope::{Moment, Scope};
 use crate::step::{Action, Step};
@@ -76,23 +75,6 @@ pub enum Work {
     Act(Action),
     /// The suite has ended.
     End,
-}
-
-/// Result of a [`Work`].
-#[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
-    /// The wait has ended.
-    Done,
-    /// Response to a request, after its redirects.
-    Response(Response),
-    /// Outputs of all commands.
-    Outputs(Vec<CommandOutput>),
-    /// True if the port accepts connections.
-    Port(bool),
-    /// The work was not possible.
-    Failed(Failure),
-    /// Argus does not support the work, for this reason. The case has no verdict.
-    Unsupported(String),
 }
 
 impl Run {

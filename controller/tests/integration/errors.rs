@@ -108,7 +108,6 @@ fn document(bytes: &[u8]) -> Value {
     serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-// Requirements: FR-R01, SC-R06
 #[test]
 fn commands_report_errors_of_every_code_completely() {
     let home = home();
@@ -172,7 +171,6 @@ fn error_of_a_command_has_id_and_timestamp() {
     );
 }
 
-// Requirements: SC-R06
 #[test]
 fn mcp_reports_errors_of_every_code_completely() {
     let home = home();

@@ -49,6 +49,7 @@ fn write_history(dir: &Path) {
     let intent = json!({ "kind": "intent", "environment": "shop", "subject": subject, "action": action, "cause": "ready" });
     let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "outcome": "failed", "code": "PORT_CONFLICT", "ms": 12 });
     let restart = json!({ "kind": "event", "event": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
+    let attempt = json!({ "kind": "event", "event": "restartAttempt", "environment": "other", "service": "api", "attempt": 2, "outcome": "done" });
     let start = Entry::Event(Event::Start {
         version: "0.1.0".to_owned(),
         controller: "ID".to_owned(),
@@ -58,7 +59,8 @@ fn write_history(dir: &Path) {
         record(1, OLD, serde_json::to_value(start).unwrap()),
         record(2, OLD, intent),
         record(3, OLD, result),
-        record(4, "2126-01-01T00:00:00.000Z", restart),
+        record(4, "2126-01-01T00:00:00.000Z", attempt),
+        record(5, "2126-01-01T00:00:01.000Z", restart),
     ];
     write(dir, &lines.concat());
 }
@@ -85,7 +87,8 @@ AT                     EVENT             SUBJECT      WHAT
 2026-01-01T00:00:00Z   start             controller   argus 0.1.0; the previous run ended cleanly
 2026-01-01T00:00:00Z   intent            shop/web     start-container `0123456789ab` (ready)
 2026-01-01T00:00:00Z   result            shop/web     start-container failed after 12 ms: PORT_CONFLICT
-2126-01-01T00:00:00Z   restart_attempt   other/api    restarted: CONTAINER_CRASH; 2 in total
+2126-01-01T00:00:00Z   restart_attempt   other/api    restart 2 done
+2126-01-01T00:00:01Z   restarted         other/api    restarted: CONTAINER_CRASH; 2 in total
 "
     );
     for (args, names) in [
@@ -94,8 +97,8 @@ AT                     EVENT             SUBJECT      WHAT
             &["events", "--type", "start,restart_attempt"],
             "start\nrestart_attempt\n",
         ),
-        (&["events", "--since", "10m"], "restart_attempt\n"),
-        (&["events", "--tail", "2"], "result\nrestart_attempt\n"),
+        (&["events", "--since", "10m"], "restart_attempt\nrestarted\n"),
+        (&["events", "--tail", "2"], "restart_attempt\nrestarted\n"),
         (&["events", "absent"], ""),
     ] {
         assert_eq!(
@@ -110,7 +113,7 @@ AT                     EVENT             SUBJECT      WHAT
     assert_eq!(json["items"][1]["seq"], 3);
     let restart: Value =
         serde_json::from_str(&events(dir.path(), &["events", "--tail", "1", "-o", "json"])).unwrap();
-    assert_eq!(restart["items"][0]["event"], "restart_attempt");
+    assert_eq!(restart["items"][0]["event"], "restarted");
     assert_eq!(restart["items"][0]["journalEvent"], "restart");
     let wrong = argus(dir.path(), &["events", "--type", "restart"])
         .output()
@@ -130,17 +133,17 @@ fn follow_waits_for_complete_lines() {
         .unwrap();
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     let mut seq = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["seq"].clone();
-    assert_eq!(seq(), 4);
+    assert_eq!(seq(), 5);
     let now = "2026-01-02T00:00:00.000Z";
     let phase =
         json!({ "kind": "event", "event": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
-    write(dir.path(), &record(5, now, phase.clone()));
-    assert_eq!(seq(), 5);
-    let next = record(6, now, phase.clone());
+    write(dir.path(), &record(6, now, phase.clone()));
+    assert_eq!(seq(), 6);
+    let next = record(7, now, phase.clone());
     write(dir.path(), &next[..30]);
     write(dir.path(), &next[30..]);
-    write(dir.path(), &record(7, now, phase));
-    assert_eq!((seq(), seq()), (json!(6), json!(7)));
+    write(dir.path(), &record(8, now, phase));
+    assert_eq!((seq(), seq()), (json!(7), json!(8)));
     follower.kill().unwrap();
     follower.wait().unwrap();
 }
@@ -151,7 +154,7 @@ fn command_runs_once_per_settled_change() {
     write_history(dir.path());
     // A quote and a substitution in the event are data.
     let command = "cat >> calls; echo >> calls; exit 3";
-    let mut notifier = argus(dir.path(), &["events", "shop", "--after", "4", "--exec", command])
+    let mut notifier = argus(dir.path(), &["events", "shop", "--after", "5", "--exec", command])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -169,15 +172,15 @@ fn command_runs_once_per_settled_change() {
         record(seq, "2026-01-02T00:00:00.000Z", phase)
     };
     let changes = [
-        phase(5, "shop", "Progressing"),
-        phase(6, "other", "Ready"),
-        phase(7, "shop", "Ready"),
+        phase(6, "shop", "Progressing"),
+        phase(7, "other", "Ready"),
+        phase(8, "shop", "Ready"),
     ];
     write(dir.path(), &changes.concat());
-    assert!(note().contains("failed for event 7"));
-    // A failed command does not end the next calls.
-    write(dir.path(), &phase(8, "shop", "Failed"));
     assert!(note().contains("failed for event 8"));
+    // A failed command does not end the next calls.
+    write(dir.path(), &phase(9, "shop", "Failed"));
+    assert!(note().contains("failed for event 9"));
     notifier.kill().unwrap();
     notifier.wait().unwrap();
     let calls = std::fs::read_to_string(dir.path().join("calls")).unwrap();
@@ -189,7 +192,7 @@ fn command_runs_once_per_settled_change() {
     let seen: Vec<_> = called.iter().map(|event| (&event["seq"], &event["to"])).collect();
     assert_eq!(
         seen,
-        [(&json!(7), &json!("Ready")), (&json!(8), &json!("Failed"))]
+        [(&json!(8), &json!("Ready")), (&json!(9), &json!("Failed"))]
     );
     assert!(!dir.path().join("made").exists());
 }

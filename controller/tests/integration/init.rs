@@ -320,6 +320,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         },
         {
             "name": "api",
+            "replicas": 3,
             "command": ["api"],
             "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2",
                 "labels": { "plain": "", "team": "till" }, "platform": "linux/amd64", "cacheFrom": ["base:cache", "base:main"] },
@@ -363,7 +364,6 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "`api`: only an allowed project can use the SSH agent",
             "ssh: [default]",
         ),
-        ("`api`: `deploy.replicas`", "replicas"),
         ("`api`: `tty`", "tty"),
         ("`api`: `restart`", "restart"),
         ("`api`: `depends_on`: `debug`", "[db, debug]"),

@@ -28,8 +28,12 @@ pub(super) fn merge(diagnostics: Vec<Diagnostic>, source: &SourceMap) -> Vec<Dia
         }
     }
     for (at, paths) in paths.into_iter().filter(|(_, paths)| paths.len() > 1) {
+        // Without a key in the file, the location is that of a parent, and no alias.
+        let uses = find_uses(&paths, source).into_iter();
         let correction = merged[at].correction.get_or_insert_default();
-        correction.related.extend(find_uses(&paths, source));
+        correction
+            .related
+            .extend(uses.filter(|place| !place.path.is_empty()));
     }
     merged
 }

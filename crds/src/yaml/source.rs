@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::entry_map::Entry;
+use super::repeated;
 use super::tree::{self, Kind, Node};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::join;
@@ -126,6 +127,13 @@ impl SourceMap {
             (None, Some(location)) => diagnostic.at(location),
             _ => diagnostic,
         }
+    }
+
+    /// Sets the locations of diagnostics, and merges equal ones of a block that an alias uses in several places.
+    #[must_use]
+    pub fn with_locations(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let placed = diagnostics.into_iter().map(|it| self.with_location(it));
+        repeated::merge(placed.collect(), self)
     }
 }
 

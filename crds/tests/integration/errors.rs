@@ -7,7 +7,6 @@ use argus_crds::error::{Category, Reason};
 use argus_crds::{ActionId, Class, Code, Confidence, SpecEdit, StructuredError};
 use serde_json::json;
 
-// Requirements: FR-R01
 #[test]
 fn every_code_has_a_complete_table_entry() {
     let mut seen = BTreeSet::new();
@@ -37,11 +36,19 @@ fn every_code_has_a_complete_table_entry() {
 const DEMANDED: &[(&str, &str, &str)] = &[
     ("DOCKER_UNAVAILABLE", "infrastructure", "fatal"),
     ("DISK_SPACE_LOW", "infrastructure", "fatal"),
-    ("CONTAINER_OOM", "container", "recoverable"),
     ("PORT_CONFLICT", "network", "recoverable"),
+    ("PORT_EXHAUSTION", "network", "fatal"),
+    ("CONTAINER_OOM", "container", "recoverable"),
+    ("CONTAINER_CRASH", "container", "recoverable"),
+    ("CONTAINER_RESTART_EXHAUSTED", "container", "fatal"),
+    ("HEALTH_CHECK_TIMEOUT", "container", "recoverable"),
+    ("NETWORK_UNREACHABLE", "network", "recoverable"),
+    ("DNS_RESOLUTION_FAILED", "network", "recoverable"),
+    ("CIRCUIT_OPEN", "system", "recoverable"),
+    ("ORPHAN_DETECTED", "system", "warning"),
+    ("CLEANUP_FAILED", "system", "warning"),
 ];
 
-// Requirements: FR-R02
 #[test]
 fn required_codes_have_their_category_and_severity() {
     for (code, category, severity) in DEMANDED {

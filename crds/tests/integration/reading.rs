@@ -196,7 +196,6 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
     );
 }
 
-// Requirements: FR-R30
 #[test]
 fn defaults_match_the_format() {
     let spec = read("e2e.yaml", b"project: {name: a}\n").spec.unwrap();
@@ -221,6 +220,15 @@ fn defaults_match_the_format() {
     assert!(spec.resilience.preflight.clean_orphans && spec.resilience.network.verify_connectivity);
     assert_eq!(spec.argus.restart.window.get(), Duration::from_secs(300));
     assert_eq!(spec.history.retention.max_runs, 1000);
+    let text = b"project: {name: a}\nservices: [{name: b, image: b, container: {name: c, healthcheck: {path: /}}}]\n";
+    let spec = read("e2e.yaml", text).spec.unwrap();
+    let service = spec.declared_services()[0].service.clone();
+    let check = service.container.unwrap().healthcheck.unwrap();
+    let times = [check.timeout, check.interval, check.start_period].map(|time| time.get().as_secs());
+    assert_eq!(
+        (times, check.retries, check.success_threshold),
+        ([5, 10, 30], 10, 1)
+    );
 }
 
 #[test]

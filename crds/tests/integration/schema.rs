@@ -75,7 +75,6 @@ fn editor_schema_and_reader_reject_the_same_files() {
     }
 }
 
-// Requirements: FR-R31
 #[test]
 fn every_field_has_a_description() {
     fn visit(value: &Value, path: &str, without: &mut Vec<String>) {

@@ -55,6 +55,11 @@ impl Compose {
         });
     }
 
+    /// Builds the project of its folder, and replaces the containers of changed images.
+    pub(crate) fn up_built(&self, engine: &PrivateEngine, project: &str) {
+        self.run(engine, project, &["up", "--build", "--detach"]);
+    }
+
     fn run(&self, engine: &PrivateEngine, project: &str, arguments: &[&str]) {
         let output = self.execute(engine, project, arguments);
         let text = String::from_utf8_lossy(&output.stderr);
@@ -67,6 +72,8 @@ impl Compose {
             .args(arguments)
             .current_dir(engine.scratch(project))
             .env("DOCKER_HOST", engine.host())
+            // Its own BuildKit client instead of a plugin that its package does not contain.
+            .env("COMPOSE_BAKE", "false")
             .stdin(Stdio::null())
             .output();
         output.expect("Compose runs")

@@ -21,6 +21,8 @@ use serde_json::json;
 
 #[path = "../bench/compose.rs"]
 mod compose;
+#[path = "../bench/edit.rs"]
+mod edit;
 #[path = "../bench/figure.rs"]
 mod figure;
 #[path = "../bench/first_call.rs"]
@@ -145,7 +147,7 @@ fn run_part(
 type Measure = fn(&PrivateEngine, &Plan, &mut Vec<Figure>);
 
 /// The parts that need an engine.
-const ON_ENGINE: [(&str, Measure); 12] = [
+const ON_ENGINE: [(&str, Measure); 13] = [
     ("start", |engine, plan, figures| {
         let counts: &[usize] = if plan.is_quick { &[10] } else { &[10, 50] };
         for &count in counts {
@@ -156,6 +158,9 @@ const ON_ENGINE: [(&str, Measure); 12] = [
     }),
     ("first-call", |engine, plan, figures| {
         first_call::run(engine, plan.pairs, figures);
+    }),
+    ("edit", |engine, plan, figures| {
+        edit::run(engine, plan.pairs, figures);
     }),
     ("no-op", |engine, plan, figures| {
         no_op(engine, plan.pairs, figures);

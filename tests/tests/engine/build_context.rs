@@ -6,8 +6,8 @@ use std::fs;
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, Proxy, RunOptions};
 
-/// Requests of one build: the image by `BuildKit`, and then its labels.
-const REQUESTS: [&str; 2] = ["POST /grpc", "POST /build"];
+/// Requests of one build: the session of `BuildKit`, and then the labels of the image.
+const REQUESTS: [&str; 2] = ["POST /session", "POST /build"];
 
 #[test]
 fn init_and_run_build_once_without_the_state() {

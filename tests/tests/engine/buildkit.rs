@@ -7,26 +7,30 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_core::action::Action;
 use argus_core::desired::excluded::Excluded;
-use argus_core::desired::{Build, BuildOptions, NamedContext, SecretSource};
+use argus_core::desired::{Build, BuildOptions, CacheTarget, NamedContext, SecretSource};
 use argus_core::ident::Hash;
 use argus_core::outcome::{ActionError, Done};
 use argus_docker::{Docker, Endpoint};
 use argus_reconciler::clock;
 use argus_tests::fixture::LIMIT;
-use argus_tests::{PrivateEngine, Proxy, wait};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, Registry, RunOptions, wait};
 
 use super::docker_backend::Received;
+use super::networks;
 
 const IMAGE: &str = "busybox:local";
 
-fn block<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn block<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -34,12 +38,12 @@ fn block<T>(work: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(work)
 }
 
-fn connect(host: &str) -> Docker {
+pub(crate) fn connect(host: &str) -> Docker {
     let endpoint = Endpoint::parse(host).expect("an endpoint");
     Docker::new(endpoint, Arc::new(clock::now))
 }
 
-fn build(folder: &Path, tag: &str, dockerfile: &str) -> Action {
+pub(crate) fn build(folder: &Path, tag: &str, dockerfile: &str) -> Action {
     Action::BuildImage(build_with(folder, tag, dockerfile, BuildOptions::default()))
 }
 
@@ -180,6 +184,115 @@ fn engine_reads_the_named_build_cache() {
     assert!(steps.contains(&expected), "{steps:?}");
 }
 
+/// Options that push the cache of all stages to this image.
+fn cache_to(reference: &str) -> BuildOptions {
+    let target = CacheTarget {
+        reference: reference.to_owned(),
+        all_stages: true,
+    };
+    BuildOptions {
+        cache_to: vec![target],
+        ..BuildOptions::default()
+    }
+}
+
+#[test]
+fn cache_in_a_registry_needs_an_engine_that_can_push_it() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("pushed-cache");
+    let dockerfile = format!("FROM {IMAGE}\nRUN head -c 8 /dev/urandom | md5sum > /random\n");
+    let options = cache_to("127.0.0.1:5067/cache:1");
+    let build = build_with(&folder, "pushed:1", &dockerfile, options);
+    match block(connect(&engine.host()).execute(&Action::BuildImage(build), &())) {
+        Err(ActionError::BuildFailed { message, .. }) => {
+            assert!(message.contains("the containerd image store"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    if major_version(engine) < 28 {
+        return;
+    }
+    let engine = PrivateEngine::start_with(Options {
+        args: vec!["--feature=containerd-snapshotter=true".to_owned()],
+        ..Options::default()
+    });
+    engine.make_busybox_image(IMAGE, &[]);
+    let registry = Registry::start(&engine, 5067);
+    let cache = format!("{}/cache:1", registry.address);
+    let random = |tag: &str, options: BuildOptions| {
+        let build = build_with(&folder, tag, &dockerfile, options);
+        let done = block(connect(&engine.host()).execute(&Action::BuildImage(build), &()));
+        assert_eq!(done, Ok(Done::Applied));
+        output(&engine, tag, "cat /random")
+    };
+    let first = random("pushed:1", cache_to(&cache));
+    engine.docker_ok(&["rmi", "-f", "pushed:1"]);
+    engine.docker_ok(&["builder", "prune", "-a", "-f"]);
+    let options = BuildOptions {
+        cache_from: vec![cache],
+        ..BuildOptions::default()
+    };
+    assert_eq!(
+        random("pulled:1", options),
+        first,
+        "the step comes from the registry"
+    );
+}
+
+#[test]
+fn agent_of_the_controller_is_in_its_step_of_an_allowed_project() {
+    let engine = networks::fixture::engine();
+    let home = engine.scratch("agent").canonicalize().expect("a folder");
+    let socket = home.join("agent.sock");
+    let agent = UnixListener::bind(&socket).expect("a socket");
+    let (sender, received) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut client, _) = agent.accept().expect("a client");
+        let mut head = [0; 5];
+        client.read_exact(&mut head).expect("a request");
+        client
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            .expect("an answer");
+        sender.send(head)
+    });
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            specs: Some(home.clone()),
+            env: vec![("SSH_AUTH_SOCK".to_owned(), socket.display().to_string())],
+            // A permission holds for the current folder.
+            launcher: ["env", "-C", home.to_str().expect("UTF-8")]
+                .map(str::to_owned)
+                .to_vec(),
+            ..RunOptions::default()
+        },
+    );
+    // A client of any protocol: it connects to the socket that it gets.
+    let dockerfile = format!(
+        "FROM {bare}\nCOPY --from={IMAGE} /bin /bin\nENV PATH=/bin\n\
+         RUN --mount=type=ssh test -S $SSH_AUTH_SOCK && (DOCKER_HOST=unix://$SSH_AUTH_SOCK /argus preflight || true)\n\
+         RUN test ! -S /run/buildkit/ssh_agent.0 && touch /built\n",
+        bare = networks::fixture::BARE
+    );
+    fs::write(argus.specs.join("Dockerfile"), dockerfile).expect("a file");
+    let spec = "version: \"1\"\nproject: { name: agent }\nservices:\n  app:\n    build: { context: ., ssh: [default] }\n    \
+                entrypoint: [\"sh\", \"-c\", \"test -e /built && exec sleep 3600\"]\n    container: { name: agent-app }\n";
+    argus.write_spec("e2e.yaml", spec);
+    let refused = argus.cli(&["validate"]);
+    let shown =
+        String::from_utf8_lossy(&refused.stdout).into_owned() + &String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{shown}");
+    assert!(shown.contains("only an allowed project"), "{shown}");
+    assert!(argus.cli(&["allow"]).status.success());
+    argus.stop();
+    argus.start_again();
+    argus.wait_ready("agent", LIMIT);
+    let received = received.recv_timeout(LIMIT).expect("the agent is asked");
+    assert_eq!(&received, b"GET /");
+    assert!(argus.cli(&["down", "agent"]).status.success());
+}
+
 #[test]
 fn secret_is_in_its_step_and_nowhere_else() {
     const SECRET: &str = "till-opens-at-nine";
@@ -259,7 +372,7 @@ fn replaced_builds_do_not_add_up() {
         });
         // In a controller, the clean-up is a task without an end.
         tokio::select! {
-            () = docker.clean_up_builds() => {}
+            () = docker.clean_up_builds(|_| ()) => {}
             ended = cleaned => assert!(ended.is_ok(), "{} builds are left", left()),
         }
     });
@@ -311,6 +424,17 @@ fn named_contexts_are_folders_and_images() {
     assert_eq!(found, "of the librariesinner");
 }
 
+/// Checks that an engine whose frontend is older than a syntax names it.
+fn refuses_syntax(done: Result<Done, ActionError>, syntax: &str) {
+    match done {
+        Err(ActionError::BuildFailed { message, .. }) => {
+            let expected = format!("`{syntax}` needs a newer BuildKit");
+            assert!(message.contains(&expected), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn heredocs_and_linked_copies_are_built() {
     let engine = PrivateEngine::shared();
@@ -323,13 +447,10 @@ fn heredocs_and_linked_copies_are_built() {
     let act = build(&folder, "modern:1", &dockerfile);
     let done = block(connect(&engine.host()).execute(&act, &()));
     if major_version(engine) < 23 {
-        // This engine's own frontend is older than these instructions.
-        match done {
-            Err(ActionError::BuildFailed { message, .. }) => {
-                assert!(message.contains("unknown instruction"), "{message}");
-            }
-            other => panic!("{other:?}"),
-        }
+        refuses_syntax(done, "<<");
+        let linked = format!("FROM {IMAGE}\nCOPY --link file /file\n");
+        let act = build(&folder, "modern:1", &linked);
+        refuses_syntax(block(connect(&engine.host()).execute(&act, &())), "link");
         return;
     }
     assert_eq!(done, Ok(Done::Applied));

@@ -453,7 +453,6 @@ fn external_changes_to_containers_are_observed() {
     });
 }
 
-// Requirements: FR-R16
 #[test]
 fn foreign_objects_are_never_changed() {
     let engine = PrivateEngine::shared();

@@ -10,4 +10,5 @@ mod mounts;
 mod networks;
 mod preflight;
 mod progress;
+mod registries;
 mod tls;

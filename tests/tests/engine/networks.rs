@@ -9,5 +9,5 @@
 mod broken;
 mod by_hand;
 mod down;
-mod fixture;
+pub(crate) mod fixture;
 mod verified;

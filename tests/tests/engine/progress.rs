@@ -255,6 +255,40 @@ fn pull_shows_a_bar_with_its_progress() {
 }
 
 #[test]
+fn cancelled_pull_ends_in_the_engine() {
+    let engine = engine();
+    let home = engine.scratch("halved");
+    fs::write(
+        home.join("Dockerfile"),
+        "FROM busybox:local\nRUN head -c 24m /dev/urandom > /half\n",
+    )
+    .expect("a file");
+    engine.docker_ok(&["build", "-q", "-t", "half:local", home.to_str().expect("a path")]);
+    let registry = Registry::start(engine, 5027);
+    let pushed = registry.push(engine, "half:local");
+    let server = registry.address.parse().expect("an address");
+    let front = SocketAddr::from(([127, 0, 0, 1], 5028));
+    // It never passes the rest of the layer.
+    let dam = PausablePipe::build(engine, front, server, 8 * 1024 * 1024);
+    let image = pushed.replace(&registry.address, &front.to_string());
+    engine.docker_ok(&["rmi", "half:local"]);
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: halved }}\nservices:\n  app:\n    image: {image}\n    container: {{ name: halved-app }}\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    argus.wait_status("halved", LIMIT, "a part is transferred", |now| {
+        now.to_string().contains(" MB")
+    });
+    let pulling = dam.clients();
+    assert!(argus.cli(&["cancel", "halved"]).status.success());
+    wait::until(LIMIT, "the engine closes its connection to the registry", || {
+        (dam.clients() < pulling).then_some(())
+    });
+    assert!(argus.cli(&["down", "halved"]).status.success());
+}
+
+#[test]
 fn cancelled_build_keeps_its_log_and_others_continue() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());

@@ -20,20 +20,18 @@ fn openssl(folder: &Path, args: &str) {
     assert!(output.status.success(), "openssl {args}: {err}");
 }
 
-/// Writes an authority, and the certificates of a server and of a client that it signs.
-fn make_certificates(folder: &Path) {
+/// Writes an authority, and the certificates of a server at this address and of a client that it signs.
+pub(super) fn make_certificates(folder: &Path, address: &str) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     openssl(
         folder,
         &format!("req -x509 {key} -days 2 -subj /CN=authority -keyout authority.key -out ca.pem"),
     );
-    for (prefix, extensions) in [
-        (
-            "server-",
-            "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n",
-        ),
-        ("", "subjectAltName=DNS:client\nextendedKeyUsage=clientAuth\n"),
+    for (prefix, name, usage) in [
+        ("server-", format!("IP:{address}"), "serverAuth"),
+        ("", "DNS:client".to_owned(), "clientAuth"),
     ] {
+        let extensions = format!("subjectAltName={name}\nextendedKeyUsage={usage}\n");
         fs::write(folder.join("extensions"), extensions).expect("a file");
         openssl(
             folder,
@@ -79,8 +77,8 @@ fn check_engine(command: &mut Command) -> Value {
 fn engine_over_tls_is_used_with_its_certificates_only() {
     let own = tempfile::tempdir().expect("a folder");
     let other = tempfile::tempdir().expect("a folder");
-    make_certificates(own.path());
-    make_certificates(other.path());
+    make_certificates(own.path(), "127.0.0.1");
+    make_certificates(other.path(), "127.0.0.1");
     let file = |name: &str| own.path().join(name).display().to_string();
     let engine = PrivateEngine::start_with(Options {
         args: vec![

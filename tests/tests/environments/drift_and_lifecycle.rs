@@ -227,7 +227,6 @@ fn image_healthcheck_decides_ready() {
     assert_eq!(Controller::service(&status, "one")["health"], "Healthy");
 }
 
-// Requirements: FR-R11
 #[test]
 fn crash_loop_is_delayed_and_then_given_up() {
     let engine = engine();

@@ -41,7 +41,6 @@ fn assert_idle(proxy: &Proxy, argus: &Controller<'_>, environment: &str) {
     assert_eq!(proxy.writes_but_the_lease(), []);
 }
 
-// Requirements: SC-R07
 #[test]
 fn spec_file_becomes_a_stable_environment() {
     let engine = engine();

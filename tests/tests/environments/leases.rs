@@ -315,7 +315,6 @@ fn plant(engine: &PrivateEngine) {
     engine.docker_ok(&["network", "connect", "left-network", "left-1"]);
 }
 
-// Requirements: FR-R15, FR-R16
 #[test]
 fn deaf_orphans_are_stopped_together() {
     let engine = engine();
@@ -432,7 +431,6 @@ fn another_projects_go_when_a_person_names_it(
     );
 }
 
-// Requirements: FR-R17
 #[test]
 fn orphan_in_use_delays_no_other_removal() {
     let engine = engine();

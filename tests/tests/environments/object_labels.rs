@@ -20,7 +20,6 @@ mocks:
   pay: { image: "busybox:local", port: 18610, args: "httpd -f -p 18610" }
 "#;
 
-// Requirements: FR-R06
 #[test]
 fn every_object_names_its_run_and_creation_time() {
     let engine = PrivateEngine::start();
@@ -48,6 +47,10 @@ fn every_object_names_its_run_and_creation_time() {
                 value.is_some_and(|value| !value.is_empty()),
                 "{label}: {object:#}"
             );
+        }
+        // A lease belongs to the controller, and all others to the project.
+        if object["Labels"]["argusai.lease"].is_null() {
+            assert_eq!(object["Labels"]["argusai.project"], "labelled", "{object:#}");
         }
     }
 }

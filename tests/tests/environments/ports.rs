@@ -24,7 +24,6 @@ fn mappings(status: &Value) -> Vec<(u64, u64)> {
         .collect()
 }
 
-// Requirements: FR-R12, FR-R13
 #[test]
 fn ports_held_by_processes_move() {
     let engine = engine();
@@ -82,7 +81,6 @@ fn start_up(argus: &Controller<'_>, name: &str, ports: &[u16]) -> (f64, Vec<Valu
     (took, failed.collect())
 }
 
-// Requirements: SC-R04
 #[test]
 fn ten_taken_ports_cost_no_failed_start() {
     let engine = engine();
@@ -111,7 +109,6 @@ fn ten_taken_ports_cost_no_failed_start() {
     );
 }
 
-// Requirements: FR-R12
 #[test]
 fn command_with_its_port_is_reached_after_a_move() {
     let engine = engine();
@@ -132,7 +129,6 @@ fn command_with_its_port_is_reached_after_a_move() {
     drop(holder);
 }
 
-// Requirements: FR-R14
 #[test]
 fn taken_port_waits_under_strategy_fail() {
     let engine = engine();

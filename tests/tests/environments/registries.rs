@@ -21,6 +21,7 @@ fn pulls_and_builds_use_the_credential_helper() {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
     };
     helper("locked", "echo hunter2; echo hunter2 >&2; exit 1");
+    helper("stuck", "exec sleep 600");
     helper(
         "kept",
         &format!(r#"echo '{{"Username":"{USER}","Secret":"{PASSWORD}"}}'"#),
@@ -61,6 +62,12 @@ fn pulls_and_builds_use_the_credential_helper() {
         argus.logs()
     );
     assert!(!surfaces.contains("hunter2"), "{surfaces}");
+    configure("stuck");
+    assert!(argus.cli(&["retry", "private"]).status.success());
+    argus.wait_status("private", LIMIT, "names the helper that hangs", |now| {
+        now.to_string()
+            .contains("`docker-credential-stuck` did not end within 10 s")
+    });
     configure("kept");
     assert!(argus.cli(&["retry", "private"]).status.success());
     argus.wait_ready("private", LIMIT);

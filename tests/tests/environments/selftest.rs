@@ -85,7 +85,6 @@ fn prepared() -> PrivateEngine {
     engine
 }
 
-// Requirements: SC-R01
 #[test]
 fn selftest_recovers_all_and_cleans_up() {
     let engine = prepared();
@@ -192,7 +191,6 @@ fn selftest_without_an_engine_starts_nothing() {
     assert!(run.is_tidy() && running(&engine, "foreign"));
 }
 
-// Requirements: SC-R02
 #[test]
 fn preflight_prevents_failed_actions() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selftest"));

@@ -213,6 +213,40 @@ fn early_failure_of_up_leaves_nothing() {
 }
 
 #[test]
+fn next_up_first_completes_an_earlier_removal() {
+    let proxy = Proxy::start(&engine().scratch("upleft").join("p.sock"), &engine().socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::prepare(engine(), options);
+    argus.write_spec("e2e.yaml", &spec("upleft", 19450));
+    let mut up = start(&argus, &["up"]);
+    argus.wait_ready("upleft", LIMIT);
+    // The controller dies during its removal.
+    proxy.inject("POST /containers/*/stop", Fault::HoldBefore, 1);
+    kill_process(Pid::from_child(&up), Signal::INT).unwrap();
+    let held = wait::poll(LIMIT, || proxy.is_held().then_some(()));
+    held.expect("the stop is held");
+    up.kill().unwrap();
+    up.wait().unwrap();
+    proxy.heal();
+    assert!(running(engine(), "upleft-web"));
+    let left = engine().docker_ok(&["inspect", "--format", "{{.Id}}", "upleft-web"]);
+    let next = argus.cli(&["up", "--keep", "--", "true"]);
+    assert!(next.status.success(), "{}", text(&next));
+    assert!(
+        text(&next).contains("an earlier removal of `upleft` did not end"),
+        "{}",
+        text(&next)
+    );
+    let new = engine().docker_ok(&["inspect", "--format", "{{.Id}}", "upleft-web"]);
+    assert_ne!(left, new, "it starts again from nothing");
+    let down = argus.cli(&["down", "upleft"]);
+    assert!(down.status.success(), "{}", text(&down));
+}
+
+#[test]
 fn running_controller_takes_the_file_of_up() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("other.e2e.yaml", &spec("upother", 19430));

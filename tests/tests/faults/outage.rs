@@ -48,7 +48,6 @@ fn engine_breaker_states(argus: &Controller<'_>) -> Vec<String> {
     of_engine.map(|change| text(&change["to"])).collect()
 }
 
-// Requirements: FR-R18, FR-R21
 #[test]
 fn half_made_start_opens_the_breaker_until_reset() {
     let engine = engine();
@@ -131,7 +130,6 @@ fn half_made_start_opens_the_breaker_until_reset() {
     );
 }
 
-// Requirements: FR-R22
 #[test]
 fn open_breaker_closes_after_one_call() {
     let engine = engine();
@@ -228,7 +226,6 @@ fn hanging_engine_is_reported_and_survived() {
     assert_eq!(container_runs(engine, "hang"), before, "nothing was restarted");
 }
 
-// Requirements: FR-R20, SC-R03
 #[test]
 fn commands_call_no_engine_while_its_breaker_is_open() {
     let engine = engine();

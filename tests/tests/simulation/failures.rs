@@ -219,7 +219,6 @@ fn unrunnable_command_is_tried_once() {
     }
 }
 
-// Requirements: FR-R08, SC-R05
 #[test]
 fn thirty_repeated_failures_restart_ten_per_minute() {
     // If each run resets the budget, every restart has the number 1.

@@ -34,7 +34,6 @@ fn at_most_one_action_per_subject_is_in_flight() {
     });
 }
 
-// Requirements: FR-R10
 #[test]
 fn evidence_is_collected_before_any_action() {
     in_every_run("evidence_is_collected_before_any_action", |outcome| {

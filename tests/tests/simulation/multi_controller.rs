@@ -681,7 +681,6 @@ fn left(controllers: &Controllers) -> usize {
             .count()
 }
 
-// Requirements: FR-R15
 #[test]
 fn orphans_of_dead_controllers_go_after_their_grace() {
     let mut controllers = Controllers::new(3, FaultProfile::no_faults());
@@ -717,7 +716,6 @@ fn shorter_orphan_age_removes_orphans_earlier() {
     assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
 }
 
-// Requirements: FR-R15
 #[test]
 fn twenty_orphans_are_stopped_in_one_pass() {
     let mut controllers = Controllers::new(3, FaultProfile::no_faults());
@@ -833,7 +831,6 @@ fn report_only_orphans_go_on_request() {
     assert_eq!(controllers.offence(), None);
 }
 
-// Requirements: FR-R16
 #[test]
 fn orphans_of_other_projects_stay_until_named() {
     let mut controllers = Controllers::new(3, FaultProfile::no_faults());

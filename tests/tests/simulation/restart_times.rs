@@ -108,7 +108,6 @@ fn is_at(at: Timestamp, due: Timestamp) -> bool {
     at >= due && at <= due + PASS
 }
 
-// Requirements: FR-R09, SC-R05
 #[test]
 fn restart_begins_exactly_after_its_delay() {
     each_seed("restart_begins_exactly_after_its_delay", 100, |seed| {

@@ -212,7 +212,6 @@ fn controller_killed_between_two_calls_ends_the_same() {
     });
 }
 
-// Requirements: FR-R14
 #[test]
 fn conflicting_and_refused_ports_end_distinct() {
     each_seed("conflicting_and_refused_ports_end_distinct", 100, |seed| {
@@ -284,7 +283,6 @@ fn engine_restart_failures_use_no_budget() {
     });
 }
 
-// Requirements: FR-R08
 #[test]
 fn crash_loop_makes_at_most_max_restarts() {
     each_seed("crash_loop_makes_at_most_max_restarts", 100, |seed| {

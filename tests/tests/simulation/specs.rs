@@ -1,6 +1,6 @@
 //! Environments for the simulation, written by hand or by seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +103,8 @@ pub(crate) fn depends(on: &str, condition: Condition) -> Dependency {
     Dependency {
         service: service_name(on),
         condition,
+        optional: false,
+        restart: false,
     }
 }
 
@@ -128,6 +130,7 @@ pub(crate) fn restart_policy() -> RestartPolicy {
         reset_after: Duration::from_secs(60),
         halt_after_same: Some(3),
         mode: RestartMode::GiveUp,
+        never: BTreeSet::new(),
     }
 }
 

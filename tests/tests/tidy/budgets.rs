@@ -1,6 +1,6 @@
 //! Lines of product per subject. Growth needs a decision: a budget only rises together with its reason, and falls with its subject.
 
-use super::{modules, read};
+use super::{modules, product};
 
 /// Subject with its budget of lines and the starts of its paths. The longest matching start decides.
 struct Subject {
@@ -11,8 +11,10 @@ struct Subject {
 
 const SUBJECTS: [Subject; 8] = [
     Subject {
+        // With 420 lines below a `mod` for tests, which an earlier count left out, an earlier removal that `up` and `ci` complete, and links
+        // of failed cases.
         name: "suites, test runner, reports, `argus ci`",
-        budget: 11_830,
+        budget: 12_400,
         paths: &[
             "controller/suite/",
             "controller/src/test_runner",
@@ -33,9 +35,9 @@ const SUBJECTS: [Subject; 8] = [
         paths: &["controller/mock/", "controller/src/mock", "crds/src/mock"],
     },
     Subject {
-        // With the commands of health checks.
+        // With the commands of health checks, and facts of well-known images, which rules link with the file.
         name: "errors, remedies, status texts",
-        budget: 13_900,
+        budget: 16_200,
         paths: &[
             "crds/src/error",
             "crds/src/incident",
@@ -49,9 +51,9 @@ const SUBJECTS: [Subject; 8] = [
         ],
     },
     Subject {
-        // With the check that a project has no other files before `init` allows it.
+        // With the check that a project has no other files before `init` allows it, and the options of Compose files.
         name: "`init`, `selftest`, `up`, `exec`, `open`, `env`, `diff`",
-        budget: 2_470,
+        budget: 2_490,
         paths: &[
             "controller/src/init",
             "controller/src/selftest",
@@ -67,9 +69,10 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         // With override and included files, all kinds of values, texts of secrets and configs, inputs of builds, networks, and a note or an
-        // error for each key. With a maximum of what `include` and `extends` repeat.
+        // error for each key. With a maximum of what `include` and `extends` repeat, networks of other services, replicas, and raw files of
+        // variables.
         name: "Compose files",
-        budget: 3_170,
+        budget: 3_240,
         paths: &["controller/src/compose", "crds/src/compose"],
     },
     Subject {
@@ -80,9 +83,9 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         // With names of files in one line, tracked state, records of all changes, files of containers, sessions of builds, and several
-        // networks, and the addresses that Dockerfiles read.
+        // networks, the addresses that Dockerfiles read, and events of actions when they end.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 59_600,
+        budget: 60_450,
         paths: &[
             "controller/core/",
             "controller/docker/",
@@ -92,17 +95,10 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         name: "interfaces: api, cli, http, mcp, client, views",
-        budget: 28_600,
+        budget: 28_750,
         paths: &["controller/src/"],
     },
 ];
-
-/// Lines without the test module at the end of a file.
-fn lines(path: &str) -> usize {
-    let text = read(path);
-    let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-    product.lines().count()
-}
 
 /// The engine in memory and the contract of engines are tests in folders of the product.
 fn is_for_tests(path: &str) -> bool {
@@ -125,7 +121,7 @@ fn subject_of(path: &str) -> usize {
 fn subject_stays_within_its_budget() {
     let mut totals = [0; SUBJECTS.len()];
     for path in modules().iter().filter(|path| !is_for_tests(path)) {
-        totals[subject_of(path)] += lines(path);
+        totals[subject_of(path)] += product(path).lines().count();
     }
     println!("lines of product (budget):");
     for (subject, total) in SUBJECTS.iter().zip(totals) {

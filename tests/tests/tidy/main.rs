@@ -58,7 +58,7 @@ fn sources() -> Vec<String> {
     files().into_iter().filter(|path| ends_with(path, "rs")).collect()
 }
 
-/// The modules of the product, without tests in separate files.
+/// The modules of the product, without tests in separate files and without what only tests compile.
 fn modules() -> Vec<String> {
     let is_module = |path: &String| {
         let product =
@@ -66,14 +66,35 @@ fn modules() -> Vec<String> {
         let tests = path.ends_with("_tests.rs") || path.ends_with("/tests.rs") || path.contains("/tests/");
         product && !tests
     };
-    sources().into_iter().filter(is_module).collect()
+    let all: Vec<String> = sources().into_iter().filter(is_module).collect();
+    let fixtures: BTreeSet<String> = all.iter().flat_map(|path| fixtures(path)).collect();
+    all.into_iter().filter(|path| !fixtures.contains(path)).collect()
+}
+
+/// Files that a module declares for tests only.
+fn fixtures(path: &str) -> Vec<String> {
+    let module = path.trim_end_matches(".rs");
+    let folder = module.strip_suffix("/lib").or(module.strip_suffix("/main"));
+    let folder = folder.unwrap_or(module);
+    let text = read(path);
+    let declared = text.split("#[cfg(test)]\n").skip(1);
+    let names = declared.filter_map(|rest| {
+        let line = rest.lines().next()?.trim_start_matches("pub(crate) ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    });
+    names.map(|name| format!("{folder}/{name}.rs")).collect()
+}
+
+/// Text of a file without its test module. A line such as `mod fixtures;` ends no product.
+fn product(path: &str) -> String {
+    let text = read(path);
+    let product = text.split("\n#[cfg(test)]\nmod tests {").next();
+    product.unwrap_or_default().to_owned()
 }
 
 /// The code of a file, without comments and without its test module.
 fn code(path: &str) -> String {
-    let text = read(path);
-    let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-    product
+    product(path)
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
         .collect::<Vec<_>>()
@@ -374,8 +395,6 @@ fn only_host_path_opens_files_that_others_can_make() {
         "controller/src/selftest/environment.rs",
         // Mocks run in their own container.
         "controller/src/mock/",
-        // Fixtures of tests.
-        "controller/src/error_fixtures.rs",
     ];
     none(
         "open files of projects and of the state with `host_path::folder`",

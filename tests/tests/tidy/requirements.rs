@@ -1,188 +1,229 @@
-//! Requirements of the first seed: every one names its tests, and `docs/requirements.md` lists them.
-//!
-//! A comment above a test names its requirements: `// Requirements: FR-R08, FR-R09`. With `UPDATE=1`, the test writes the page.
+//! Requirements: each statement of the seeds has a row in `docs/requirements.md`, and its test contains its values.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 
-use super::{none, read, root, sources};
+use regex::Regex;
+
+use super::{ends_with, none, read, root};
 
 const PAGE: &str = "docs/requirements.md";
-const MARK: &str = "// Requirements: ";
-/// Maximum number of lines between a mark and its test function.
+const DECISION: &str = "docs/decisions/0016-omitted-features.md";
+/// Headings of the seeds with their numbers of statements.
+const SEEDS: [(&str, usize); 5] = [
+    ("## Seed 000: ArgusAI resilience", 208),
+    ("## Seed 001: vuhlp failure modes", 62),
+    ("## Seed 002: GitNexus resilience", 27),
+    ("## Seed 003: ReviewCat error handling", 69),
+    ("## Seed 004: aiOS watchdog", 77),
+];
+/// Maximum number of statements without a test. It only decreases.
+const MAX_WITHOUT_TEST: usize = 19;
+const MAX_WORDS: usize = 15;
+const WITHOUT_TEST: &str = "no test";
+const LEFT_OUT: &str = "left out";
+const NOT_APPLICABLE: &str = "does not apply";
+/// Maximum number of lines between the attribute of a test and its function.
 const MAX_DISTANCE: usize = 8;
 
-/// Requirements with their short statements, in the order of the seed.
-const REQUIREMENTS: [(&str, &str); 39] = [
-    ("FR-R01", "error codes cover all known failures"),
-    (
-        "FR-R02",
-        "every error has code, category, severity, message, details and suggested actions",
-    ),
-    ("FR-R03", "preflight checks engine, disk space and orphans"),
-    (
-        "FR-R04",
-        "each check passes, warns or fails; the result is healthy, degraded or unhealthy",
-    ),
-    (
-        "FR-R05",
-        "preflight runs before creation and builds, and blocks them if it is unhealthy",
-    ),
-    (
-        "FR-R06",
-        "every object on the engine has labels with project and run",
-    ),
-    (
-        "FR-R07",
-        "out of memory, exits and failed health checks have their own codes",
-    ),
-    ("FR-R08", "failed containers restart up to `maxRestarts` times"),
-    (
-        "FR-R09",
-        "restart delays grow exponentially or linearly from `restartDelay`",
-    ),
-    (
-        "FR-R10",
-        "logs, exit code, memory and time are stored before a restart",
-    ),
-    ("FR-R11", "a spent restart budget is reported with all attempts"),
-    (
-        "FR-R12",
-        "under strategy `auto`, a taken port moves with all variables that name it",
-    ),
-    (
-        "FR-R13",
-        "a moved port is reported with its original and its actual number",
-    ),
-    (
-        "FR-R14",
-        "under strategy `fail`, a taken port is an error and does not move",
-    ),
-    ("FR-R15", "orphans of earlier runs are removed"),
-    ("FR-R16", "objects of other projects and foreign objects stay"),
-    (
-        "FR-R17",
-        "an orphan that cannot be removed delays no other removal",
-    ),
-    ("FR-R18", "the circuit breaker is closed, open or half-open"),
-    (
-        "FR-R19",
-        "the breaker opens after a number of failures, five by default",
-    ),
-    (
-        "FR-R20",
-        "an open breaker refuses every engine call with `CIRCUIT_OPEN`",
-    ),
-    ("FR-R21", "a reset half-opens the breaker"),
-    ("FR-R22", "one test call closes or opens a half-open breaker"),
-    ("FR-R23", "connections and names are checked before a test"),
-    (
-        "FR-R24",
-        "a health timeout contains probe output, logs, connections and names",
-    ),
-    ("FR-R25", "`argus_preflight_check` returns the report"),
-    ("FR-R26", "`argus_preflight_check` can skip checks and fix causes"),
-    ("FR-R27", "`argus_reset_circuit` resets a breaker"),
-    (
-        "FR-R28",
-        "a reset returns the states before and after, and the failures",
-    ),
-    ("FR-R29", "the `resilience` section configures all of this"),
-    ("FR-R30", "without that section, recovery is enabled"),
-    ("FR-R31", "the JSON Schema describes every key"),
-    ("SC-R01", "nine of ten injected faults are recovered without help"),
-    (
-        "SC-R02",
-        "preflight prevents 70 % of the failures during operations",
-    ),
-    ("SC-R03", "an open breaker answers within 100 ms"),
-    ("SC-R04", "ten taken ports are replaced within two seconds"),
-    (
-        "SC-R05",
-        "one crash costs at most its restart delay and five seconds",
-    ),
-    ("SC-R06", "every error is structured"),
-    ("SC-R07", "the defaults need no section in the file"),
-    (
-        "SC-R08",
-        "the tools of preflight and breaker return structured data",
-    ),
-];
+struct Row<'a> {
+    /// Heading of the seed.
+    seed: &'a str,
+    id: &'a str,
+    statement: &'a str,
+    test: &'a str,
+    value: &'a str,
+    note: &'a str,
+}
 
-/// Tests by requirement: name and file.
-type Tests = BTreeMap<String, Vec<(String, String)>>;
+impl Row<'_> {
+    fn has_test(&self) -> bool {
+        ![WITHOUT_TEST, LEFT_OUT, NOT_APPLICABLE].contains(&self.test)
+    }
+}
 
-/// Finds all marks. Returns marks without a test, and unknown requirements, as offences.
-fn marked_tests() -> (Tests, Vec<String>) {
-    let (mut tests, mut offences) = (Tests::new(), Vec::new());
-    for path in sources() {
-        let text = read(&path);
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        for (index, line) in lines.iter().enumerate() {
-            let Some(ids) = line.strip_prefix(MARK) else {
-                continue;
-            };
-            let mut after = lines.iter().skip(index + 1).take(MAX_DISTANCE);
-            let Some(name) = after.find_map(|line| function_name(line)) else {
-                offences.push(format!("{path}:{}: no test follows", index + 1));
-                continue;
-            };
-            for id in ids.split(", ") {
-                if !REQUIREMENTS.iter().any(|(known, _)| *known == id) {
-                    offences.push(format!("{path}:{}: unknown requirement `{id}`", index + 1));
-                }
-                let of_id = tests.entry(id.to_owned()).or_default();
-                of_id.push((name.to_owned(), path.clone()));
-            }
+/// All rows of the page. Returns lines of tables with another number of cells as offences.
+fn rows(page: &str) -> (Vec<Row<'_>>, Vec<String>) {
+    let (mut rows, mut offences, mut seed) = (Vec::new(), Vec::new(), "");
+    for line in page.lines() {
+        if line.starts_with("## ") {
+            seed = line;
+        }
+        if !line.starts_with("| ") || line.starts_with("| id |") {
+            continue;
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let &[id, statement, test, value, note] = cells.as_slice() else {
+            offences.push(format!("not five cells: {line}"));
+            continue;
+        };
+        rows.push(Row {
+            seed,
+            id,
+            statement,
+            test,
+            value,
+            note,
+        });
+    }
+    (rows, offences)
+}
+
+/// Texts in backticks.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// The declaration of a constant, up to the end of its value.
+fn constant(lines: &[&str], name: &str) -> Option<String> {
+    let declarations = ["const", "static"].map(|kind| format!("{kind} {name}: "));
+    let is_declaration = |line: &&str| declarations.iter().any(|text| line.contains(text));
+    let first = lines.iter().position(is_declaration)?;
+    let length = lines[first..].iter().position(|line| line.ends_with(';'))?;
+    Some(lines[first..=first + length].join("\n"))
+}
+
+/// A test of a Rust file with the constants of the file that it names. Another file is its own text, if it contains `name`.
+fn test_text(path: &str, name: &str) -> Option<String> {
+    if !root().join(path).is_file() {
+        return None;
+    }
+    let text = read(path);
+    if !ends_with(path, "rs") {
+        return text.contains(name).then_some(text);
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let function = pattern(&format!(r"^(\s*)(?:pub(?:\(\w+\))? )?(?:async )?fn {name}\("));
+    let first = lines.iter().position(|line| function.is_match(line))?;
+    let is_attribute = |line: &&str| line.contains("#[test]") || line.contains("::test");
+    let before = &lines[first.saturating_sub(MAX_DISTANCE)..first];
+    if !path.starts_with("tests/src/") && !before.iter().any(is_attribute) {
+        return None;
+    }
+    let end = format!("{}}}", &function.captures(lines[first])?[1]);
+    let length = lines[first..].iter().position(|line| *line == end)?;
+    let mut found = lines[first..=first + length].join("\n");
+    let names = pattern(r"\b[A-Z][A-Z0-9_]+\b");
+    let names: BTreeSet<String> = names
+        .find_iter(&found)
+        .map(|name| name.as_str().to_owned())
+        .collect();
+    for declaration in names.iter().filter_map(|name| constant(&lines, name)) {
+        found.push('\n');
+        found.push_str(&declaration);
+    }
+    Some(found)
+}
+
+/// True if the text contains the value, not as a part of a longer word or number.
+fn contains(text: &str, value: &str) -> bool {
+    let is_word =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    let (first, last) = (value.chars().next(), value.chars().last());
+    text.match_indices(value).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + value.len()..]);
+        let is_part = is_word(first) && is_word(before.chars().last())
+            || is_word(last) && is_word(after.chars().next());
+        !is_part
+    })
+}
+
+/// An error code in capitals, or as a variant: `PORT_CONFLICT` or `PortConflict`.
+fn contains_code(text: &str, code: &str) -> bool {
+    let variant = code.split('_').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_owned() + &rest.to_lowercase()
+    });
+    contains(text, code) || contains(text, &variant.collect::<String>())
+}
+
+fn is_code(text: &str) -> bool {
+    text.contains('_')
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_uppercase() || letter == '_')
+}
+
+/// Offences of a row that names tests.
+fn check_test(row: &Row<'_>) -> Vec<String> {
+    let mut offences = Vec::new();
+    let mut texts = String::new();
+    for test in quoted(row.test) {
+        let found = test
+            .split_once("::")
+            .and_then(|(path, name)| test_text(path, name));
+        match found {
+            Some(text) => texts.push_str(&text),
+            None => offences.push(format!("{}: there is no test `{test}`", row.id)),
         }
     }
-    (tests, offences)
-}
-
-fn function_name(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
-    rest.split_once('(').map(|(name, _)| name)
-}
-
-fn page(tests: &Tests) -> String {
-    let mut page = "# Requirements and their tests
-
-This page is for contributors. It lists the functional requirements and the success criteria of the first specification, each with the tests that
-show it. The statements are short forms. The tests below `tests/tests` other than `simulation` and `golden` run on a real engine.
-
-`tests/tests/tidy/requirements.rs` generates this page from the comments `// Requirements: ` above the tests:
-`UPDATE=1 cargo test -p argus-tests --test tidy`.
-
-| requirement | statement | tests |
-|---|---|---|
-"
-    .to_owned();
-    for (id, statement) in REQUIREMENTS {
-        let of_id = tests.get(id).map(Vec::as_slice).unwrap_or_default();
-        let of_id: Vec<String> = of_id
-            .iter()
-            .map(|(name, path)| format!("`{name}` in `{path}`"))
-            .collect();
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "| {id} | {statement} | {} |", of_id.join("<br>"));
+    let is_absent =
+        |value: &&str| !(contains(&texts, value) || is_code(value) && contains_code(&texts, value));
+    let codes = quoted(row.statement).filter(|text| is_code(text));
+    let absent = quoted(row.value).chain(codes).filter(is_absent);
+    offences.extend(absent.map(|value| format!("{}: no `{value}` in {}", row.id, row.test)));
+    let prose: String = row.statement.split('`').step_by(2).collect();
+    if prose.contains(|letter: char| letter.is_ascii_digit()) && row.value.is_empty() {
+        offences.push(format!("{}: a number without a value", row.id));
     }
-    page
+    if quoted(row.test).next().is_none() {
+        offences.push(format!("{}: no test and no reason", row.id));
+    }
+    offences
 }
 
 #[test]
-fn every_requirement_has_a_test_and_a_row() {
-    let (mut tests, mut offences) = marked_tests();
-    for of_id in tests.values_mut() {
-        of_id.sort();
+fn every_statement_of_the_seeds_has_one_row() {
+    let page = read(PAGE);
+    let (rows, mut offences) = rows(&page);
+    let mut ids = BTreeSet::new();
+    for row in &rows {
+        if !ids.insert(row.id) {
+            offences.push(format!("{}: two rows", row.id));
+        }
+        let words = row.statement.split_whitespace().count();
+        if words > MAX_WORDS {
+            offences.push(format!("{}: {words} words", row.id));
+        }
+        if !row.has_test() && (row.note.is_empty() || !row.value.is_empty()) {
+            offences.push(format!("{}: needs a note, and no value", row.id));
+        }
     }
-    let missing = REQUIREMENTS.iter().filter(|(id, _)| !tests.contains_key(*id));
-    offences.extend(missing.map(|(id, statement)| format!("{id} ({statement}): no test names it")));
-    none("requirements without tests", &offences);
-    let current = page(&tests);
-    let written = std::fs::read_to_string(root().join(PAGE)).unwrap_or_default();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(root().join(PAGE), &current).expect("the page is writable");
-    } else {
-        assert!(written == current, "{PAGE} is outdated; hint: UPDATE=1 writes it");
+    none("rows of docs/requirements.md", &offences);
+    for (seed, expected) in SEEDS {
+        let found = rows.iter().filter(|row| row.seed == seed).count();
+        assert_eq!(found, expected, "statements of `{seed}`");
     }
+    let total: usize = SEEDS.iter().map(|(_, statements)| statements).sum();
+    assert_eq!(rows.len(), total);
+    let without = rows.iter().filter(|row| row.test == WITHOUT_TEST).count();
+    assert!(without <= MAX_WITHOUT_TEST, "{without} statements have no test");
+}
+
+#[test]
+fn tests_of_statements_contain_their_values() {
+    let page = read(PAGE);
+    let (rows, _) = rows(&page);
+    let with_test = rows.iter().filter(|row| row.has_test());
+    let offences: Vec<String> = with_test.flat_map(check_test).collect();
+    none("tests of requirements", &offences);
+}
+
+#[test]
+fn decision_lists_the_omitted_statements() {
+    let page = read(PAGE);
+    let (rows, _) = rows(&page);
+    let left_out = rows.iter().filter(|row| row.test == LEFT_OUT);
+    let left_out: BTreeSet<&str> = left_out.map(|row| row.id).collect();
+    let decision = read(DECISION);
+    let table = decision
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let listed = table.flat_map(|cell| cell.split(',').map(str::trim));
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.id).collect();
+    let listed: BTreeSet<&str> = listed.filter(|id| known.contains(id)).collect();
+    assert_eq!(listed, left_out);
 }

@@ -183,7 +183,7 @@ impl Backend for Sim {
             containers.any(|container| {
                 container.id == *id
                     && container.is_run(started_at)
-                    && !container.networks.is_empty()
+                    && container.has_network()
                     && container.networks.values().all(is_whole)
             })
         };

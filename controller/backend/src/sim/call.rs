@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_core::action::{Action, ContainerSpec};
 use argus_core::desired::{Build, PullPolicy, substitute_tag};
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, NETWORK_OWNER, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
 use argus_core::outcome::{ActionError, Done, Evidence, PortOwner, PortRefusal};
 use argus_core::time::Timestamp;
@@ -173,7 +173,11 @@ impl Model {
             image: spec.image.clone(),
             state: ContainerState::Created,
             created_at: self.engine_time(self.now),
-            networks: BTreeMap::from([(spec.network.to_string(), attachment)]),
+            networks: spec
+                .attachments()
+                .take(1)
+                .map(|(name, _)| (name.to_string(), attachment.clone()))
+                .collect(),
             inspect: Some(inspect_info(spec)),
             stopped_by_other: None,
             oom_at: None,
@@ -213,6 +217,18 @@ impl Model {
         if self.refused_starts.contains(id) {
             let text = format!("task {id}: already exists");
             return Err(self.record_failed_start(id, ActionError::StartFailed(text)));
+        }
+        if let Some(owner) = container.labels.get(NETWORK_OWNER) {
+            let environment = container.labels.get(ENVIRONMENT);
+            let is_running = self.containers().any(|other| {
+                other.state == ContainerState::Running
+                    && other.labels.get(SERVICE) == Some(owner)
+                    && other.labels.get(ENVIRONMENT) == environment
+            });
+            if !is_running {
+                let text = format!("cannot join network of a non running container: {owner}");
+                return Err(self.record_failed_start(id, ActionError::StartFailed(text)));
+            }
         }
         let mut networks = container.networks.clone();
         for (name, attachment) in &mut networks {

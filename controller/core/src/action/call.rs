@@ -51,6 +51,20 @@ impl Deadlines {
             | Action::RenameContainer { .. } => Some(self.short),
         }
     }
+
+    /// Reason why an answered call counts as a failure of the engine: it took more than 80 % of its deadline. A stop, a removal and
+    /// the collection of evidence depend on the container, too.
+    pub(crate) fn slow(&self, action: &Action, took: Duration) -> Option<String> {
+        let depends_on_container = matches!(
+            action,
+            Action::StopContainer { .. } | Action::RemoveContainer { .. } | Action::CollectEvidence { .. }
+        );
+        let deadline = self.of(action).filter(|_| !depends_on_container)?;
+        (took * 5 > deadline * 4).then(|| {
+            let (verb, took, limit) = (action.verb(), took.as_secs_f32(), deadline.as_secs_f32());
+            format!("{verb} took {took:.1} s of at most {limit} s")
+        })
+    }
 }
 
 impl Action {
@@ -112,7 +126,7 @@ fn container(spec: &ContainerSpec) -> Map<String, Value> {
     };
     Call::arguments(json!({
         "image": spec.image,
-        "network": spec.network,
+        "network": spec.network_mode(),
         "aliases": spec.aliases,
         "ports": spec.bindings.iter().map(port).collect::<Vec<_>>(),
         "environment": spec.env_vars.keys().collect::<Vec<_>>(),
@@ -120,4 +134,32 @@ fn container(spec: &ContainerSpec) -> Map<String, Value> {
         "memory": spec.memory,
         "nanoCpus": spec.nano_cpus,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::PullPolicy;
+
+    use super::*;
+    use crate::ident::ContainerId;
+
+    #[test]
+    fn call_above_80_percent_of_its_deadline_is_slow() {
+        let id = || ContainerId::new("c1").unwrap();
+        let start = Action::StartContainer { id: id() };
+        let stop = Action::StopContainer {
+            id: id(),
+            grace: Duration::from_secs(10),
+        };
+        let slow = |action: &Action, seconds| Deadlines::default().slow(action, Duration::from_secs(seconds));
+        assert_eq!(slow(&start, 24), None);
+        let expected = "start-container took 25.0 s of at most 30 s";
+        assert_eq!(slow(&start, 25).as_deref(), Some(expected));
+        assert_eq!(slow(&stop, 20), None, "the container took the time");
+        let pull = Action::PullImage {
+            reference: "web:1".to_owned(),
+            policy: PullPolicy::default(),
+        };
+        assert_eq!(slow(&pull, 10_000), None, "it has no deadline");
+    }
 }

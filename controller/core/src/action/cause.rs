@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, ActionKind, Step};
-use crate::ident::ProtocolPort;
+use crate::ident::{ProtocolPort, ServiceName};
 
 /// Reason of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,11 @@ pub enum Cause {
     RestartRequested,
     /// The engine stopped the container in its own restart.
     EngineRestart,
+    /// A dependency started again, and the service restarts with it.
+    DependencyRestarted {
+        /// The dependency.
+        service: ServiceName,
+    },
     /// The engine refused the host port, and another one was assigned.
     PortMoved {
         /// Refused port.
@@ -109,6 +114,7 @@ impl fmt::Display for Cause {
             Self::StoppedExternally => f.write_str("stopped externally"),
             Self::RestartRequested => f.write_str("restart requested"),
             Self::EngineRestart => f.write_str("engine restarted"),
+            Self::DependencyRestarted { service } => write!(f, "`{service}` started again"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
             Self::PortFree => f.write_str("port may be free again"),
             Self::ServiceRemoved => f.write_str("service removed from spec"),

@@ -66,9 +66,18 @@ pub struct ContainerSpec {
 impl ContainerSpec {
     /// Returns the names of its networks with its aliases, that of the create request first.
     pub fn attachments(&self) -> impl Iterator<Item = (&ResourceName, &Vec<String>)> {
-        [(&self.network, &self.aliases)]
-            .into_iter()
-            .chain(&self.further_networks)
+        let own = self.process.shared_network.is_none();
+        let first = own.then_some((&self.network, &self.aliases));
+        first.into_iter().chain(&self.further_networks)
+    }
+
+    /// Returns the network mode of the create request: its first network, or the container whose network namespace it shares.
+    pub fn network_mode(&self) -> String {
+        let shared = self.process.shared_network.as_ref();
+        match shared.and_then(|shared| shared.container.as_ref()) {
+            Some(container) => format!("container:{container}"),
+            None => self.network.to_string(),
+        }
     }
 
     /// Returns the key of its image, see [`Image::key`](crate::desired::Image::key).

@@ -114,22 +114,7 @@ impl ActionFailure {
 
     /// True if only a change outside Argus ends the failure. Argus then checks slowly for that change, or waits for a command.
     pub fn needs_change(&self) -> bool {
-        matches!(
-            self.error,
-            ActionError::ImageNotFound(_)
-                | ActionError::AuthRequired(_)
-                | ActionError::MountRefused(_)
-                | ActionError::BadMount(_)
-                | ActionError::VolumeNotFound(_)
-                | ActionError::NetworkNotFound(_)
-                | ActionError::NameTaken { .. }
-                | ActionError::PoolExhausted(_)
-                | ActionError::DiskFull(_)
-                | ActionError::BuildFailed { .. }
-                | ActionError::EntrypointNotFound(_)
-                | ActionError::NotOwned(_)
-                | ActionError::Rejected(_)
-        )
+        self.error.signs().needs_change
     }
 
     /// Permits an early retry because an address range became free; false if that changes nothing. It keeps the failed attempts.

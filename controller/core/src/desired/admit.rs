@@ -11,14 +11,14 @@ use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
-use crate::desired::image::build_digest;
+use crate::desired::image::{build_digest, default_tag};
 use crate::desired::namespace::NamespaceFrom;
 use crate::desired::nested_mounts::MountPlaces;
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, NamedContext, Service, container, container_limits, covers,
-    env_file, hosts, mock, needs, nested_mounts, networks, own_image_tag, secret_values, service_conflicts,
-    settings, volumes,
+    env_file, hosts, mock, needs, nested_mounts, networks, own_image_tag, replicas, secret_values,
+    service_conflicts, settings, shared_network, volumes,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -121,6 +121,7 @@ pub fn admit_with_digests(
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
     exclude(&mut services, context, env_file.as_deref());
+    share_images(&mut services, &identity);
     service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
     let mounts = MountPlaces::of(spec);
     if !context.host.allowed {
@@ -128,6 +129,7 @@ pub fn admit_with_digests(
     }
     covers::add(&mut services, &mounts, context, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
+    shared_network::check_owners(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
     let mut container_limits =
@@ -147,6 +149,7 @@ pub fn admit_with_digests(
     let desired = networks.filter(|_| env.is_some() && !refused).map(|networks| {
         set_digests(&mut services, digest_of);
         let volumes = volume_names(&services);
+        let rollback = &spec.argus.rollback;
         let mut desired = Desired {
             external_volumes: identity
                 .external_volumes
@@ -175,11 +178,7 @@ pub fn admit_with_digests(
             verify_connectivity: spec.resilience.network.verify_connectivity,
             hold: spec.argus.hold,
             ttl,
-            rollback: spec
-                .argus
-                .rollback
-                .auto
-                .then(|| spec.argus.rollback.deadline.get()),
+            rollback: rollback.auto.then(|| rollback.deadline.get()),
             delete_volumes: matches!(spec.argus.deletion.volumes, VolumeDeletion::Delete),
             secrets: secrets.clone(),
             env_file,
@@ -221,7 +220,10 @@ fn placeholder_identity() -> Option<EnvIdentity> {
 fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> ReferencedServices {
     let mut referenced_services = ReferencedServices::default();
     let declared = spec.declared_services();
-    let count = declared.len() + spec.mocks.len();
+    let containers = declared
+        .iter()
+        .map(|declared| declared.service.replicas.unwrap_or(1).max(1) as usize);
+    let count = containers.sum::<usize>() + spec.mocks.len();
     if count > MAX_SERVICES {
         let message =
             format!("the file has {count} services and mocks, more than the maximum of {MAX_SERVICES}");
@@ -271,7 +273,7 @@ fn services(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
     let declared = spec.declared_services();
-    let mut explicit = BTreeSet::new();
+    let (mut explicit, mut counts) = (BTreeSet::new(), BTreeMap::new());
     let mut services = Vec::new();
     for declared in &declared {
         if let Some(service) =
@@ -280,6 +282,7 @@ fn services(
             if declared.service.criticality.is_some() {
                 explicit.insert(service.name.clone());
             }
+            counts.insert(service.name.clone(), replicas::count(declared, diagnostics));
             services.push((declared.path.clone(), service));
         }
     }
@@ -287,9 +290,11 @@ fn services(
         let service = mock::admit_mock(name, mock, identity, context, referenced_services, diagnostics);
         services.extend(service.map(|service| (format!("mocks.{name}"), service)));
     }
+    replicas::add(&mut services, &counts, diagnostics);
     let required: BTreeSet<_> = services
         .iter()
         .flat_map(|(_, service)| &service.depends_on)
+        .filter(|dependency| !dependency.optional)
         .map(|dependency| dependency.service.clone())
         .collect();
     for (_, service) in &mut services {
@@ -323,6 +328,20 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: 
                     *excluded = excluded_of(path);
                 }
             }
+        }
+    }
+}
+
+/// Gives equal builds without a tag in the file the tag of the first one, so that one build serves all of them.
+fn share_images(services: &mut [(String, Service)], identity: &EnvIdentity) {
+    let mut tags: BTreeMap<Build, String> = BTreeMap::new();
+    for (_, service) in services {
+        let own = default_tag(identity, &service.name);
+        if let Image::Built(build) = &mut service.image
+            && build.tag == own
+        {
+            build.tag.clear();
+            build.tag.clone_from(tags.entry(build.clone()).or_insert(own));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{
     Criticality, Port, Role, Service, aliases, container_files, container_labels, mounts, needs, networks,
-    paths, policy, ports, probe, process, tmpfs,
+    paths, policy, ports, probe, process, shared_network, tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
 use crate::published::overlap;
@@ -97,10 +97,12 @@ pub(super) fn admit_service(
     let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
     check_process(spec, path, diagnostics);
     let files = container_files::resolve_files(spec, &mounts, path, &resolver, diagnostics);
-    let process = process::resolve(spec, path, files, privileges, diagnostics);
+    let mut process = process::resolve(spec, path, files, privileges, diagnostics);
     // The remaining checks need the name.
     let name = name?;
-    let depends_on = needs::resolve_dependencies(spec, &name, path, referenced_services, diagnostics);
+    let mut depends_on = needs::resolve_dependencies(spec, &name, path, referenced_services, diagnostics);
+    process.shared_network =
+        shared_network::resolve(declared, &name, referenced_services, &mut depends_on, diagnostics);
     let image = ImageRequest {
         path,
         service: &name,

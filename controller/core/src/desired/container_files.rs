@@ -9,15 +9,8 @@ use crate::desired::identity::shown;
 use crate::desired::template::{TemplateResolver, fill_known};
 use crate::desired::{FileAccess, InjectedFile, Mount, paths, tmpfs_path};
 
-/// Folders and files of a container that the engine mounts itself.
-const MOUNTED_BY_ENGINE: [&str; 6] = [
-    "/dev",
-    "/proc",
-    "/sys",
-    "/etc/hosts",
-    "/etc/hostname",
-    "/etc/resolv.conf",
-];
+/// Files of a container that the engine mounts itself.
+const MOUNTED_BY_ENGINE: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// Returns the files of a service with resolved templates, and reports invalid ones.
 pub(super) fn resolve_files(
@@ -46,6 +39,7 @@ pub(super) fn resolve_files(
         .iter()
         .map(Mount::target)
         .chain(tmpfs)
+        .chain(paths::KERNEL_FOLDERS)
         .chain(MOUNTED_BY_ENGINE)
         .map(|target| paths::to_absolute("/", target))
         .collect();

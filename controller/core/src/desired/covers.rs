@@ -53,7 +53,7 @@ pub(super) fn check_writable(
         )
     } else if let Some(excess) = contained(&git.excess) {
         let excess = shown(&excess);
-        format!("contains `{excess}`, and more git directories or files than Argus can protect")
+        format!("contains more git directories or files than Argus can protect, such as `{excess}`")
     } else {
         return;
     };

@@ -261,7 +261,7 @@ pub fn own_image_tag(digest: &Hash) -> String {
 }
 
 /// Returns the reference of a built image without a tag in the file; every service name yields a valid one.
-fn default_tag(identity: &EnvIdentity, service: &ServiceName) -> String {
+pub(super) fn default_tag(identity: &EnvIdentity, service: &ServiceName) -> String {
     let slug =
         crate::ident::EnvName::slug(service.as_str()).map_or_else(|_| "service".to_owned(), String::from);
     format!("argus/{}-{slug}:latest", identity.env)

@@ -104,6 +104,8 @@ impl KeyLines {
             if let Some(container) = &declared.service.container {
                 keys.extend((0..container.ports.len()).map(|index| format!("container.ports[{index}]")));
                 keys.extend((0..container.volumes.len()).map(|index| format!("container.volumes[{index}]")));
+                let files = (0..container.files.len()).map(|index| format!("container.files[{index}]"));
+                keys.extend(files.flat_map(|file| [format!("{file}.mode"), file]));
                 secret.extend(
                     container
                         .environment

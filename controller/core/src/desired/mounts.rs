@@ -123,6 +123,15 @@ fn resolve_mount(
             "mount on a folder below `/`",
         );
     }
+    if let Some(folder) = kernel_folder(&target, context.host.allowed) {
+        return reject(
+            format!(
+                "`{}` is in `{folder}`, whose links lead to other places",
+                shown(&target)
+            ),
+            "POLICY_VIOLATION: mount on another folder",
+        );
+    }
     if let Some(option) = options.iter().find(|option| TUNING.contains(option)) {
         let message = format!("the mount option `{option}` is ignored");
         diagnostics.push(Diagnostic::warning(path, message).hint("remove the option"));
@@ -148,6 +157,15 @@ fn resolve_mount(
             read_only,
         })
     }
+}
+
+/// Folder of the kernel that contains a target. Its links exist only while the engine mounts, such as `/proc/self/root`: a mount would
+/// be at another place than its covers.
+fn kernel_folder(target: &str, is_allowed: bool) -> Option<&'static str> {
+    let mut folders = paths::KERNEL_FOLDERS.into_iter();
+    let folder = folders.find(|folder| paths::is_inside(target, folder))?;
+    let is_refused = folder == "/proc" || !(is_allowed || paths::is_inside(target, "/dev/shm"));
+    is_refused.then_some(folder)
 }
 
 /// Returns the absolute path of a bind mount if the file is allowed to use it.

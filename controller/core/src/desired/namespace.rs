@@ -43,6 +43,23 @@ impl fmt::Display for NamespaceFrom {
 }
 
 impl NamespaceFrom {
+    /// Value of its variable.
+    pub fn value(&self) -> Option<&str> {
+        match self {
+            Self::Variable { value, .. } => value.as_deref(),
+            Self::File | Self::Worktree | Self::Branch => None,
+        }
+    }
+
+    /// Replaces the value of its variable by that of another process.
+    #[must_use]
+    pub fn with_value(self, value: Option<String>) -> Self {
+        match self {
+            Self::Variable { name, .. } => Self::Variable { name, value },
+            other => other,
+        }
+    }
+
     /// Returns the namespace. Reports a source without one, and returns `None` then.
     pub(super) fn resolve(
         &self,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use argus_crds::diagnostic::DiagnosticSeverity;
 use argus_crds::{DependencyCondition, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
@@ -30,7 +31,11 @@ pub(super) fn resolve_dependencies(
             continue;
         }
         let Some(referenced) = referenced_services.get(other) else {
-            diagnostics.push(unknown_dependency(other, name, path, referenced_services));
+            let mut unknown = unknown_dependency(other, name, path, referenced_services);
+            if !dependency.required {
+                unknown.severity = DiagnosticSeverity::Warning;
+            }
+            diagnostics.push(unknown);
             continue;
         };
         let condition = match dependency.condition {
@@ -69,7 +74,12 @@ pub(super) fn resolve_dependencies(
             .iter()
             .find(|dependency| dependency.service == service)
         {
-            None => dependencies.push(Dependency { service, condition }),
+            None => dependencies.push(Dependency {
+                service,
+                condition,
+                optional: !dependency.required,
+                restart: dependency.restart,
+            }),
             Some(earlier) if earlier.condition == condition => {
                 let message = format!("`dependsOn` contains `{other}` twice");
                 diagnostics.push(Diagnostic::warning(path, message).hint("remove one of them"));

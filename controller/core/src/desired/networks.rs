@@ -14,7 +14,7 @@ use crate::desired::aliases::check_alias;
 use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
 use crate::desired::volumes::engine_name;
 use crate::desired::{Accepted, Desired, Service, closest};
-use crate::ident::{EnvName, ResourceName};
+use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Name in a file of the network of services that list no networks.
 pub const DEFAULT: &str = "default";
@@ -108,9 +108,15 @@ impl Desired {
 }
 
 impl Service {
+    /// Returns the service whose network it shares; `None` for a service with its own addresses.
+    pub fn network_owner(&self) -> Option<&ServiceName> {
+        Some(&self.process.shared_network.as_ref()?.owner)
+    }
+
     /// Returns whether the service is on a network of its environment.
     pub fn is_on(&self, network: &EnvNetwork<'_>) -> bool {
         match network.key {
+            _ if self.network_owner().is_some() => false,
             None if self.networks.is_empty() => true,
             _ => self.networks.contains_key(network.written()),
         }
@@ -120,6 +126,9 @@ impl Service {
     pub fn shares_network(&self, other: &Self) -> bool {
         let is_on_default =
             |service: &Self| service.networks.is_empty() || service.networks.contains_key(DEFAULT);
+        if self.network_owner().or(other.network_owner()).is_some() {
+            return false;
+        }
         (is_on_default(self) && is_on_default(other))
             || self.networks.keys().any(|key| other.networks.contains_key(key))
     }

@@ -1,9 +1,12 @@
 //! Lexical operations on paths, without access to the disk.
 
+/// Folders of a container in which the engine mounts what the kernel shows.
+pub(crate) const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
 /// Returns the absolute form of `path` relative to `directory`, without `.`, `..` and double slashes.
 ///
 /// It does not follow symbolic links. The code that uses the path checks it again on the disk.
-pub(super) fn to_absolute(directory: &str, path: &str) -> String {
+pub(crate) fn to_absolute(directory: &str, path: &str) -> String {
     let from = if path.starts_with('/') { "" } else { directory };
     let mut parts: Vec<&str> = Vec::new();
     for part in from.split('/').chain(path.split('/')) {
@@ -24,7 +27,7 @@ pub(super) fn is_inside(path: &str, root: &str) -> bool {
 }
 
 /// Returns the part of `path` below `root`; empty if they are equal.
-pub(super) fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+pub(crate) fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     if rest.is_empty() {
         Some(rest)

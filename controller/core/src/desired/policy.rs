@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::identity::shown;
-use crate::desired::{paths, process};
+use crate::desired::{paths, process, shared_network};
 
 /// Privileges of a container, which only an operator permits. Each one can be enough to control the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,6 +93,8 @@ fn check_namespaces(service: &Service, path: &str, diagnostics: &mut Vec<Diagnos
     for (key, mode, what) in modes {
         match mode.as_deref() {
             None | Some("" | "private" | "default" | "bridge") => {}
+            // Admission checks the name of the service.
+            Some(mode) if key == "networkMode" && mode.starts_with(shared_network::SERVICE) => {}
             Some(mode) => {
                 let message = format!(
                     "`{}` is not an allowed {what}, because each service has a private one",

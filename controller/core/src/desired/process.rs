@@ -6,7 +6,7 @@ use argus_crds::{Diagnostic, Service as ServiceSpec};
 use serde::{Deserialize, Serialize};
 
 use super::identity::shown;
-use super::{InjectedFile, Privileges};
+use super::{InjectedFile, Privileges, SharedNetwork};
 
 /// Names of signals without `SIG`, in the order of their numbers from 1.
 const SIGNALS: [&str; 31] = [
@@ -68,6 +68,9 @@ pub struct ProcessOptions {
     /// Privileges that an operator permits.
     #[serde(skip_serializing_if = "Privileges::is_none")]
     pub privileges: Privileges,
+    /// Network namespace of another container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_network: Option<SharedNetwork>,
 }
 
 impl ProcessOptions {
@@ -146,6 +149,7 @@ pub(super) fn resolve(
         sysctls: spec.sysctls.clone(),
         files,
         privileges,
+        shared_network: None,
     }
 }
 

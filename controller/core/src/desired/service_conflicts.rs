@@ -45,10 +45,13 @@ pub(super) fn check(
 /// Reports each alias that is also a DNS name of another service.
 fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
     let declared = spec.declared_services();
-    let mut owners: BTreeMap<String, Vec<(&Service, &str)>> = BTreeMap::new();
-    for (_, service) in services {
+    let mut owners: BTreeMap<String, Vec<(&Service, &str, &str)>> = BTreeMap::new();
+    for (path, service) in services {
         let name = service.name.as_str().to_ascii_lowercase();
-        owners.entry(name).or_default().push((service, "the name"));
+        owners
+            .entry(name)
+            .or_default()
+            .push((service, "the name", path.as_str()));
     }
     for (path, service) in services {
         let declared = declared.iter().find(|declared| declared.path == *path);
@@ -62,10 +65,11 @@ fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: 
             };
             let owners = owners.entry(alias.to_ascii_lowercase()).or_default();
             // Two containers of one name are an error already.
-            let mut others = owners.iter().filter(|(owner, kind)| {
-                owner.name != service.name && (own, *kind) != ("a container", "a container")
+            // Replicas have one path and share their names.
+            let mut others = owners.iter().filter(|(owner, kind, other)| {
+                owner.name != service.name && other != path && (own, *kind) != ("a container", "a container")
             });
-            if let Some((owner, kind)) = others.find(|(owner, _)| owner.shares_network(service)) {
+            if let Some((owner, kind, _)) = others.find(|(owner, ..)| owner.shares_network(service)) {
                 let message = format!(
                     "`{alias}` is both {own} of `{}` and {kind} of `{}`",
                     service.name, owner.name
@@ -75,7 +79,7 @@ fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: 
                         .hint("choose another name, because DNS would return either of them"),
                 );
             }
-            owners.push((service, own));
+            owners.push((service, own, path.as_str()));
         }
     }
 }

@@ -122,6 +122,10 @@ pub(super) fn restart(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Rest
         diagnostics
             .push(Diagnostic::error("argus.restart.window", message).hint("write a time such as `5m`"));
     }
+    if more.never.contains(&0) {
+        let message = "`never` contains 0, the exit code of a success";
+        diagnostics.push(Diagnostic::error("argus.restart.never", message).hint("remove it"));
+    }
     RestartPolicy {
         enabled: base.restart_on_failure,
         max_restarts: base.max_restarts,
@@ -135,6 +139,7 @@ pub(super) fn restart(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Rest
         reset_after: more.reset_after.get(),
         halt_after_same: more.halt_after_same.0,
         mode: more.mode,
+        never: more.never.iter().copied().collect(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Suggestions for mistyped names.
 
+use argus_crds::suggestion::distance;
+
 /// Returns the closest name in `known` if the difference is small enough for a typing error.
 ///
 /// At most a third of the characters may differ, and always one.
@@ -61,28 +63,6 @@ pub(super) fn did_you_mean<'a>(text: &str, known: impl IntoIterator<Item = &'a s
     } else {
         format!("use one of {}", some.join(", "))
     }
-}
-
-/// Returns the edit distance: changed, added, removed or swapped characters, ignoring case.
-fn distance(one: &str, other: &str) -> usize {
-    let one: Vec<char> = one.to_lowercase().chars().collect();
-    let other: Vec<char> = other.to_lowercase().chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let mut least = (row[j + 1] + 1)
-                .min(next[j] + 1)
-                .min(row[j] + usize::from(a != b));
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                least = least.min(before[j - 1] + 1);
-            }
-            next.push(least);
-        }
-        before = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Files of the host that can explain a failed run: their paths, from the mounts and the output.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::paths::to_absolute;
 use crate::desired::{Accepted, Image, Mount, Service};
-use crate::dockerfile::{self, Instruction};
+use crate::dockerfile::{self, Copies, Instruction};
 use crate::outcome::Evidence;
 
 /// Maximum number of paths per run.
@@ -27,43 +29,49 @@ pub struct HostView {
     pub working_dir: Option<String>,
     /// Folder of the spec file on the host, if a relative mount shows it.
     pub directory: Option<String>,
-    /// Build of the image whose command the container runs.
+    /// Build of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildView>,
 }
 
-/// Dockerfile of a built image.
+/// Dockerfile and context of a built image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BuildView {
+    /// Absolute path of the context.
+    pub context: String,
     /// Absolute path of the Dockerfile.
     pub dockerfile: String,
     /// Built stage; `None` for the last one.
     pub target: Option<String>,
-    /// True if the file replaces its `CMD`.
+    /// True if the spec file replaces its `CMD`.
     pub replaces_command: bool,
+    /// True if the spec file replaces its `ENTRYPOINT`, and so its `CMD`.
+    pub replaces_entrypoint: bool,
 }
 
 impl BuildView {
-    /// The view of a service; `None` without a Dockerfile, and if its file replaces the entry point.
+    /// The view of a service; `None` without a Dockerfile.
     fn of(service: &Service) -> Option<Self> {
         let Image::Built(build) = &service.image else {
             return None;
         };
         // An absolute path replaces the context.
         let path = Path::new(&build.context).join(&build.dockerfile);
-        let is_of_file = service.entrypoint.is_none() && build.options.inline.is_none();
-        is_of_file.then(|| Self {
+        build.options.inline.is_none().then(|| Self {
+            context: build.context.clone(),
             dockerfile: path.display().to_string(),
             target: build.target.clone(),
             replaces_command: service.command.is_some(),
+            replaces_entrypoint: service.entrypoint.is_some(),
         })
     }
 
     /// Commands of the Dockerfile that the container runs.
     pub fn commands(&self, text: &str) -> Vec<Instruction> {
         let all = dockerfile::commands(text, self.target.as_deref()).into_iter();
-        let is_replaced = |command: &Instruction| self.replaces_command && command.is("CMD");
+        let is_replaced =
+            |command: &Instruction| self.replaces_entrypoint || (self.replaces_command && command.is("CMD"));
         all.filter(|command| !is_replaced(command)).collect()
     }
 }
@@ -89,10 +97,8 @@ impl HostView {
     /// Paths in the container that its output or its command names, each with its path on the host. Below no mount, the path on the host
     /// is that of a file of the project with the same end.
     pub fn paths(&self, evidence: &Evidence) -> Vec<(String, String)> {
-        let last = |lines: &'_ [String]| lines.len().saturating_sub(LINES);
-        let stderr = evidence.stderr[last(&evidence.stderr)..].iter().rev();
-        let lines = stderr.chain(evidence.stdout[last(&evidence.stdout)..].iter().rev());
-        let in_lines = lines.flat_map(|line| paths(line).map(str::to_owned).chain(self.relative(line)));
+        let in_lines =
+            last_lines(evidence).flat_map(|line| paths(line).map(str::to_owned).chain(self.relative(line)));
         let in_words = self.words.iter().map(|word| self.absolute(word));
         let mut found: Vec<(String, String)> = Vec::new();
         for path in in_lines.chain(in_words).flat_map(|path| self.with_target(path)) {
@@ -106,6 +112,33 @@ impl HostView {
             }
         }
         found
+    }
+
+    /// Paths in the image that its output or its command names, each with the files of the context that it can be a copy of. `text` is
+    /// that of the Dockerfile.
+    pub fn copies(&self, evidence: &Evidence, text: &str) -> Vec<(String, Vec<(String, bool)>)> {
+        let Some(build) = &self.build else {
+            return Vec::new();
+        };
+        let copies = Copies::of(text, build.target.as_deref());
+        let folder = self.working_dir.as_ref().unwrap_or(&copies.working_dir);
+        let of_image = build.commands(text);
+        let marks = |c: char| c.is_whitespace() || "\"'[],;&|".contains(c);
+        let in_image = of_image.iter().flat_map(|command| command.text.split(marks));
+        let words = self.words.iter().map(String::as_str).chain(in_image);
+        let named = last_lines(evidence).flat_map(|line| paths(line)).chain(words);
+        let named = named
+            .filter(|name| is_file_name(name))
+            .map(|name| to_absolute(folder, name));
+        let of_image: BTreeSet<String> = named.filter(|path| self.innermost(path).is_none()).collect();
+        let found = of_image.into_iter().map(|path| {
+            let sources = copies.sources_of(&path);
+            (path, sources)
+        });
+        found
+            .filter(|(_, sources)| !sources.is_empty())
+            .take(MAX_PATHS)
+            .collect()
     }
 
     /// A path, and the target of its mount, whose mode can deny a write below it.
@@ -146,6 +179,13 @@ impl HostView {
     fn absolute(&self, word: &str) -> String {
         absolute(word, self.working_dir.as_deref(), &self.mounts)
     }
+}
+
+/// Lines at the end of each stream, the last one of stderr first.
+fn last_lines(evidence: &Evidence) -> impl Iterator<Item = &String> {
+    let last = |lines: &'_ [String]| lines.len().saturating_sub(LINES);
+    let stderr = evidence.stderr[last(&evidence.stderr)..].iter().rev();
+    stderr.chain(evidence.stdout[last(&evidence.stdout)..].iter().rev())
 }
 
 /// Name of a folder that differs from a missing one by its letter case, by `.yml` and `.yaml`, or by one letter. Names of a few letters and
@@ -245,7 +285,7 @@ pub(crate) fn is_below(path: &str, folder: &str) -> bool {
 
 /// Absolute paths in a line, without those that an edit cannot repeat.
 pub(crate) fn paths(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]<>=‘’“”".contains(c))
+    line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]<>=‘’“”\\".contains(c))
         .filter(|word| word.len() > 1 && word.starts_with('/') && !word.starts_with("//"))
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| is_plain(word) && !word.split('/').any(|name| name == ".."))
@@ -283,6 +323,46 @@ mod tests {
             view.paths(&evidence),
             [pair("/data/x", "/p/data/x"), pair("/data", "/p/data")]
         );
+    }
+
+    #[test]
+    fn programs_of_an_image_have_their_source_in_the_context() {
+        let build = BuildView {
+            context: "/p".to_owned(),
+            dockerfile: "/p/Dockerfile".to_owned(),
+            ..BuildView::default()
+        };
+        let view = |replaces_entrypoint, words: &[&str]| HostView {
+            words: words.iter().map(ToString::to_string).collect(),
+            build: Some(BuildView {
+                replaces_entrypoint,
+                ..build.clone()
+            }),
+            ..HostView::default()
+        };
+        let evidence = Evidence {
+            stderr: vec!["/entry.sh: exec: line 2: /app/web.sh: not found".to_owned()],
+            ..Evidence::default()
+        };
+        let text =
+            "FROM a\nWORKDIR /app\nCOPY . .\nCOPY entry.sh /\nENTRYPOINT [\"/entry.sh\", \"./run.sh\"]\n";
+        let found = |view: &HostView| {
+            let found = view.copies(&evidence, text).into_iter();
+            found.map(|(path, _)| path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found(&view(false, &[])),
+            ["/app/run.sh", "/app/web.sh", "/entry.sh"]
+        );
+        assert_eq!(
+            found(&view(true, &["start.sh"])),
+            ["/app/start.sh", "/app/web.sh", "/entry.sh"]
+        );
+        let without_build = HostView {
+            build: None,
+            ..view(false, &[])
+        };
+        assert!(found(&without_build).is_empty());
     }
 
     #[test]

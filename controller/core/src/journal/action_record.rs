@@ -55,7 +55,7 @@ impl ActionRecord {
             Action::CreateContainer { name, spec } => Self {
                 name: id(name),
                 image: Some(spec.image.clone()),
-                network: id(&spec.network),
+                network: Some(spec.network_mode()),
                 ..bare
             },
             Action::StartContainer { id: it }

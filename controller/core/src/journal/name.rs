@@ -3,7 +3,7 @@
 use argus_crds::error::Code;
 use argus_crds::status::BreakerState;
 
-use super::{Entry, Event, Outcome, Record};
+use super::{Entry, Event, OrphanRemoval, Outcome, Record, RestartAttempt};
 use crate::ident::EnvName;
 
 impl Record {
@@ -19,6 +19,7 @@ impl Record {
         "phase",
         "error",
         "restart_attempt",
+        "restarted",
         "restart_success",
         "restart_exhausted",
         "port_conflict",
@@ -38,6 +39,8 @@ impl Record {
         "network_verified",
         "command",
         "intent_resolved",
+        "lease_ended",
+        "watch_degraded",
         "engine_change",
         "writable",
         "resumed",
@@ -80,7 +83,8 @@ impl Event {
                 ..
             } => "port_conflict",
             Self::Error { .. } => "error",
-            Self::Restart { .. } => "restart_attempt",
+            Self::RestartAttempt(_) => "restart_attempt",
+            Self::Restart { .. } => "restarted",
             Self::Recovered { .. } => "restart_success",
             Self::RestartsExhausted { .. } => "restart_exhausted",
             Self::PortMoved { .. } => "port_reassigned",
@@ -91,7 +95,7 @@ impl Event {
                 BreakerState::HalfOpen => "circuit_half_open",
             },
             Self::OrphanFound { .. } => "orphan_found",
-            Self::OrphanRemoved { .. } => "cleanup_resource",
+            Self::OrphanRemoved(_) => "cleanup_resource",
             Self::Cleanup { begins: true, .. } => "cleanup_start",
             Self::Cleanup { begins: false, .. } => "cleanup_end",
             Self::PreflightStart { .. } => "preflight_start",
@@ -101,35 +105,40 @@ impl Event {
             Self::Connectivity { verified: false, .. } => "network_check",
             Self::Command { .. } => "command",
             Self::IntentResolved { .. } => "intent_resolved",
+            Self::LeaseEnded { .. } => "lease_ended",
+            Self::WatchDegraded(_) => "watch_degraded",
             Self::EngineChange(_) => "engine_change",
             Self::Writable => "writable",
             Self::Resumed => "resumed",
         }
     }
 
-    fn environment(&self) -> Option<&EnvName> {
+    pub(super) fn environment(&self) -> Option<&EnvName> {
         match self {
             Self::Phase { environment, .. }
+            | Self::RestartAttempt(RestartAttempt { environment, .. })
             | Self::Restart { environment, .. }
             | Self::Recovered { environment, .. }
             | Self::RestartsExhausted { environment, .. }
             | Self::PortConflict { environment, .. }
             | Self::PortMoved { environment, .. }
             | Self::MemoryHigh { environment, .. }
+            | Self::LeaseEnded { environment, .. }
             | Self::Connectivity { environment, .. } => Some(environment),
             Self::Error { environment, .. }
             | Self::Circuit { environment, .. }
-            | Self::Command { environment, .. } => environment.as_ref(),
+            | Self::Command { environment, .. }
+            | Self::OrphanFound { environment, .. }
+            | Self::OrphanRemoved(OrphanRemoval { environment, .. })
+            | Self::PreflightStart { environment, .. }
+            | Self::PreflightCheck { environment, .. }
+            | Self::PreflightEnd { environment, .. } => environment.as_ref(),
             Self::Start { .. }
             | Self::Stop
             | Self::TaskEnded { .. }
             | Self::Mode { .. }
-            | Self::OrphanFound { .. }
-            | Self::OrphanRemoved { .. }
             | Self::Cleanup { .. }
-            | Self::PreflightStart { .. }
-            | Self::PreflightCheck { .. }
-            | Self::PreflightEnd { .. }
+            | Self::WatchDegraded(_)
             | Self::IntentResolved { .. }
             | Self::EngineChange(_)
             | Self::Writable

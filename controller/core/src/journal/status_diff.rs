@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     BreakerChange, BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Orphan,
-    PortMapping, PreflightCheck, PreflightReport, ServiceState, ServiceStatus,
+    Phase, PortMapping, PreflightCheck, PreflightReport, ServiceState, ServiceStatus,
 };
 
 use super::Event;
+use super::step_result::environment_of;
 use crate::ident::{EnvName, ProtocolPort, ServiceName};
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
@@ -57,6 +58,11 @@ pub fn events_between(
             links: now.links.len() as u64,
             broken: broken as u64,
         });
+    }
+    // A settled environment creates nothing. The events of the controller have what changes later.
+    if matches!(after.phase, Phase::Pending | Phase::Progressing) {
+        let old = before.and_then(|before| before.preflight.as_ref());
+        preflight_events(Some(env), old, after.preflight.as_ref(), &mut events);
     }
     events
 }
@@ -131,14 +137,8 @@ pub fn controller_events(before: Option<&ControllerStatus>, after: &ControllerSt
     let old = before.and_then(|before| before.breaker.as_ref());
     let since = before.and_then(|before| Timestamp::parse(&before.as_of));
     breaker_events(None, old, after.breaker.as_ref(), since, &mut events);
-    let none = Vec::new();
-    orphan_events(
-        before.map_or(&none, |before| &before.orphans),
-        &after.orphans,
-        &mut events,
-    );
     let old = before.and_then(|before| before.preflight.as_ref());
-    preflight_events(old, after.preflight.as_ref(), &mut events);
+    preflight_events(None, old, after.preflight.as_ref(), &mut events);
     events
 }
 
@@ -280,25 +280,23 @@ fn state_of(change: &BreakerChange) -> BreakerState {
     }
 }
 
-fn orphan_events(before: &[Orphan], after: &[Orphan], events: &mut Vec<Event>) {
-    let ids = |orphans: &[Orphan]| -> BTreeMap<String, Orphan> {
-        orphans
-            .iter()
-            .filter(|orphan| !orphan.is_kept())
-            .map(|orphan| (orphan.id.clone(), orphan.clone()))
-            .collect()
-    };
+/// Events of orphans between two lists of them. Each removal has an event of its own when it ends.
+pub fn orphan_events(before: &[Orphan], after: &[Orphan]) -> Vec<Event> {
+    let mut events = Vec::new();
     let count_removals = |orphans: &[Orphan]| {
         let is_removal = |orphan: &&Orphan| matches!(orphan.result.as_str(), "removing" | "failed");
         orphans.iter().filter(is_removal).count() as u64
     };
-    let (old, new) = (ids(before), ids(after));
-    for orphan in new.values().filter(|orphan| !old.contains_key(&orphan.id)) {
+    let old: BTreeSet<&str> = before.iter().map(|orphan| orphan.id.as_str()).collect();
+    let is_new = |orphan: &&Orphan| !orphan.is_kept() && !old.contains(orphan.id.as_str());
+    for orphan in after.iter().filter(is_new) {
         events.push(Event::OrphanFound {
+            environment: environment_of(orphan),
             what: orphan.kind.clone(),
             id: orphan.id.clone(),
             name: orphan.name.clone(),
             project: orphan.project.clone(),
+            result: orphan.result.clone(),
         });
     }
     if count_removals(before) == 0 && count_removals(after) > 0 {
@@ -307,21 +305,17 @@ fn orphan_events(before: &[Orphan], after: &[Orphan], events: &mut Vec<Event>) {
             orphans: count_removals(after),
         });
     }
-    for orphan in old.values().filter(|orphan| !new.contains_key(&orphan.id)) {
-        events.push(Event::OrphanRemoved {
-            what: orphan.kind.clone(),
-            id: orphan.id.clone(),
-        });
-    }
     if count_removals(before) > 0 && count_removals(after) == 0 {
         events.push(Event::Cleanup {
             begins: false,
             orphans: 0,
         });
     }
+    events
 }
 
 fn preflight_events(
+    env: Option<&EnvName>,
     before: Option<&PreflightReport>,
     after: Option<&PreflightReport>,
     events: &mut Vec<Event>,
@@ -331,32 +325,31 @@ fn preflight_events(
         let old = before.and_then(|before| before.checks.iter().find(|old| old.name == check.name));
         old.map(|old| old.result) != Some(check.result)
     };
-    let checks: Vec<Event> = after.checks.iter().filter(has_changed).map(check_event).collect();
+    let changed = after.checks.iter().filter(has_changed);
+    let checks: Vec<Event> = changed.map(|check| check_event(env, check)).collect();
     if checks.is_empty() && before.map(|before| before.overall) == Some(after.overall) {
         return;
     }
     events.push(Event::PreflightStart {
+        environment: env.cloned(),
         requested: false,
         skip: Vec::new(),
     });
     events.extend(checks);
     events.push(Event::PreflightEnd {
+        environment: env.cloned(),
         overall: after.overall,
     });
 }
 
-/// Events of a requested preflight run, regardless of earlier results. Its start is reported when it starts.
-pub fn requested_preflight_events(report: &PreflightReport) -> Vec<Event> {
-    let before = report.before.iter().flat_map(|before| &before.checks);
-    let checks = before.chain(&report.checks).map(check_event);
-    let end = Event::PreflightEnd {
-        overall: report.overall,
-    };
-    checks.chain([end]).collect()
+/// Events of one round of a requested preflight run, regardless of earlier results.
+pub fn preflight_check_events(checks: &[PreflightCheck]) -> impl Iterator<Item = Event> {
+    checks.iter().map(|check| check_event(None, check))
 }
 
-fn check_event(check: &PreflightCheck) -> Event {
+fn check_event(env: Option<&EnvName>, check: &PreflightCheck) -> Event {
     Event::PreflightCheck {
+        environment: env.cloned(),
         check: check.name,
         result: check.result,
     }

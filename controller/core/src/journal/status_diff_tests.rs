@@ -1,6 +1,6 @@
 //! Events between two statuses; no event is reported twice.
 
-use argus_crds::status::{MemoryWarning, Phase, PortMapping};
+use argus_crds::status::MemoryWarning;
 
 use super::*;
 use crate::failed_run::FailedRun;
@@ -163,7 +163,7 @@ fn error_event_has_the_time_since_the_first_failed_probe() {
 
 #[test]
 fn changed_preflight_causes_start_check_and_end_events() {
-    use argus_crds::status::{CheckName, CheckResult, PreflightBefore, PreflightOverall};
+    use argus_crds::status::{CheckName, CheckResult, PreflightOverall};
     let report = |disk| PreflightReport {
         checks: [(CheckName::Engine, CheckResult::Pass), (CheckName::Disk, disk)]
             .map(|(name, result)| PreflightCheck {
@@ -176,19 +176,30 @@ fn changed_preflight_causes_start_check_and_end_events() {
     };
     let reported = |before: Option<CheckResult>, after| {
         let mut events = Vec::new();
-        preflight_events(before.map(report).as_ref(), Some(&report(after)), &mut events);
+        preflight_events(
+            None,
+            before.map(report).as_ref(),
+            Some(&report(after)),
+            &mut events,
+        );
         events
     };
     let (start, end) = (
         Event::PreflightStart {
+            environment: None,
             requested: false,
             skip: Vec::new(),
         },
         Event::PreflightEnd {
+            environment: None,
             overall: PreflightOverall::default(),
         },
     );
-    let check = |check, result| Event::PreflightCheck { check, result };
+    let check = |check, result| Event::PreflightCheck {
+        environment: None,
+        check,
+        result,
+    };
     let (pass, warn) = (CheckResult::Pass, CheckResult::Warn);
     let engine = check(CheckName::Engine, pass);
     assert_eq!(
@@ -203,20 +214,61 @@ fn changed_preflight_causes_start_check_and_end_events() {
     assert_eq!(reported(Some(pass), pass), []);
     assert_eq!(
         reported(Some(pass), warn),
-        [start, check(CheckName::Disk, warn), end.clone()]
+        [start, check(CheckName::Disk, warn), end]
     );
-    let repaired = PreflightReport {
-        before: Some(PreflightBefore {
-            checks: report(warn).checks,
-            ..PreflightBefore::default()
+    let requested: Vec<_> = preflight_check_events(&report(pass).checks).collect();
+    assert_eq!(requested, [engine, check(CheckName::Disk, pass)]);
+}
+
+#[test]
+fn own_preflight_is_recorded_until_the_environment_settles() {
+    use argus_crds::status::{CheckName, CheckResult};
+    let env = EnvName::new("shop").unwrap();
+    let at = |phase| EnvironmentStatus {
+        phase,
+        preflight: Some(PreflightReport {
+            checks: vec![PreflightCheck {
+                name: CheckName::Images,
+                result: CheckResult::Fail,
+                ..PreflightCheck::default()
+            }],
+            ..PreflightReport::default()
         }),
-        ..report(pass)
+        ..EnvironmentStatus::default()
     };
-    let (was, is) = (check(CheckName::Disk, warn), check(CheckName::Disk, pass));
-    assert_eq!(
-        requested_preflight_events(&repaired),
-        [engine.clone(), was, engine, is, end]
-    );
+    let (history, refused) = (EnvHistory::default(), BTreeMap::new());
+    let events = |before: Option<&EnvironmentStatus>, phase| {
+        events_between(&env, before, &at(phase), &history, &refused)
+    };
+    let first = events(None, Phase::Progressing);
+    let names: Vec<_> = first.iter().map(Event::name).collect();
+    assert_eq!(names, ["preflight_start", "preflight_check", "preflight_end"]);
+    assert!(first.iter().all(|event| event.environment() == Some(&env)));
+    assert_eq!(events(Some(&at(Phase::Progressing)), Phase::Progressing), []);
+    assert_eq!(events(None, Phase::Ready), []);
+}
+
+#[test]
+fn orphan_causes_found_begin_and_end_events_once() {
+    let orphan = |result: &str| Orphan {
+        kind: "container".to_owned(),
+        id: "c1".to_owned(),
+        environment: Some("shop".to_owned()),
+        result: result.to_owned(),
+        ..Orphan::default()
+    };
+    let names = |before: &[Orphan], after: &[Orphan]| -> Vec<&str> {
+        orphan_events(before, after).iter().map(Event::name).collect()
+    };
+    let (waiting, removing) = ([orphan("waiting")], [orphan("removing")]);
+    assert_eq!(names(&[], &waiting), ["orphan_found"]);
+    assert_eq!(names(&waiting, &removing), ["cleanup_start"]);
+    assert_eq!(names(&removing, &removing), [""; 0]);
+    assert_eq!(names(&removing, &[]), ["cleanup_end"]);
+    assert_eq!(names(&[], &[orphan(Orphan::KEPT)]), [""; 0]);
+    let found = &orphan_events(&[], &waiting)[0];
+    assert_eq!(found.environment().map(EnvName::as_str), Some("shop"));
+    assert!(matches!(found, Event::OrphanFound { result, .. } if result == "waiting"));
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::merge::merged;
-use super::{Container, Network, Object, ObjectId, Observed, Outage, ReleasedNames, Volume, WatchEvent};
+use super::{
+    Container, Network, Object, ObjectId, Observed, Outage, ReleasedNames, Unreadable, Volume, WatchEvent,
+};
 use crate::ident::{ContainerId, EnvName, NetworkId};
 use crate::time::Timestamp;
 use crate::waits::Waits;
@@ -27,6 +29,8 @@ pub struct Store {
     outage_started_at: Option<Timestamp>,
     /// Start and reason of the current loss of the event stream.
     events_lost: Option<(Timestamp, String)>,
+    /// Last response that Argus could not read, until the next complete list.
+    unreadable: Option<Box<Unreadable>>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
     /// [`outage_margin`](Waits::outage_margin) of the controller.
@@ -66,6 +70,7 @@ impl Store {
             unreachable_reason: String::new(),
             outage_started_at: None,
             events_lost: None,
+            unreadable: None,
             retry: None,
             outages: Vec::new(),
             outage_margin: waits.outage_margin,
@@ -90,6 +95,7 @@ impl Store {
                         self.remove(&id);
                     }
                     self.last_complete = self.lists_started;
+                    self.unreadable = None;
                 }
             }
             WatchEvent::StoppedByOther(id, at) => {
@@ -108,7 +114,8 @@ impl Store {
             WatchEvent::Released(name) => self.released.push(name),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
-            WatchEvent::StreamGap | WatchEvent::Unreadable(_) => {}
+            WatchEvent::StreamGap => {}
+            WatchEvent::Unreadable(what) => self.unreadable = Some(what),
             WatchEvent::EventsLost(at, reason) => self.events_lost = Some((at, reason)),
             WatchEvent::EventsRestored => self.events_lost = None,
             WatchEvent::EngineStarted(at) => self.on_engine_started(at),
@@ -133,6 +140,7 @@ impl Store {
             && self.unreachable_reason == other.unreachable_reason
             && self.outage_started_at == other.outage_started_at
             && self.events_lost == other.events_lost
+            && self.unreadable == other.unreadable
             && self.retry == other.retry
             && self.outages == other.outages
     }
@@ -333,6 +341,11 @@ impl Store {
     pub fn events_lost(&self) -> Option<(Timestamp, &str)> {
         let (at, reason) = self.events_lost.as_ref()?;
         Some((*at, reason))
+    }
+
+    /// Returns the last response that Argus could not read; `None` after a complete list.
+    pub fn unreadable(&self) -> Option<&Unreadable> {
+        self.unreadable.as_deref()
     }
 
     /// Returns the reconnection state; `None` while the engine is reachable and before the first failed attempt.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
 use crate::desired::networks::EnvNetwork;
-use crate::desired::{Desired, Service};
+use crate::desired::{Condition, Desired, Service};
 use crate::labels;
 use crate::observed::{Container, Network};
 use crate::outcome::ActionError;
@@ -46,12 +46,19 @@ fn is_changed(found: &Network, network: &EnvNetwork<'_>) -> bool {
     found.labels.contains_key(labels::INTERNAL) != network.internal
 }
 
-/// Wait for the networks of a service.
+/// Wait for the networks of a service, or for the container whose network it shares.
 pub(super) fn check_service(
     input: &PlanInput<'_>,
     desired: &Desired,
     service: &Service,
 ) -> Result<(), WaitReason> {
+    let rendered = input.rendered.get(&service.name);
+    if let Some(shared) = rendered.and_then(|(spec, _)| spec.process.shared_network.as_ref())
+        && shared.container.is_none()
+    {
+        let (service, condition) = (shared.owner.clone(), Condition::Started);
+        return Err(WaitReason::Dependency { service, condition });
+    }
     let is_ready = |network: EnvNetwork<'_>| {
         if network.external {
             return is_found(input, &network);

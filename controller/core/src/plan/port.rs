@@ -282,7 +282,6 @@ mod tests {
     use crate::ident::Protocol;
     use crate::outcome::PortRefusal;
 
-    // Requirements: FR-R12
     #[test]
     fn refused_port_moves_only_its_service() {
         let services = (0..10).map(|n| {

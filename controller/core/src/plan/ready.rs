@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::{PlanInput, drift, volume};
 use crate::action::Subject;
-use crate::desired::{Accepted, Condition, Service};
+use crate::desired::{Accepted, Condition, Dependency, Service};
 use crate::failed_run::failed_dependency;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, ProbeStatus};
+use crate::state::restart::{self, RestartDecision};
 use crate::wait::WaitReason;
 
 /// Container that matches the desired state of its service.
@@ -48,12 +49,54 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
         let Some(other) = accepted.desired.services.get(&dependency.service) else {
             continue;
         };
-        if !is_dependency_met(input, other, dependency.condition) || is_failing_again(input, service, other) {
+        if !can_start_with(input, service, dependency, other) {
             let (service, condition) = (dependency.service.clone(), dependency.condition);
             return Err(WaitReason::Dependency { service, condition });
         }
     }
     input.obstacles.check_sources(service, accepted.allowed)
+}
+
+/// True if this dependency does not delay the start of the service: it meets its condition, or is not required and Argus gave it up.
+fn can_start_with(
+    input: &PlanInput<'_>,
+    service: &Service,
+    dependency: &Dependency,
+    other: &Service,
+) -> bool {
+    let is_met = is_dependency_met(input, other, dependency.condition);
+    is_met && !is_failing_again(input, service, other) || dependency.optional && is_given_up(input, other)
+}
+
+/// True if Argus gave the service up after failed runs, or an action for it or for its image fails persistently.
+fn is_given_up(input: &PlanInput<'_>, service: &Service) -> bool {
+    let history = input
+        .history()
+        .and_then(|history| history.services.get(&service.name));
+    let policy = input.accepted.map(|accepted| &accepted.desired.restart);
+    let failed_runs = history.zip(policy).is_some_and(|(history, policy)| {
+        let is_last = history.failures.last().is_some_and(|last| !last.followed_by_run);
+        let decision = restart::decide_restart(policy, history, input.outages);
+        is_last
+            && !matches!(
+                decision,
+                RestartDecision::StartAt(..) | RestartDecision::WhenDependenciesReady
+            )
+    });
+    let subject = Subject::Service {
+        environment: input.env.clone(),
+        service: service.name.clone(),
+    };
+    let image = Subject::Image {
+        key: service.image.key(),
+    };
+    failed_runs
+        || [subject, image].iter().any(|subject| {
+            let failure = input.state.action_failures.get(subject);
+            failure.is_some_and(|failure| {
+                failure.retry_at(&subject.to_string()).is_none() || failure.is_persistent()
+            })
+        })
 }
 
 /// True if this dependency explains the last failure of the service, and still fails or starts. It does not wait for a dependency
@@ -105,8 +148,7 @@ fn is_replaced_with_dependencies(input: &PlanInput<'_>, accepted: &Accepted, ser
             let Some(other) = accepted.desired.services.get(&dependency.service) else {
                 continue;
             };
-            let is_met = is_dependency_met(input, other, dependency.condition)
-                && !is_failing_again(input, service, other);
+            let is_met = can_start_with(input, service, dependency, other);
             if is_met || !seen.insert(&other.name) {
                 continue;
             }

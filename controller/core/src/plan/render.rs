@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::action::{Binding, ContainerSpec};
+use crate::desired::hash::hash_of;
 use crate::desired::{Desired, Image, Role, Service};
 use crate::ident::{ContainerSpecHash, ServiceName};
 use crate::ident::{PortMap, ResourceName};
 use crate::labels;
+use crate::observed::{ContainerState, Observed};
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
 use crate::plan::stop_order;
@@ -23,10 +25,33 @@ pub fn render_all(desired: &Desired, ports: &PortMap, identity: &ControllerIdent
         .values()
         .map(|service| {
             let spec = container(desired, service, ports, identity);
-            let hash = crate::desired::hash::hash_of(&spec);
+            let hash = hash_of(&spec);
             (service.name.clone(), (spec, hash))
         })
         .collect()
+}
+
+/// Sets the containers whose networks others share. The hash contains the id, so that a new container of the owner replaces theirs.
+pub fn join_networks(rendered: &mut Rendered, desired: &Desired, observed: &Observed) {
+    for service in desired.services.values() {
+        let Some(owner) = service.network_owner() else {
+            continue;
+        };
+        let hash = rendered.get(owner).map(|(_, hash)| hash);
+        let containers = observed.containers.of(owner).filter(|container| {
+            let is_ending = matches!(container.state, ContainerState::Removing | ContainerState::Dead);
+            !is_ending && hash.is_some_and(|hash| container.carries(hash))
+        });
+        let current = containers.min_by_key(|it| (!it.state.is_up(), it.created_at, it.id.clone()));
+        let current = current.map(|container| container.id.clone());
+        if let Some((spec, hash)) = rendered.get_mut(&service.name)
+            && let Some(shared) = &mut spec.process.shared_network
+            && shared.container != current
+        {
+            shared.container = current;
+            *hash = hash_of(spec);
+        }
+    }
 }
 
 /// Adds the labels that are not part of the hash: those that differ at every creation, and the dependencies, because another
@@ -116,6 +141,9 @@ fn container(
     }
     all_labels.extend(stable_labels(desired, role));
     all_labels.insert(labels::SERVICE.into(), service.name.to_string());
+    if let Some(owner) = service.network_owner() {
+        all_labels.insert(labels::NETWORK_OWNER.into(), owner.to_string());
+    }
     if !bindings.is_empty() {
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));
     }
@@ -130,7 +158,7 @@ fn container(
         let aliases = [service.name.to_string()].into_iter().chain(further);
         attachments.insert(network.name.clone(), aliases.collect());
     }
-    // Admission leaves no service without a network.
+    // Only a service that shares a network has none of its own.
     let (network, aliases) = attachments
         .pop_first()
         .unwrap_or_else(|| (desired.network.clone(), vec![service.name.to_string()]));

@@ -103,7 +103,6 @@ fn image(present: bool, built: bool) -> ImageFact {
     }
 }
 
-// Requirements: FR-R04
 #[test]
 fn passing_facts_are_healthy() {
     let outcomes = all(&passing_facts());
@@ -121,7 +120,6 @@ type Change = Box<dyn Fn(&mut PreflightFacts)>;
     clippy::too_many_lines,
     reason = "one table, a row for each way that a check ends"
 )]
-// Requirements: FR-R03
 fn each_check_reports_its_own_problem() {
     use CheckName as N;
     use CheckResult::{Fail, Pass, Warn};
@@ -389,7 +387,6 @@ fn unknown_fact_is_never_a_pass() {
     assert_eq!(without_time.0, CheckResult::Skipped);
 }
 
-// Requirements: FR-R26
 #[test]
 fn skipped_check_does_not_affect_the_result() {
     let mut facts = passing_facts();
@@ -530,7 +527,6 @@ fn disk_is_checked_again_sooner_while_it_is_nearly_full() {
     assert_eq!(unchecked.recheck_at([&default].into_iter(), NOW), None);
 }
 
-// Requirements: FR-R05
 #[test]
 fn first_object_waits_for_a_fresh_check() {
     let settings = PreflightSettings::default();

@@ -254,7 +254,11 @@ fn created_container(
         image: spec.image.clone(),
         state: ContainerState::Created,
         created_at: now,
-        networks: BTreeMap::from([(spec.network.to_string(), at)]),
+        networks: spec
+            .attachments()
+            .take(1)
+            .map(|(name, _)| (name.to_string(), at.clone()))
+            .collect(),
         inspect: Some(InspectInfo {
             started_at: None,
             finished_at: None,

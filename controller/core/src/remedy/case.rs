@@ -48,9 +48,14 @@ impl<'a> Case<'a> {
             None => line,
         };
         let engine = Some(run.error.as_str()).filter(|_| scope != Scope::Facts);
+        let is_error = |line: &&'a str| !is_noise(line) && !is_warning(line);
+        // Some programs report the cause of their end as a warning.
+        let is_only_warned =
+            run.exit_code != 0 && !lines.iter().any(|line| is_error(line) && !line.trim().is_empty());
         let lines = lines
             .into_iter()
-            .filter(|line| !is_noise(line) && !is_warning(line))
+            .filter(|line| is_error(line) || (is_only_warned && !is_noise(line)))
+            .flat_map(|line| std::iter::once(line).chain(texts(line)))
             .chain(engine);
         let lines = lines.map(start).map(|line| (line, line.to_lowercase())).collect();
         Self {
@@ -73,6 +78,12 @@ impl<'a> Case<'a> {
             .into_iter()
             .flatten()
             .flatten()
+    }
+
+    /// Words of the command.
+    pub(super) fn command_words(&self) -> Vec<&'a str> {
+        let words = self.context.service.command.iter().flatten();
+        words.map(String::as_str).collect()
     }
 
     /// Program of the command, without its folder; `None` if the image names it.
@@ -111,6 +122,12 @@ impl<'a> Case<'a> {
         host_file(&self.context, path)
     }
 
+    /// Change of a variable of the service.
+    pub(super) fn variable(&self, name: &str, reason: impl Into<String>) -> SpecEdit {
+        self.context
+            .edit(&format!("container.environment.{name}"), reason.into())
+    }
+
     /// Change of a file of the host, which the spec file mounts.
     pub(super) fn host_edit(file: String, reason: impl Into<String>, hint: impl Into<String>) -> SpecEdit {
         let shown = match escape_line(&file) {
@@ -119,6 +136,23 @@ impl<'a> Case<'a> {
         };
         SpecEdit::new(shown.unwrap_or(file), "", reason).hint(hint)
     }
+}
+
+/// Texts of the messages in a line of JSON, as it writes them.
+fn texts(line: &str) -> impl Iterator<Item = &str> {
+    parts! {
+        KEYS: "msg" "message" "error" "err" "reason" "detail" "exception" "cause" "errmsg" "stack_trace";
+    }
+    let is_json = line.trim_start().starts_with('{');
+    KEYS.iter().filter(move |_| is_json).filter_map(move |key| {
+        let (_, rest) = line.split_once(&format!("\"{key}\":"))?;
+        let text = rest.trim_start().strip_prefix('"')?;
+        let mut ends = text
+            .match_indices('"')
+            .filter(|(at, _)| !text[..*at].ends_with('\\'));
+        let (end, _) = ends.next()?;
+        Some(&text[..end]).filter(|text| text.contains(' '))
+    })
 }
 
 /// Returns whether a line contains one of these parts, which are in lower case.
@@ -203,6 +237,7 @@ pub(super) fn quoted(line: &str) -> impl Iterator<Item = &str> {
     ['"', '\'', '`']
         .into_iter()
         .flat_map(|mark| line.split(mark).skip(1).step_by(2))
+        .map(unescaped)
         .filter(|text| !text.is_empty())
 }
 
@@ -225,7 +260,13 @@ pub(super) fn quoted_after<'a>(line: &'a str, part: &str) -> Option<&'a str> {
     rest[quote + 1..]
         .split(mark)
         .next()
+        .map(unescaped)
         .filter(|text| !text.is_empty())
+}
+
+/// A text without the sign that hides its quote in the log of another program.
+fn unescaped(text: &str) -> &str {
+    text.trim_end_matches('\\')
 }
 
 #[cfg(test)]

@@ -218,14 +218,7 @@ fn add_option(case: &Case<'_>, option: &str, is_whole: bool) -> Option<SpecEdit>
     }
     let reason = format!("the program requires `{option}`");
     let edit = case.context.edit("command", reason);
-    let all: Vec<&str> = case
-        .context
-        .service
-        .command
-        .iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+    let all = case.command_words();
     // Options come after the subcommand. After another one, it could be the value of that one.
     let first = all.iter().position(|word| word.starts_with("--")).unwrap_or(1);
     if !is_whole || all.is_empty() {

@@ -1,48 +1,56 @@
-//! Databases: a role, a password or a database that differs from the variables of the sibling.
+//! Databases: a role or a database that differs from the variables of the sibling, and data of another version.
 
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, quoted_after};
-use super::network::siblings;
+use super::images::{database_variables, user_variables};
+use super::logins::absent_part;
+use super::network::{names_service, siblings};
 use super::next_name;
-use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::{Mount, Service};
 use crate::ident::ResourceName;
-use crate::secrets::REDACTED;
 
 parts! {
-    /// Parts of a message about a password that a server refuses, in lower case.
-    REFUSED_PASSWORD: "password authentication failed" "access denied for user" "access_refused"
-        "authentication failed" "wrongpass";
     /// Words in front of a version, in lower case.
     BEFORE_VERSION: "version" "from" "to" "with" "by" "program" "server" "postgresql" "mongodb" "mysql"
         "found" "expected";
-    /// Variables of database images for the user, the password and the database.
-    USERS: "POSTGRES_USER" "MYSQL_USER" "MARIADB_USER" "RABBITMQ_DEFAULT_USER";
-    PASSWORDS: "POSTGRES_PASSWORD" "MYSQL_PASSWORD" "MARIADB_PASSWORD" "MYSQL_ROOT_PASSWORD"
-        "RABBITMQ_DEFAULT_PASS" "MONGO_INITDB_ROOT_PASSWORD";
-    /// Parts of names of variables for a database.
-    OF_DATABASE: "DB" "DATABASE" "PG" "POSTGRES" "SQL" "MARIADB" "RABBIT" "MONGO";
 }
-const DATABASES: [&str; 3] = ["POSTGRES_DB", "MYSQL_DATABASE", "MARIADB_DATABASE"];
 
 parts! {
     /// Parts of a message about data that this version of the program cannot read, in lower case.
     UNFIT_DATA: "incompatible" "not compatible" "initialized by" "cannot downgrade" "cannot upgrade"
         "downgrade from" "upgrade from" "corrupt" "format version" "created by a newer"
-        "existing data files" "featurecompatibilityversion" "unsupported redo log format";
+        "existing data files" "featurecompatibilityversion" "unsupported redo log format" "does not match the" "mismatching"
+        "is higher than" "downgrading is not" "can't handle rdb" "newer version" "older version" "is for a newer" "different version"
+        "different key" "different lower_case_table_names" "data directory has files in it" "was created with" "was written by" "cannot decrypt" "not supported by this version" "created by version";
     /// Parts of a message about stored data, in lower case.
     DATA: "data" "storage" "index" "wal" "redo" "rdb" "aof" "snapshot" "tablespace" "schema"
-        "format version" "featurecompatibilityversion";
+        "format version" "featurecompatibilityversion" "settings file" "encryption key" "keys match";
 }
 
 /// Database that the sibling does not create.
 pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case
-        .line_with(&["database"])
-        .filter(|line| line.contains("does not exist") || line.to_lowercase().contains("unknown database"))?;
-    let name = quoted_after(line, "atabase")?;
-    differing(case, name, &DATABASES, "database").or_else(|| absent_database(case, name))
+    let line = case.line_with(&["database"]).filter(|line| {
+        contains(
+            line,
+            &[
+                "does not exist",
+                "unknown database",
+                "could not find your database",
+                "cannot open database",
+            ],
+        )
+    })?;
+    let bare = || {
+        line.split_once("find your database: ")?
+            .1
+            .split(['.', ' '])
+            .next()
+    };
+    let name = quoted_after(line, "atabase").or_else(bare)?;
+    differing(case, name, &database_variables(), "database")
+        .or_else(|| absent_database(case, name))
+        .or_else(|| absent_part(case, &database_variables(), ["PGDATABASE", "_NAME"]))
 }
 
 /// Variable of the sibling that creates the database, if none of its variables creates another one.
@@ -53,7 +61,7 @@ fn absent_database(case: &Case<'_>, name: &str) -> Option<SpecEdit> {
         ("MARIADB_ROOT_PASSWORD", "MARIADB_DATABASE"),
     ];
     let mut variables = case.context.service.env_vars.values();
-    if !variables.any(|value| uses(value, name)) || only_sibling(case, &DATABASES).is_some() {
+    if !variables.any(|value| uses(value, name)) || only_sibling(case, &database_variables()).is_some() {
         return None;
     }
     BY_PASSWORD.iter().find_map(|(password, variable)| {
@@ -75,65 +83,9 @@ pub(super) fn unknown_role(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case
         .line_with(&["role \""])
         .filter(|line| line.contains("does not exist"))?;
-    differing(case, quoted_after(line, "role")?, USERS, "role")
-}
-
-/// Password that the sibling refuses. Its value is a secret, so the change names the two places only.
-pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(REFUSED_PASSWORD)?;
-    let (sibling, theirs, expected) = only_sibling(case, PASSWORDS)?;
-    let set = || case.context.service.env_vars.iter();
-    let is_url = |value: &String| {
-        value.contains("://")
-            && value.contains('@')
-            && names_sibling(value, sibling)
-            && !value.contains(&format!(":{expected}@"))
-    };
-    // Other services have passwords too.
-    let is_password = |name: &str| {
-        let upper = name.to_uppercase();
-        upper.contains("PASS") && OF_DATABASE.iter().any(|part| upper.contains(part))
-    };
-    let (name, value) = set()
-        .find(|(_, value)| is_url(value))
-        .or_else(|| set().find(|(name, value)| is_password(name) && *value != expected))?;
-    let reason = format!("its password differs from `{theirs}` of `{}`", sibling.name);
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    let mut hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
-    let user = USERS.iter().find_map(|name| sibling.env_vars.get(*name));
-    if let Some(user) = user.filter(|user| value.contains("://") && !value.contains(&format!("//{user}:"))) {
-        hint = format!(
-            "write the user `{user}`, and as its password the value of `{theirs}` of `{}`",
-            sibling.name
-        );
-    }
-    Some(edit.now(REDACTED).hint(hint))
-}
-
-/// Address without a password of a sibling that requires one.
-pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&[
-        "noauth authentication required",
-        "noauth hello",
-        "authentication required",
-    ])?;
-    let own = case.context.service;
-    let is_protected = |sibling: &&Service| {
-        let mut words = sibling.command.iter().flatten();
-        words.any(|word| word.contains("--requirepass"))
-    };
-    let sibling = siblings(case)
-        .filter(is_protected)
-        .find(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))?;
-    let mut variables = own.env_vars.iter();
-    let (name, _) = variables.find(|(_, value)| names_sibling(value, sibling) && !value.contains('@'))?;
-    let reason = format!("`{}` requires the password of its `--requirepass`", sibling.name);
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    Some(edit.hint("add the password, such as `redis://:PASSWORD@HOST:PORT`"))
+    let name = quoted_after(line, "role")?;
+    differing(case, name, &user_variables(), "role")
+        .or_else(|| absent_part(case, &user_variables(), ["PGUSER", "_USER"]))
 }
 
 /// Address of a database of `MongoDB` whose user is in the database `admin`.
@@ -150,9 +102,7 @@ pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
     })?;
     let mark = if rest.contains('?') { '&' } else { '?' };
     let reason = format!("the user of `{}` is in the database `admin`", sibling.name);
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
+    let edit = case.variable(name, reason);
     Some(edit.now(rest).suggest(format!("{rest}{mark}authSource=admin")))
 }
 
@@ -276,7 +226,7 @@ fn differing(case: &Case<'_>, name: &str, theirs: &[&'static str], kind: &str) -
     let mut variables = case.context.service.env_vars.iter();
     let (key, _) = variables.find(|(_, value)| uses(value, name))?;
     let reason = format!("`{variable}` of `{}` is another {kind}", sibling.name);
-    let edit = case.context.edit(&format!("container.environment.{key}"), reason);
+    let edit = case.variable(key, reason);
     (value != name).then(|| edit.now(name).suggest(value.as_str()))
 }
 
@@ -291,9 +241,17 @@ pub(super) fn only_sibling<'a>(
     case: &Case<'a>,
     variables: &[&'static str],
 ) -> Option<(&'a Service, &'static str, &'a String)> {
+    sibling_with(case, variables, &|_| true)
+}
+
+pub(super) fn sibling_with<'a>(
+    case: &Case<'a>,
+    variables: &[&'static str],
+    fits: &dyn Fn(&Service) -> bool,
+) -> Option<(&'a Service, &'static str, &'a String)> {
     let own = case.context.service;
     let mut found = siblings(case)
-        .filter(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))
+        .filter(|sibling| fits(sibling) && own.env_vars.values().any(|value| names_sibling(value, sibling)))
         .filter_map(|sibling| {
             let value = |name: &&'static str| Some((*name, sibling.env_vars.get(*name)?));
             let (name, value) = variables.iter().find_map(value)?;
@@ -302,7 +260,8 @@ pub(super) fn only_sibling<'a>(
     found.next().filter(|_| found.next().is_none())
 }
 
-fn names_sibling(value: &str, sibling: &Service) -> bool {
-    let names = dns_names([sibling].into_iter());
-    names.contains(value) || hosts(value).iter().any(|(host, _)| names.contains(host))
+pub(super) fn names_sibling(value: &str, sibling: &Service) -> bool {
+    // Such as `Server=db,1433;Database=shop`.
+    let is_in_list = || value.contains('=') && uses(value, sibling.name.as_str());
+    names_service(value, sibling) || is_in_list()
 }

@@ -6,7 +6,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, quoted, quoted_after};
 use super::network::ports;
-use crate::desired::{Desired, Mount, Service};
+use super::values::{self, Value, written_as};
 use crate::failed_run::host_view::differs_by_one_error;
 use crate::secrets::is_secret;
 
@@ -15,7 +15,11 @@ parts! {
     MISSING: "not set" "unset" "not defined" "undefined" "required" "must be set" "must be provided"
         "must be defined" "must specify" "missing" "not provided" "not specified" "keyerror" "no value for"
         "must name" "unbound variable" "is empty" "cannot be empty" "must not be empty"
-        "environment variables not found" "key not found" "please set" "please provide" "make sure to";
+        "environment variables not found" "key not found" "please set" "please provide" "make sure to" "need to set"
+        "have to set" "needs to be set" "mandatory" "set the" "must be present" "is missing" "not found in env";
+    /// The same, if the message contains the word environment.
+    OF_ENVIRONMENT: "could not find" "cannot find" "not found" "expected" "no such" "not present" "absent" "empty"
+        "does not exist" "unable to read" "failed to read" "notpresent" "undefined";
     /// Words that mark any word in capitals as a variable, in lower case.
     VARIABLE_WORDS: "variable" "env" "parameter" "keyerror" "setting" "unbound";
     /// Words in capitals of levels, statuses and formats, which name no variable.
@@ -31,7 +35,9 @@ parts! {
     INVALID: "invalid" "not a valid" "not valid" "is not a number" "must be a" "must be one of" "must be an"
         "must be between" "should be one of" "cannot parse" "could not parse" "couldn't parse"
         "failed to parse" "unable to parse" "parsing" "parse \"" "for input string" "correct format"
-        "unsupported" "err_socket_bad_port" "unknown level" "not supported" "cannot be used";
+        "unsupported" "err_socket_bad_port" "unknown level" "not supported" "cannot be used" "valid email" "forbidden"
+        "unknown log level" "unknown value" "unknown setting" "not recognized" "out of range" "bad value" "cannot convert" "addrparseerror" "missing unit"
+        "strconv." "could not convert" "failed to convert" "failed to bind" "was configured as" "illegal" "unrecognized" "not known" "isn't a valid" "expected";
 }
 
 /// Variable that the program reports as missing.
@@ -42,28 +48,62 @@ pub(super) fn missing_variable(case: &Case<'_>) -> Option<SpecEdit> {
         return None;
     }
     let reason = format!("the process reports that `{name}` is missing");
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    Some(match value_of(&name, service, &case.context.accepted.desired) {
-        Some(value) => edit.suggest(value),
-        None => match owner_of(case, &name) {
-            Some(sibling) => edit.hint(format!("write the value of `{name}` of `{sibling}`")),
-            None => edit,
-        },
+    let edit = case.variable(&name, reason);
+    Some(match values::missing(case, &name) {
+        Some(Value::Text(value)) => edit.suggest(value),
+        Some(Value::Any(value)) => edit.suggest(value).likely(),
+        Some(Value::Of(other, owner)) => edit.hint(format!("write the value of `{other}` of `{owner}`")),
+        None => edit,
     })
 }
 
 /// Variable whose name differs from a missing one by a typing error.
 pub(super) fn misspelled_variable(case: &Case<'_>) -> Option<SpecEdit> {
-    let name = missing_name(case)?;
     let set = &case.context.service.env_vars;
-    let wrong = set.keys().find(|other| is_misspelled(other, &name))?;
+    let similar = |name: String| Some((set.keys().find(|other| is_misspelled(other, &name))?, name));
+    let (wrong, name) = missing_name(case)
+        .and_then(similar)
+        .or_else(|| other_name(case))?;
     let reason = format!("the process reads `{name}`");
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{wrong}"), reason);
+    let edit = case.variable(wrong, reason);
     Some(edit.now(wrong.as_str()).suggest(name))
+}
+
+/// Variable that the output does not contain, and a similar name that it contains instead.
+fn other_name<'a>(case: &Case<'a>) -> Option<(&'a String, String)> {
+    let set = &case.context.service.env_vars;
+    let is_reported = |name: &str| case.lines().any(|line| words(line).any(|word| word == name));
+    let is_about =
+        |line: &&str| contains(line, MISSING) || contains(line, &["must", "please", "specify", "-e "]);
+    // A message can have several lines.
+    case.lines().find(is_about)?;
+    case.lines().flat_map(words).find_map(|word| {
+        let is_name =
+            word.len() >= 6 && word.contains('_') && !word.contains(|c: char| c.is_ascii_lowercase());
+        let wrong = set
+            .keys()
+            .find(|other| is_name && !set.contains_key(word) && is_misspelled(other, word))?;
+        (!is_reported(wrong)).then(|| (wrong, word.to_owned()))
+    })
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+/// Variable that this version of the program refuses.
+pub(super) fn removed_variable(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        REMOVED: "is set but deprecated" "deprecated environment variable" "is no longer supported" "has been removed"
+            "is not supported anymore" "no longer be used" "is no longer valid" "must not be set" "should not be set"
+            "cannot be set" "cannot both be set" "mutually exclusive" "is obsolete" "was removed" "please remove" "unset ";
+    }
+    let set = &case.context.service.env_vars;
+    let mut lines = case.lines().filter(|line| contains(line, REMOVED));
+    let name = lines.find_map(|line| words(line).find(|word| set.contains_key(*word)))?;
+    let reason = format!("this version of the program refuses `{name}`");
+    let edit = case.variable(name, reason);
+    Some(edit.suggest("\"\"").hint("or remove it"))
 }
 
 /// Variable whose value the program rejects: the message contains its name, or its value in quotes.
@@ -73,17 +113,28 @@ pub(super) fn invalid_variable(case: &Case<'_>) -> Option<SpecEdit> {
         !line.trim_start().starts_with('{')
             && !contains(line, &["invalid argument", "invalid api key", "invalid option"])
     };
-    let line = case.line_with(INVALID).filter(is_meant);
+    let line = case
+        .lines()
+        .find(|line| contains(line, INVALID) && is_meant(line));
     let rejected = line.and_then(|line| rejected_value(case, line));
     let (name, value) = rejected.or_else(|| unresolved(case))?;
     let reason = format!("the process rejects the value of `{name}`");
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
+    let edit = case.variable(name, reason);
+    // The name itself is the mistake.
+    if let Some(meant) = line.and_then(|line| other_setting(name, line)) {
+        // A key with dots is a path in the file.
+        let start = name.rfind('.').map_or(0, |dot| dot + 1);
+        let last = meant.strip_prefix(&name[..start]);
+        let (now, meant) = last.map_or((name.as_str(), meant), |last| (&name[start..], last));
+        return Some(edit.now(now).suggest(meant));
+    }
     if is_secret(name) {
         return Some(edit.hint("write a value that the message permits"));
     }
     let edit = edit.now(value);
+    if let Some(meant) = line.and_then(|line| values::permitted(case, name, value, line)) {
+        return Some(edit.suggest(meant));
+    }
     Some(match &ports(case.context.service)[..] {
         [port] if is_port(name) => edit.suggest(port.to_string()),
         // Every image has these two.
@@ -91,6 +142,16 @@ pub(super) fn invalid_variable(case: &Case<'_>) -> Option<SpecEdit> {
         _ if line.is_some_and(|line| contains(line, &["locale"])) => edit.suggest("C.UTF-8"),
         _ => edit.hint("write a value that the message permits"),
     })
+}
+
+/// Name that the program proposes instead of the one that it does not know.
+fn other_setting<'a>(name: &str, line: &'a str) -> Option<&'a str> {
+    let (before, rest) = line.split_once("did you mean")?;
+    let is_about_name =
+        before.contains(name) && contains(before, &["setting", "option", "property", "key", "variable"]);
+    let mut words = rest.split(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c));
+    let meant = words.find(|word| word.len() >= 3 && *word != "any" && *word != "one")?;
+    (is_about_name && meant != name).then_some(meant)
 }
 
 /// Variable that a message about an invalid value means, with its value or the rejected part of it.
@@ -103,6 +164,18 @@ fn rejected_value<'a>(case: &Case<'a>, line: &'a str) -> Option<(&'a String, &'a
     };
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named = words.find_map(|word| set().find(|(name, _)| *name == word && word.len() >= 3));
+    let by_writing = || {
+        let mut words = line.split(|c: char| c.is_whitespace() || "\"'`,;:=()[]".contains(c));
+        let name =
+            words.find_map(|word| written_as(word.trim_end_matches('.'), &case.context.service.env_vars))?;
+        set().find(|(known, _)| *known == name)
+    };
+    let by_last = || {
+        let last = line.split_whitespace().next_back()?.trim_end_matches('.');
+        only(&|_, value| {
+            value == last && last.len() >= 3 && last.parse::<f64>().is_err() && last.parse::<bool>().is_err()
+        })
+    };
     let by_value = || {
         // Databases and servers quote the values of their clients.
         if contains(line, &["input syntax", "media type"]) {
@@ -122,7 +195,19 @@ fn rejected_value<'a>(case: &Case<'a>, line: &'a str) -> Option<(&'a String, &'a
             Some((name, text))
         })
     };
-    let whole = named.or_else(by_value).or_else(by_port);
+    let by_address = || {
+        only(&|name, value| contains(name, &["bind", "listen"]) && value.contains(':'))
+            .filter(|_| contains(line, &["addrparse", "socket address", "ip address"]))
+    };
+    // The names of some settings contain dots.
+    let by_text = || set().find(|(name, _)| name.contains('.') && line.contains(name.as_str()));
+    let named = named.or_else(by_text);
+    let whole = named
+        .or_else(by_value)
+        .or_else(by_writing)
+        .or_else(by_port)
+        .or_else(by_address)
+        .or_else(by_last);
     whole.map(|(name, value)| (name, value.as_str())).or_else(by_word)
 }
 
@@ -197,17 +282,36 @@ fn listed_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
 
 /// Variable of a property that a placeholder of Spring names, such as `spring.datasource.url`.
 fn property_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
-    let property = quoted_after(line, "Could not resolve placeholder")?;
+    // .NET writes its sections with colons.
+    let section = quoted(line).find(|text| {
+        let mut parts = text.split(':');
+        let is_name = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_uppercase()) && part.chars().all(char::is_alphanumeric)
+        };
+        text.contains(':') && parts.all(is_name) && contains(line, MISSING)
+    });
+    if let Some(section) = section {
+        return Some(section.replace(':', "__")).filter(|name| !set.contains_key(name));
+    }
+    let connection = || {
+        Some(format!(
+            "ConnectionStrings__{}",
+            quoted_after(line, "onnection string")?
+        ))
+    };
+    if contains(line, &["connection string"]) && contains(line, &["not found", "named", "missing"]) {
+        return connection().filter(|name| is_plain(name) && !set.contains_key(name));
+    }
+    let quarkus = || {
+        let (_, rest) = line.split_once("config property ")?;
+        rest.split(' ')
+            .next()
+            .filter(|name| is_plain(name) && name.contains('.'))
+    };
+    let property = quoted_after(line, "Could not resolve placeholder").or_else(quarkus)?;
     let name = property.replace('.', "_").replace('-', "").to_uppercase();
     let is_name = name.len() >= 3 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     (is_name && !set.contains_key(&name)).then_some(name)
-}
-
-/// Sibling with the same variable.
-fn owner_of<'a>(case: &Case<'a>, name: &str) -> Option<&'a str> {
-    let services = case.context.accepted.desired.services.values();
-    let mut owners = services.filter(|sibling| sibling.env_vars.contains_key(name));
-    owners.next().map(|sibling| sibling.name.as_str())
 }
 
 /// Returns whether one part between underscores differs by one letter, or by two letters in another order, or is shortened.
@@ -234,30 +338,6 @@ pub(super) fn is_misspelled(name: &str, meant: &str) -> bool {
     let is_other = is_of_other || (is_scheme(one) && is_scheme(other));
     let is_shortened = parts.len() > 1 && (is_short(one, other) || is_short(other, one));
     is_long && !is_other && (is_shortened || differs_by_one_error(one, other))
-}
-
-/// Value of a missing variable: that of the siblings, or the only mounted file that fits a name such as `SEED_FILE`.
-pub(super) fn value_of(name: &str, service: &Service, desired: &Desired) -> Option<String> {
-    if is_secret(name) {
-        return None;
-    }
-    if let Some(stem) = name.strip_suffix("_FILE").or_else(|| name.strip_suffix("_PATH")) {
-        let stem = stem.to_lowercase();
-        let mut fitting = service.mounts.iter().map(Mount::target).filter(|target| {
-            let file = target.rsplit('/').next().unwrap_or_default();
-            file.to_lowercase().contains(&stem)
-        });
-        return fitting
-            .next()
-            .filter(|_| fitting.next().is_none())
-            .map(str::to_owned);
-    }
-    let siblings = desired.services.values();
-    let mut values = siblings.filter_map(|sibling| sibling.env_vars.get(name));
-    let value = values.next()?;
-    // A value with `@` is an address with a password.
-    let is_shared = values.all(|other| other == value) && !value.contains('@');
-    is_shared.then(|| value.clone())
 }
 
 fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
@@ -287,55 +367,14 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
             && !is_set(word)
     })?;
     let around = lower.replace(&word.to_lowercase(), " ");
-    let is_missing = MISSING.iter().any(|part| around.contains(part));
+    let is_of_environment = ["environment", "env var", "envvar", "environ["]
+        .iter()
+        .any(|part| lower.contains(part));
+    let is_missing = MISSING.iter().any(|part| around.contains(part))
+        || (is_of_environment && OF_ENVIRONMENT.iter().any(|part| around.contains(part)));
     (is_missing && is_plain(word)).then(|| word.to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn misspelled_names_differ_by_one_error() {
-        for (name, meant, expected) in [
-            ("DATABSE_URL", "DATABASE_URL", true),
-            ("DATABASE_ULR", "DATABASE_URL", true),
-            ("DB_USERS", "DB_USER", true),
-            ("DBURL_MAIN", "DB_URL_MAIN", true),
-            ("REDIS_HOST", "REDIS_PORT", false),
-            ("DB1_URL", "DB2_URL", false),
-            ("DB_URL", "DB_URL", false),
-            ("HTTP_PROXY", "HTTPS_PROXY", false),
-            ("APP_TOKEN", "APX_TOKEN", false),
-            ("PORT", "HOST", false),
-            ("MYSQL_ROOT_PASSWD", "MYSQL_ROOT_PASSWORD", true),
-            ("POSTGRES_PASS", "POSTGRES_PASSWORD", true),
-            ("DB_USERNAME", "DB_USER", true),
-            ("HOST", "HOSTNAME", false),
-            ("DB_PORT", "DB_PASSWORD", false),
-        ] {
-            assert_eq!(is_misspelled(name, meant), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn missing_variable_is_found_in_common_messages() {
-        let set = BTreeMap::from([("LOG_LEVEL".to_owned(), "info".to_owned())]);
-        for (line, name) in [
-            ("sh: DATABASE_URL: parameter not set", Some("DATABASE_URL")),
-            ("FATAL: environment variable TOKEN is required", Some("TOKEN")),
-            ("KeyError: 'API_KEY'", Some("API_KEY")),
-            ("Error: SECRET_KEY_BASE must be set", Some("SECRET_KEY_BASE")),
-            ("ERROR: a required field is missing", None),
-            ("LOG_LEVEL is not set", None),
-            ("usage: SEED_FILE must name the seed file", Some("SEED_FILE")),
-            ("usage: main.py [-h] --config-file CONFIG_FILE", None),
-            ("started with DATABASE_URL", None),
-            ("NameError: name 'API_KEY' is not defined", None),
-            ("ReferenceError: API_KEY is not defined", None),
-            ("ssl: CERTIFICATE_VERIFY_FAILED: missing issuer", None),
-        ] {
-            assert_eq!(variable_in(line, &set).as_deref(), name, "{line}");
-        }
-    }
-}
+#[path = "environment_tests.rs"]
+mod tests;

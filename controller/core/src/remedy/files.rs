@@ -4,10 +4,14 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
 use super::database::only_sibling;
+use super::host_files::DENIED;
+use super::images::user_of;
 use super::network::siblings;
 use super::{EditContext, host_files};
 use crate::desired::Mount;
+use crate::desired::paths::KERNEL_FOLDERS;
 use crate::failed_run::{FailureKind, kind};
+use crate::quoting::shell_path;
 
 parts! {
     /// Names of errors in the syntax of a file, in lower case.
@@ -17,7 +21,8 @@ parts! {
         "unknown directive" "unexpected " "invalid" "bad directive" "yaml: line" "parseerror"
         "parse failure" "syntaxerror" "parser error" "bad config" "fatal config file error"
         "error in config" "could not parse" "unable to parse" "did not find expected" "malformed"
-        "unknown key" "unknown entry" "parsing [";
+        "unknown key" "unknown entry" "parsing [" "is not allowed here" "is duplicate" "duplicate " "directive is"
+        "mapping values are not allowed" "could not find expected" "unmarshal" "unterminated" "bad indentation" "found character" "unrecognized directive" "unknown subdirective" "has unknown fields" "no such field";
     /// Parts of a message about a write that a mount denies, in lower case.
     READ_ONLY: "read-only file system" "erofs" "write a readonly database" "read-only database" "is not writable";
 }
@@ -38,13 +43,18 @@ pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
         let is_unnamed = paths(line).next().is_none();
         let of_database = |(name, value): (&String, &String)| {
             let (_, path) = value.split_once("://").unwrap_or(("", value.as_str()));
-            let is_meant = path.contains('/') && (name.contains("DB") || name.contains("DATABASE"));
+            let is_meant = path.contains('/') && contains(name, &["db", "database", "sqlite"]);
             let path = format!("/{}", path.trim_start_matches('/'));
             mount_of(&case.context, &path).filter(|_| is_meant)
         };
         variables.find_map(of_database).filter(|_| is_unnamed)
     };
-    let (index, mount) = in_line.or_else(in_variable)?;
+    let mut mounts = case.context.service.mounts.iter().enumerate();
+    let is_only = case.context.service.mounts.len() == 1
+        && paths(line).next().is_none()
+        && !contains(line, &["database"]);
+    let only = || mounts.next().filter(|_| is_only);
+    let (index, mount) = in_line.or_else(in_variable).or_else(only)?;
     let (Mount::Bind {
         read_only, target, ..
     }
@@ -76,9 +86,7 @@ fn read_only_line<'a>(case: &Case<'a>) -> Option<&'a str> {
 pub(super) fn read_only_folder(case: &Case<'_>) -> Option<SpecEdit> {
     let line = read_only_line(case)?;
     let path = paths(line).last()?;
-    let is_of_kernel = ["/proc", "/sys", "/dev"]
-        .iter()
-        .any(|folder| is_below(path, folder));
+    let is_of_kernel = KERNEL_FOLDERS.iter().any(|folder| is_below(path, folder));
     if is_of_kernel || mount_of(&case.context, path).is_some() {
         return None;
     }
@@ -210,6 +218,34 @@ pub(super) fn permission(case: &Case<'_>) -> Option<SpecEdit> {
     Some(add_tmpfs(&case.context, &format!("{path}:{mode}"), reason))
 }
 
+/// Mounted folder that the user of a well-known image may not write.
+pub(super) fn image_user(case: &Case<'_>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let uid = user_of(service).filter(|_| service.user.is_none())?;
+    let line = case
+        .line_with(DENIED)
+        .or_else(|| case.line_with(&["not writable", "cannot write"]))?;
+    let folder = paths(line).find_map(|path| {
+        let (_, mount) = mount_of(&case.context, path)?;
+        let is_writable = matches!(mount, Mount::Bind { read_only: false, .. });
+        case.host_file(mount.target()).filter(|_| is_writable)
+    })?;
+    let reason = format!("the image runs as user {uid}, which has no permission to write it");
+    let hint = format!("run `chown -R {uid} {}`, then `argus_retry`", shell_path(&folder));
+    Some(Case::host_edit(folder, reason, hint))
+}
+
+/// Mounted secret that others may read.
+pub(super) fn open_file(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        OPEN: "too open" "too permissive" "bad owner or permissions" "unprotected private key";
+    }
+    let line = case.line_with(OPEN)?;
+    let file = paths(line).find_map(|path| case.host_file(path))?;
+    let hint = format!("run `chmod 600 {}`, then `argus_retry`", shell_path(&file));
+    Some(Case::host_edit(file, "others may read it", hint))
+}
+
 /// Module that is missing below a mount, which replaces the folder with the modules of the image.
 pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
     const FOLDERS: [(&str, &str); 4] = [
@@ -246,7 +282,11 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
 /// Full temporary or shared memory.
 pub(super) fn no_space(case: &Case<'_>) -> Option<SpecEdit> {
     shared_memory(case).or_else(|| {
-        let line = case.line_with(&["no space left", "enospc"])?;
+        parts! {
+            FULL: "no space left" "enospc" "error 28" "errno 28" "errno: 28" "os error 28" "not enough space"
+                "not enough disk space" "disk full" "disk is full" "insufficient disk";
+        }
+        let line = case.line_with(FULL)?;
         let entries = &case.context.service.tmpfs;
         let named = entries
             .iter()

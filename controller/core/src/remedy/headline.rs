@@ -15,7 +15,7 @@ parts! {
         "unknown" "usage:" "not set" "must be set" "must name" "missing" "required" "read-only" "failed"
         "unrecognized" "invalid" "unable to" "not permitted" "not allowed" "must be" "must specify"
         "need to specify" "not defined" "undefined" "unbound variable" "incompatible" "downgrade"
-        "bad option";
+        "bad option" "does not appear" "not valid";
     /// Parts of requests in access logs, which are the fault of a client, in lower case.
     REQUEST: ", client: " "[client " " http/1.0\"" " http/1.1\"" " http/2.0\"";
     /// Parts of lines whose level is below a warning, in lower case.

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{contains, ports_in};
+use super::case::{contains, paths, ports_in};
 use super::shell::list;
 use super::{EditContext, probe, recovery_time, seconds};
-use crate::desired::ProbeHandler;
+use crate::desired::{Mount, ProbeHandler};
 use crate::failed_run::FailedRun;
 use crate::ident::Protocol;
 use crate::outcome::Evidence;
 
 /// A program that did not listen for this long is not only slow, so a longer `startPeriod` is no longer the first remedy.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
+
+/// The same, if its output reports that it starts.
+const MAX_REPORTED: Duration = Duration::from_secs(300);
 
 impl EditContext<'_> {
     /// Longer start of a service whose later probe succeeded with the same settings.
@@ -28,7 +31,9 @@ impl EditContext<'_> {
     /// Longer start of a service whose processes do not listen yet.
     pub(super) fn silent_start(&self, failed_run: &FailedRun) -> Option<SpecEdit> {
         let ran = failed_run.run_duration();
-        let settings = self.service.probe.as_ref().filter(|_| ran < MAX_SILENCE)?;
+        let is_reported = failed_run.evidence.as_ref().is_some_and(reports_start);
+        let max = if is_reported { MAX_REPORTED } else { MAX_SILENCE };
+        let settings = self.service.probe.as_ref().filter(|_| ran < max)?;
         let reason = format!("no process listened on a TCP port after {} s", seconds(ran));
         Some(self.start_period(settings, ran * 2, reason))
     }
@@ -50,7 +55,7 @@ impl EditContext<'_> {
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
-            Some([]) => self.silent_start(failed_run),
+            Some(listening) if is_starting(listening, port, evidence) => self.silent_start(failed_run),
             Some(listening) if listening.iter().all(|address| address.port() != port) => {
                 self.probe_port(port, listening)
             }
@@ -172,7 +177,14 @@ impl EditContext<'_> {
     /// Health check of a port whose process does not speak HTTP.
     fn other_protocol(&self, evidence: &Evidence, failed_run: &FailedRun, port: u16) -> Option<SpecEdit> {
         let last = failed_run.probe_output.last()?;
-        let is_other = contains(last, &["closed before message completed", "invalid http"]);
+        let is_other = contains(
+            last,
+            &[
+                "closed before message completed",
+                "invalid http",
+                "connection reset",
+            ],
+        );
         let reason = format!("the process does not speak HTTP on port {port}");
         if !is_other {
             return None;
@@ -219,10 +231,41 @@ impl EditContext<'_> {
                     let reason = format!("`{path}` does not succeed, `{best}` does");
                     self.edit(key, reason).suggest(best)
                 }
-                None => self.edit(key, format!("`{path}` does not exist in the container")),
+                None => match reported_path(self, evidence, path) {
+                    Some(other) => {
+                        let reason = format!("`{path}` does not exist, and the output reports `{other}`");
+                        self.edit(key, reason).suggest(other)
+                    }
+                    None => self.edit(key, format!("`{path}` does not exist in the container")),
+                },
             },
         )
     }
+}
+
+/// Path of the health check that the output reports: a route, or the folder of the application in front of the present path.
+fn reported_path(context: &EditContext<'_>, evidence: &Evidence, path: &str) -> Option<String> {
+    let lines = || evidence.stdout.iter().chain(&evidence.stderr);
+    let is_check = |route: &str| contains(route, &["health", "live", "ready", "ping", "status", "/up"]);
+    // The log of an answer also names the missing path.
+    let is_log = |line: &str| line.contains(&format!("{path} ")) || line.contains(&format!("{path}\""));
+    let route = lines()
+        .filter(|line| line.contains("GET") && !is_log(line))
+        .flat_map(|line| paths(line))
+        .find(|route| *route != path && is_check(route));
+    let base = || {
+        let line =
+            lines().find(|line| contains(line, &["context path '/", "context-path '/", "context path /"]))?;
+        let (_, rest) = line.split_once("path ")?;
+        let base = paths(rest).next()?;
+        Some(format!("{base}{path}"))
+    };
+    let archive = || {
+        let mut targets = context.service.mounts.iter().map(Mount::target);
+        let name = targets.find_map(|target| target.strip_suffix(".war")?.rsplit('/').next())?;
+        (name != "ROOT").then(|| format!("/{name}{path}"))
+    };
+    route.map(str::to_owned).or_else(base).or_else(archive)
 }
 
 /// Another port on which the container listens, and that a line of its output with one of these parts names.
@@ -304,6 +347,23 @@ fn is_port(text: &str, port: u16) -> bool {
     let digits = text.strip_prefix(':').unwrap_or_default();
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse() == Ok(port)
+}
+
+/// Returns whether no process listens yet for others, except on other ports of the container itself, while the output reports no listener.
+fn is_starting(listening: &[SocketAddr], port: u16, evidence: &Evidence) -> bool {
+    let is_local = listening.iter().all(|at| is_loopback(at) && at.port() != port);
+    listening.is_empty() || (is_local && reports_start(evidence))
+}
+
+/// Returns whether the output reports that the program still starts.
+fn reports_start(evidence: &Evidence) -> bool {
+    let mut lines = evidence.stdout.iter().chain(&evidence.stderr);
+    lines.any(|line| {
+        contains(
+            line,
+            &["starting", "waiting for", "initializ", "booting", "loading"],
+        )
+    })
 }
 
 fn is_refused(failed_run: &FailedRun) -> bool {

@@ -241,7 +241,8 @@ fn status_of_the_probe_is_not_read_from_its_path() {
 fn error_of_the_server_has_the_edit_of_its_log() {
     let broken = "GET /status on :8080: 500 Internal Server Error";
     let of = |line: &str| web(HTTP, "", "").wrote(line).unhealthy(broken, &["0.0.0.0:8080"]);
-    of("KeyError: 'API_KEY' in os.environ").assert_edit("web.container.environment.API_KEY", "add `API_KEY`");
+    of("KeyError: 'API_KEY' in os.environ")
+        .assert_edit("web.container.environment.API_KEY", "`API_KEY` is missing");
     assert_eq!(of("GET /status 500 3ms").text(), "none");
     assert_eq!(
         of("KeyError: 'API_KEY' in os.environ").was_healthy().text(),

@@ -5,61 +5,25 @@ use std::path::Path;
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
-use super::command::script_path;
+use super::shell::list;
 use crate::desired::Mount;
 use crate::failed_run::host_view::{absolute, differs_by_one_error, is_file_name, is_plain};
 use crate::failed_run::{FailureKind, kind};
 use crate::outcome::HostFile;
 use crate::quoting::shell_path;
 
+mod script;
+
+pub(super) use script::{script_interpreter, script_line_ends, script_mode};
+
 parts! {
     /// Parts of a message about a file that the process may not use, in lower case.
-    DENIED: "permission denied" "eacces" "accessdenied" "access denied: /" "access is denied";
+    pub(super) DENIED: "permission denied" "eacces" "accessdenied" "access denied: /" "access is denied" "file access denied" "drive access denied" "operation not permitted, open";
     /// Parts of a message about a missing file, in lower case.
     MISSING: "no such file" "enoent" "cannot find module '/" "cannot find module './" "can't open file"
         "cannot open file" "unable to access jarfile" "could not open input file" "filenotfound"
-        "does not exist" "cannot open" "can't open" "could not open" "unable to open";
-}
-
-/// Mounted script without the permission to run.
-pub(super) fn script_mode(case: &Case<'_>) -> Option<SpecEdit> {
-    let path = script_path(case)?;
-    let mode = case.host_facts(path)?.file_mode()?;
-    let file = case
-        .host_file(path)
-        .filter(|_| mode & 0o111 == 0 && case.run.exit_code == 126)?;
-    let reason = format!(
-        "the mounted file has the mode {:04o}, so nothing may run it",
-        mode & 0o7777
-    );
-    let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
-    Some(Case::host_edit(file, reason, hint))
-}
-
-/// Mounted script whose lines end with CRLF, so that the name of its interpreter ends with a carriage return.
-pub(super) fn script_line_ends(case: &Case<'_>) -> Option<SpecEdit> {
-    let path = script_path(case)?;
-    let file = case
-        .host_file(path)
-        .filter(|_| case.host_facts(path).is_some_and(|facts| facts.has_crlf))?;
-    let reason = "its lines end with CRLF, so the kernel does not find its interpreter";
-    let hint = format!(
-        "run `sed -i 's/\\r$//' {}`, then `argus_retry`",
-        shell_path(&file)
-    );
-    Some(Case::host_edit(file, reason, hint).line(1))
-}
-
-/// Mounted script with an interpreter that the image does not have.
-pub(super) fn script_interpreter(case: &Case<'_>) -> Option<SpecEdit> {
-    let path = script_path(case)?;
-    let facts = case.host_facts(path)?;
-    let interpreter = facts.interpreter.as_deref().filter(|_| !facts.has_crlf)?;
-    let is_absent = case.run.exit_code == 127 || case.line_with(&["bad interpreter"]).is_some();
-    let file = case.host_file(path).filter(|_| is_absent)?;
-    let reason = format!("the image has no interpreter `{interpreter}`");
-    let hint = "name an interpreter of the image, such as `#!/bin/sh`, then `argus_retry`";
-    Some(Case::host_edit(file, reason, hint).line(1))
+        "does not exist" "cannot open" "can't open" "could not open" "unable to open" "couldn't be found"
+        "could not be found" "not found in" "cannot find" "could not find" "could not read" "failed to read";
 }
 
 /// Folder at the place of a file that the program reads. The engine creates one for a missing source.
@@ -67,7 +31,9 @@ pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&["is a directory", "eisdir", "not a regular file"])?;
     let path = paths(line).find(|path| {
         let mounted = mount_of(&case.context, path);
-        let has_ending = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+        // Such as `Caddyfile`.
+        let is_file = |name: &str| name.contains('.') || name.ends_with("file");
+        let has_ending = path.rsplit('/').next().is_some_and(is_file);
         has_ending && mounted.is_some_and(|(_, mount)| mount.target() == *path)
     })?;
     let (index, mount) = mount_of(&case.context, path)?;
@@ -78,6 +44,31 @@ pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the program reads the file `{path}`, and its source is a folder");
     let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
     Some(edit.hint("name a file as its source; remove the empty folder"))
+}
+
+/// Folder that the engine cannot mount at the place of a file of the image.
+pub(super) fn mounted_folder(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&["to rootfs at"]).filter(|line| {
+        contains(
+            line,
+            &[
+                "not a directory",
+                "directory onto a file",
+                "flags:",
+                "is a directory",
+            ],
+        )
+    })?;
+    let (_, rest) = line.split_once("to rootfs at")?;
+    let target = paths(rest).next()?;
+    let mut mounts = case.context.service.mounts.iter().enumerate();
+    let (index, _) = mounts.find(|(_, mount)| mount.target() == target)?;
+    let reason = format!("`{target}` is a file in the image, and the source of its mount is a folder");
+    let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
+    let (source, rest) = edit.now.as_deref()?.split_once(':')?;
+    let name = target.rsplit('/').next()?;
+    let meant = format!("{}/{name}:{rest}", source.trim_end_matches('/'));
+    Some(edit.suggest(meant))
 }
 
 /// Mounted PID or lock file of an earlier run.
@@ -95,6 +86,13 @@ pub(super) fn stale_file(case: &Case<'_>) -> Option<SpecEdit> {
         .is_some_and(|facts| facts.file_mode().is_some());
     let file = case.host_file(path).filter(|_| exists)?;
     let (folder, _) = path.rsplit_once('/')?;
+    let all: Vec<&str> = case.words().map(String::as_str).collect();
+    // Rails has an option for another place of this file.
+    if path.ends_with("server.pid") && all.iter().any(|word| word.contains("rails")) && all.len() > 1 {
+        let reason = format!("`{file}` is from an earlier run");
+        let edit = case.context.edit("command", reason);
+        return Some(edit.suggest(list(&[&all[..], &["-P", "/tmp/server.pid"]].concat())?));
+    }
     // Nothing of this folder belongs to the project, so that it can be a new one in each run.
     if folder.ends_with("/pids") || folder.ends_with("/run") {
         let reason = format!("`{file}` is from an earlier run");
@@ -182,9 +180,7 @@ pub(super) fn similar_name(case: &Case<'_>) -> Option<SpecEdit> {
         });
     }
     if let Some((variable, value)) = service.env_vars.iter().find(|(_, value)| value.ends_with(name)) {
-        let edit = case
-            .context
-            .edit(&format!("container.environment.{variable}"), reason);
+        let edit = case.variable(variable, reason);
         return Some(edit.now(value.as_str()).suggest(value.replace(name, similar)));
     }
     let present = format!("{}/{similar}", host.rsplit_once('/')?.0);
@@ -209,6 +205,9 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(MISSING)?;
     let named = paths(line).filter(|path| is_file_name(path)).last();
     if let Some(edit) = near_mount(case, line, named) {
+        return Some(edit);
+    }
+    if let Some(edit) = same_folder(case, line) {
         return Some(edit);
     }
     let path = named.filter(|path| mount_of(&case.context, path).is_none())?;
@@ -253,6 +252,44 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
     ))
 }
 
+/// Name that the program expects for the only file that is mounted in a folder: a whole path, or a name with the folders of its search.
+fn same_folder(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
+    let ending = |path: &str| Some(path.rsplit('/').next()?.rsplit_once('.')?.1.to_owned());
+    let mut files = case
+        .context
+        .service
+        .mounts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, mount)| {
+            let target = mount.target();
+            let (folder, _) = target.rsplit_once('/')?;
+            let end = ending(target)?;
+            let expected = paths(line).find(|path| {
+                let is_in_folder = path.rsplit_once('/').is_some_and(|(other, _)| other == folder);
+                is_in_folder && ending(path).as_ref() == Some(&end)
+            });
+            // Some programs search several folders for a name without its ending.
+            let searched = || {
+                let at = line.to_lowercase().find("not found in")?;
+                let name = line.get(..at)?.split_whitespace().next_back()?;
+                let name = name.trim_matches(['"', '\'', '`', '\\']);
+                let is_searched = paths(line).any(|path| path == folder) && is_plain(name);
+                is_searched.then(|| format!("{folder}/{name}.{end}"))
+            };
+            let meant = expected.map(str::to_owned).or_else(searched)?;
+            (meant != target).then_some((index, target, meant))
+        });
+    let (index, target, meant) = files.next().filter(|_| files.next().is_none())?;
+    let reason = format!("the program reads `{meant}`, and the mount is at `{target}`");
+    let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
+    let written = edit
+        .now
+        .as_ref()?
+        .replacen(&format!(":{target}"), &format!(":{meant}"), 1);
+    Some(edit.suggest(written))
+}
+
 /// Missing path in the command or in a variable that is similar to the target of a mount.
 fn near_mount(case: &Case<'_>, line: &str, named: Option<&str>) -> Option<SpecEdit> {
     let service = case.context.service;
@@ -261,27 +298,34 @@ fn near_mount(case: &Case<'_>, line: &str, named: Option<&str>) -> Option<SpecEd
     let variables = service.env_vars.iter();
     let in_variables = variables.map(|(name, value)| (format!("container.environment.{name}"), value));
     in_words.chain(in_variables).find_map(|(key, text)| {
+        let is_named = |path: &str| paths(line).any(|named| named == path);
         let is_missing =
-            |path: &&str| named.map_or_else(|| is_of_files || line.contains(*path), |named| named == *path);
+            |path: &&str| is_named(path) || (named.is_none() && (is_of_files || line.contains(*path)));
         let path = paths(text).find(is_missing)?;
         if mount_of(&case.context, path).is_some() {
             return None;
         }
+        let is_only = service.mounts.len() == 1;
         let mut targets = service
             .mounts
             .iter()
             .map(|mount| mount.target().trim_end_matches('/'));
-        let (target, meant) = targets.find_map(|target| Some((target, meant_path(path, target)?)))?;
+        let (target, meant) =
+            targets.find_map(|target| Some((target, meant_path(path, target, is_only)?)))?;
         let reason = format!("the container has no `{path}`, a mount is at `{target}`");
         Some(case.context.edit(&key, reason).now(path).suggest(meant))
     })
 }
 
 /// The path with the target of a mount for a similar folder, or a mounted file of the same name.
-fn meant_path(path: &str, target: &str) -> Option<String> {
+fn meant_path(path: &str, target: &str, is_only: bool) -> Option<String> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     if name(path) == name(target) && name(target).contains('.') {
         return Some(target.to_owned());
+    }
+    // Only this folder of the project is mounted.
+    if is_only && name(path).contains('.') && !name(target).contains('.') && path.matches('/').count() == 2 {
+        return Some(format!("{target}/{}", name(path)));
     }
     let depth = target.split('/').count();
     let parts: Vec<&str> = path.split('/').take(depth).collect();

@@ -288,7 +288,7 @@ pub(super) fn privileges(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Port below 1024 without the privileges of root.
 pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
-    let user = case.context.service.user.as_deref()?;
+    let user = case.context.service.user.as_deref();
     let line = case.line_with(&["permission denied", "eacces"])?;
     if !contains(line, &["bind", "listen"]) {
         return None;
@@ -298,13 +298,18 @@ pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
         return None;
     }
     let low = case.context.service.env_vars.iter().find_map(|(name, value)| {
-        let port = value.parse::<u16>().ok()?;
-        let is_meant = name.to_uppercase().contains("PORT") && ports.contains(&port);
+        // Such as `http://+:80`.
+        let port = value.rsplit(':').next()?.parse::<u16>().ok()?;
+        let is_meant = contains(name, &["port", "urls", "listen", "addr"]) && ports.contains(&port);
         is_meant.then_some((name, port))
     });
-    let reason = format!("the user `{user}` cannot listen on a port below 1024");
+    let subject = user.map_or_else(
+        || "the user of the image".to_owned(),
+        |user| format!("the user `{user}`"),
+    );
+    let reason = format!("{subject} cannot listen on a port below 1024");
     let Some((name, port)) = low else {
-        let edit = case.context.edit("user", reason).now(user);
+        let edit = case.context.edit("user", reason).now(user?);
         return Some(edit.hint("remove it, or configure a port from 1024"));
     };
     let free = port.saturating_add(8000);

@@ -4,6 +4,9 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, paths, ports_in, quoted, unambiguous};
 use super::files::number_in;
+use super::images::{all_ports, facts_of, main_port, repository};
+use super::process::add_dependency;
+use super::siblings::STARTING;
 use crate::desired::Service;
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::suggest::closest;
@@ -11,13 +14,13 @@ use crate::secrets::is_secret;
 use crate::time::Timestamp;
 
 parts! {
-    /// Parts of a message about a database without TLS, in lower case.
-    NO_TLS: "server does not support ssl" "ssl is not enabled on the server" "server does not support tls"
-        "does not support ssl connections";
     /// Parts of a message about a name that DNS does not know, in lower case.
     pub(super) UNRESOLVED: " enotfound" "eai_again" "no such host" "could not translate host name"
         "name or service not known" "temporary failure in name resolution" "could not resolve address" "host not found"
-        "unknownhostexception" "nodename nor servname";
+        "unknownhostexception" "nodename nor servname" "could not resolve host" "does not resolve" "getaddrinfo failed"
+        "no address associated" "unknown host" "failed to lookup address" "nxdomain" "non-existing domain" "unable to resolve"
+        "cannot resolve" "dns resolution failed" "php_network_getaddresses" "gaierror" "failed host lookup" "server misbehaving"
+        "could not be resolved" "bad address" "err_name_not_resolved";
 }
 
 /// Name in a variable, in the command or in a mounted file that means a sibling.
@@ -48,15 +51,41 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
     let in_command = |word: &str| {
         let mut texts = service.command.iter().flatten();
         let is_used = texts.any(|text| text.contains(word));
-        let meant = similar(case, word).filter(|_| is_used)?;
+        let meant = meant(case, word, None).filter(|_| is_used)?;
         Some(("command".to_owned(), word.to_owned(), meant.to_owned()))
     };
-    let found = words.find_map(|word| {
+    let edit = |word: &str| {
         let (key, now, meant) = in_variable(word).or_else(|| in_command(word))?;
         let reason = format!("`{word}` is not a name of this environment");
         Some(case.context.edit(&key, reason).now(now).suggest(meant))
-    });
-    found.or_else(|| host_in_file(case, line))
+    };
+    // Some messages do not contain the name.
+    let nameless = || {
+        let variables = service.env_vars.iter();
+        let addresses = variables.filter(|(name, value)| is_address(&name.to_uppercase(), value));
+        let all = addresses
+            .flat_map(|(_, value)| hosts(value))
+            .map(|(host, _)| host);
+        let mut unknown =
+            all.filter(|host| !names.contains(host) && !host.contains('.') && *host != "localhost");
+        let host = unknown.next().filter(|_| !names_domain(line))?;
+        unknown.all(|other| other == host).then(|| edit(host)).flatten()
+    };
+    let found = words.find_map(edit).or_else(|| host_in_file(case, line));
+    found.or_else(nameless)
+}
+
+/// Returns whether a line contains a name outside of the environment. Names of exceptions have dots too.
+fn names_domain(line: &str) -> bool {
+    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+    words.any(|word| {
+        let end = word
+            .trim_end_matches('.')
+            .rsplit_once('.')
+            .map_or("", |(_, end)| end);
+        let is_end = end.len() >= 2 && end.chars().all(|c| c.is_ascii_alphabetic());
+        is_end && !contains(end, &["exception", "error"])
+    })
 }
 
 /// Mounted file with a name that is not one of the environment.
@@ -81,21 +110,28 @@ fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     Some(Case::host_edit(file, reason, hint).line(number_in(rest)))
 }
 
-/// Name of the sibling that an unknown name means: a similar one, that of its image, or the only one with the port.
+/// Name of the sibling that an unknown name means.
 fn meant<'a>(case: &Case<'a>, word: &str, port: Option<u16>) -> Option<&'a str> {
+    similar(case, word).or_else(|| Some(meant_service(case, word, port)?.name.as_str()))
+}
+
+/// Sibling that an unknown name means: one with a similar name, the only one of its image or kind, or the only one with the port.
+pub(super) fn meant_service<'a>(case: &Case<'a>, word: &str, port: Option<u16>) -> Option<&'a Service> {
     let only = |fits: &dyn Fn(&Service) -> bool| {
         let mut found = siblings(case).filter(|sibling| fits(sibling));
-        let first = found.next().filter(|_| found.next().is_none())?;
-        Some(first.name.as_str())
+        found.next().filter(|_| found.next().is_none())
     };
     let is_of_image = |sibling: &Service| {
-        let name = sibling.image.reference().rsplit('/').next().unwrap_or_default();
-        let name = name.split([':', '@']).next().unwrap_or_default();
+        let name = repository(sibling.image.reference()).rsplit('/').next();
+        let name = name.unwrap_or_default();
         word.len() >= 4 && name.len() >= 4 && (name.starts_with(word) || word.starts_with(name))
     };
-    let has_port = |sibling: &Service| port.is_some_and(|port| ports(sibling).contains(&port));
-    similar(case, word)
+    let is_of_kind = |sibling: &Service| facts_of(sibling).is_some_and(|facts| facts.is_meant_by(word));
+    let has_port = |sibling: &Service| port.is_some_and(|port| all_ports(sibling).contains(&port));
+    let similar = similar(case, word).and_then(|name| only(&|sibling| is_name_of(sibling, name)));
+    similar
         .or_else(|| only(&is_of_image))
+        .or_else(|| only(&is_of_kind))
         .or_else(|| only(&has_port))
 }
 
@@ -119,18 +155,24 @@ pub(super) fn siblings<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Service>
 parts! {
     /// Parts of a message about a connection that nothing accepts, in lower case.
     pub(super) REFUSED: "econnrefused" "connection refused" "actively refused" "can't reach database server"
-        "couldn't connect to server" "unable to connect to" "failed to connect to";
+        "couldn't connect to server" "unable to connect to" "failed to connect to" "could not verify that this server"
+        "err_connection_refused" "can't connect to" "connection error:"
+        "connect: connection" "no connection could be made" "not reachable" "unreachable" "failed to open connection";
 }
 
 /// Variable with a port on which the sibling does not listen, or with `localhost` for a sibling.
 pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(REFUSED)?;
+    let mut lines = case.lines().filter(|line| contains(line, REFUSED));
+    lines.find_map(|line| refused_by(case, line))
+}
+
+fn refused_by(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     let own = case.context.service;
     named_addresses(case, line).find_map(|(name, host, port)| {
         let key = format!("container.environment.{name}");
         let mut siblings = siblings(case);
         if ["localhost", "127.0.0.1"].contains(&host) {
-            let sibling = siblings.find(|sibling| ports(sibling).contains(&port))?;
+            let sibling = siblings.find(|sibling| all_ports(sibling).contains(&port))?;
             let is_own = ports(own).contains(&port);
             let reason = format!(
                 "`{host}` is the container itself; `{}` has the port {port}",
@@ -144,15 +186,23 @@ pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
             return (!is_own).then_some(edit);
         }
         let sibling = siblings.find(|sibling| is_name_of(sibling, host))?;
-        let [listening] = ports(sibling)[..] else {
-            return None;
+        let known = all_ports(sibling);
+        let mut published = sibling.ports.iter();
+        let of_host = published.find(|known| known.requested == Some(port));
+        let listening = match (of_host, &ports(sibling)[..]) {
+            (Some(published), _) => published.container,
+            (None, [only]) => *only,
+            (None, _) => main_port(sibling)?,
         };
         // Its health check succeeds on another port, so it refused this one.
         let was_healthy = healthy_since(case, sibling).is_some_and(|since| since <= case.run.at);
         let is_refuted = was_healthy && ports_in(line).any(|named| named == port);
-        let is_wrong = port != listening && (is_refuted || is_misspelled(port, listening));
+        let is_named = ports_in(line).any(|named| named == port);
+        let is_known = of_host.is_some() || facts_of(sibling).is_some();
+        let is_other = is_refuted || is_misspelled(port, listening) || (is_named && is_known);
+        let is_wrong = !known.contains(&port) && is_other;
         let reason = format!("`{}` has the port {listening}", sibling.name);
-        let edit = case.context.edit(&key, reason);
+        let edit = port_edit(case, name, reason);
         is_wrong.then(|| edit.now(port.to_string()).suggest(listening.to_string()))
     })
 }
@@ -176,7 +226,8 @@ pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
 /// Dependency that the file does not declare: the sibling became healthy after the program had ended, or had no address yet.
 pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
     let refused = case.line_with(REFUSED);
-    let line = refused.or_else(|| case.line_with(UNRESOLVED))?;
+    let starting = || case.line_with(STARTING);
+    let line = refused.or_else(|| case.line_with(UNRESOLVED)).or_else(starting)?;
     let own = case.context.service;
     let is_declared = |sibling: &Service| {
         let mut needs = own.depends_on.iter();
@@ -215,99 +266,7 @@ pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
         !is_declared(sibling) && (is_unresolved(sibling) || (is_late(sibling) && is_named(sibling)))
     })?;
     let reason = format!("`{}` was not healthy yet when the process ended", sibling.name);
-    let edit = case.context.edit("dependsOn", reason);
-    if case.context.accepted.lines.is_compose() || !own.depends_on.is_empty() {
-        return Some(edit.hint(format!("add `{}` with the condition `healthy`", sibling.name)));
-    }
-    Some(edit.suggest(format!("[{}]", sibling.name)))
-}
-
-parts! {
-    /// Parts of a message about TLS with a server that does not use it, in lower case.
-    PLAIN_SERVER: "server gave http response to https client" "wrong version number"
-        "first record does not look like a tls handshake" "record_too_long" "unrecognized ssl message"
-        "packet length too long";
-    /// Parts of a message about a request without TLS to a server that requires it, in lower case.
-    TLS_SERVER: "client sent an http request to an https server" "plain http request was sent to https port";
-}
-
-/// Address of a sibling whose scheme does not fit the server.
-pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
-    const SCHEMES: [(&str, &str); 4] = [
-        ("https://", "http://"),
-        ("wss://", "ws://"),
-        ("rediss://", "redis://"),
-        ("amqps://", "amqp://"),
-    ];
-    // The client of a server wrote nonsense.
-    let of_server = |line: &str| contains(line, &["tls handshake error from"]);
-    let line_with = |parts: &[&str]| {
-        let mut lines = case.lines();
-        lines.find(|line| contains(line, parts) && !of_server(line))
-    };
-    let plain = line_with(PLAIN_SERVER);
-    let is_plain = plain.is_some();
-    let line = plain.or_else(|| line_with(TLS_SERVER))?;
-    let own = case.context.service;
-    let of_sibling = |value: &str| {
-        let found = hosts(value);
-        siblings(case).find(|sibling| found.iter().any(|(host, _)| is_name_of(sibling, host)))
-    };
-    let change = |value: &str| {
-        let mut pairs = SCHEMES
-            .into_iter()
-            .map(|(tls, plain)| if is_plain { (tls, plain) } else { (plain, tls) });
-        pairs.find(|(now, _)| value.starts_with(now))
-    };
-    let is_only = own
-        .env_vars
-        .values()
-        .filter(|value| change(value).is_some())
-        .count()
-        == 1;
-    let is_named = |value: &str| {
-        hosts(value).into_iter().any(|(host, port)| {
-            let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
-            words.any(|word| word == host)
-                || port.is_some_and(|port| ports_in(line).any(|named| named == port))
-        })
-    };
-    own.env_vars
-        .iter()
-        .filter(|(name, value)| !is_secret(name) && (is_only || is_named(value)))
-        .find_map(|(name, value)| {
-            let (now, needed) = change(value)?;
-            let sibling = of_sibling(value)?;
-            let spoken = if is_plain {
-                "does not use TLS"
-            } else {
-                "accepts only TLS"
-            };
-            let reason = format!("`{}` {spoken}", sibling.name);
-            let key = format!("container.environment.{name}");
-            Some(case.context.edit(&key, reason).now(now).suggest(needed))
-        })
-}
-
-/// TLS that a database does not have.
-pub(super) fn database_tls(case: &Case<'_>) -> Option<SpecEdit> {
-    const MODES: [&str; 4] = ["verify-full", "verify-ca", "require", "prefer"];
-    case.line_with(NO_TLS)?;
-    let variables = case.context.service.env_vars.iter();
-    variables
-        .filter(|(name, _)| !is_secret(name))
-        .find_map(|(name, value)| {
-            let key = format!("container.environment.{name}");
-            let edit = case
-                .context
-                .edit(&key, "its database does not use TLS".to_owned());
-            if let Some((_, rest)) = value.split_once("sslmode=") {
-                let mode = MODES.into_iter().find(|mode| rest.starts_with(mode))?;
-                return Some(edit.now(format!("sslmode={mode}")).suggest("sslmode=disable"));
-            }
-            let is_mode = name.to_uppercase().ends_with("SSLMODE") && MODES.contains(&value.as_str());
-            is_mode.then(|| edit.now(value.as_str()).suggest("disable"))
-        })
+    Some(add_dependency(case, sibling.name.as_str(), reason))
 }
 
 /// Addresses in variables whose port a line names, or all if it names none: variable, host and port.
@@ -316,17 +275,45 @@ pub(super) fn named_addresses<'a>(
     line: &str,
 ) -> impl Iterator<Item = (&'a str, &'a str, u16)> + use<'a> {
     let named: Vec<u16> = ports_in(line).collect();
-    let variables = case.context.service.env_vars.iter();
-    variables
+    let set = &case.context.service.env_vars;
+    set.iter()
         .filter(|(name, _)| !is_secret(name))
         .flat_map(|(name, value)| {
             let found = hosts(value).into_iter();
             found.map(move |(host, port)| (name.as_str(), host, port))
         })
         .filter_map(move |(name, host, port)| {
+            // Another variable has the port of a host without one.
+            let apart = || set.get(&port_variable(name))?.parse().ok();
+            let port = port.or_else(apart);
             let port = port.filter(|port| named.is_empty() || named.contains(port))?;
             Some((name, host, port))
         })
+}
+
+/// Variable for the port next to one for the host, such as `DB_PORT` of `DB_HOST`.
+fn port_variable(name: &str) -> String {
+    match (name.strip_suffix("HOST"), name.rsplit_once('_')) {
+        (Some(start), _) => format!("{start}PORT"),
+        (None, Some((start, _))) => format!("{start}_PORT"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Change of the variable with the port of an address.
+pub(super) fn port_edit(case: &Case<'_>, name: &str, reason: String) -> SpecEdit {
+    let set = &case.context.service.env_vars;
+    let has_port = |value: &String| hosts(value).iter().any(|(_, port)| port.is_some());
+    let apart = Some(port_variable(name)).filter(|other| set.contains_key(other));
+    let apart = apart.filter(|_| !set.get(name).is_some_and(has_port));
+    let name = apart.as_deref().unwrap_or(name);
+    case.context
+        .edit(&format!("container.environment.{name}"), reason)
+}
+
+/// Returns whether a value is the name of a service, or an address with it.
+pub(super) fn names_service(value: &str, service: &Service) -> bool {
+    is_name_of(service, value) || hosts(value).iter().any(|(host, _)| is_name_of(service, host))
 }
 
 pub(super) fn is_name_of(sibling: &Service, host: &str) -> bool {

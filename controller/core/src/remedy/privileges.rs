@@ -12,7 +12,7 @@ parts! {
         "failed switching to" "could not change permissions of directory";
     /// Parts of a message of a program that refuses to run as root, in lower case.
     REFUSES_ROOT: "cannot be run as root" "can not run elasticsearch as root" "cannot run as root"
-        "can't run as root" "must not be run as root" "should not be run as root" "do not run as root"
+        "can't run as root" "must not be run as root" "should not be run as root" "do not run as root" "not supposed to be run as root" "not permitted to run as root" "refuses to run as root"
         "running as root without --no-sandbox" "running as root is not" "root user is not allowed"
         "\"root\" execution of the" "refusing to run as root" "to run mysqld as root";
 }

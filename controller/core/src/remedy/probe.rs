@@ -5,6 +5,7 @@ use argus_crds::{HumanDuration, ProbeScheme};
 
 use super::EditContext;
 use super::case::{contains, is_plain, quoted};
+use super::images::health_path;
 use super::probe_client::{address, client_of, is_own, named_port, words};
 use super::probe_command::KEY;
 use crate::desired::ProbeHandler;
@@ -23,21 +24,40 @@ const RENAMED: [(&str, &str, &str); 3] = [
     ("mariadb", "mysql", "mariadb"),
 ];
 
-parts! {
-    /// Well-known images, each with a path that answers with success without credentials.
-    PATHS: "minio /minio/health/live" "wiremock /__admin/health" "localstack /_localstack/health"
-        "keycloak /health/ready" "grafana /api/health" "prometheus /-/ready" "loki /ready" "traefik /ping"
-        "consul /v1/status/leader" "clickhouse-server /ping" "couchdb /_up" "influxdb /health"
-        "meilisearch /health";
-}
-
 /// Path of a well-known image for health checks, if it is another one.
 pub(super) fn known_path(context: &EditContext<'_>, path: &str) -> Option<&'static str> {
-    let image = context.service.image.reference().rsplit('/').next()?;
-    let name = image.split([':', '@']).next()?;
-    let mut known = PATHS.iter().filter_map(|entry| entry.split_once(' '));
-    let (_, meant) = known.find(|(known, _)| *known == name)?;
-    (meant != path).then_some(meant)
+    health_path(context.service).filter(|meant| *meant != path)
+}
+
+/// Health check of the prober for a server that accepts no connections on the loopback addresses.
+pub(super) fn from_outside(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
+    let ProbeHandler::Exec { command } = &context.service.probe.as_ref()?.kind else {
+        return None;
+    };
+    let listening = run.evidence.as_ref()?.listening.as_deref()?;
+    let own = address(command).filter(|address| is_own(context.service, address.host))?;
+    let mut of_port = listening.iter().filter(|at| at.port() == own.port).peekable();
+    of_port.peek()?;
+    let is_other = |at: &std::net::SocketAddr| !at.ip().is_loopback() && !at.ip().is_unspecified();
+    if !of_port.all(is_other) || !is_plain(own.path) {
+        return None;
+    }
+    let reason = format!(
+        "the process listens on port {} only on the address of its network",
+        own.port
+    );
+    // Next.js listens on the name that the engine gives the container.
+    let evidence = run.evidence.as_ref()?;
+    if evidence.stdout.iter().any(|line| line.contains("Next.js")) {
+        let edit = context.edit("container.environment.HOSTNAME", reason);
+        return Some(edit.suggest("0.0.0.0"));
+    }
+    let check = format!(
+        "type: http, path: /{}, port: {}",
+        own.path.trim_start_matches('/'),
+        own.port
+    );
+    Some(instead(context, &check, reason))
 }
 
 /// Health check with a program that the image does not have.
@@ -202,7 +222,11 @@ pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u
     let found = result.split(' ').next()?.parse::<u32>().ok()?;
     let edit = if found == 0 {
         let reason = "no line of the output matches the pattern".to_owned();
-        context.edit("container.healthcheck.pattern", reason)
+        let edit = context.edit("container.healthcheck.pattern", reason);
+        match ready_text(run) {
+            Some(text) => edit.suggest(text),
+            None => edit,
+        }
     } else {
         let reason = format!("{found} of {times} lines of the output match the pattern");
         let edit = context.edit("container.healthcheck.times", reason);
@@ -211,6 +235,21 @@ pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u
         ))
     };
     Some(edit)
+}
+
+/// Words of the output that report that the program is ready.
+fn ready_text(run: &FailedRun) -> Option<&str> {
+    parts! {
+        READY: "ready to accept" "listening on" "listening at" "server started" "startup complete" "listening" "started";
+    }
+    let evidence = run.evidence.as_ref()?;
+    let lines = || evidence.stdout.iter().chain(&evidence.stderr);
+    READY.iter().find_map(|part| {
+        lines().find_map(|line| {
+            let start = line.to_lowercase().find(part)?;
+            line.get(start..start + part.len())
+        })
+    })
 }
 
 /// Multiple of the timeout for an answer whose time is unknown: more than the five times for which late answers are measured.
@@ -222,13 +261,14 @@ fn logged_path<'a>(context: &EditContext<'a>, run: &FailedRun) -> Option<&'a str
         return None;
     };
     let evidence = run.evidence.as_ref()?;
-    let request = format!("\"GET {path} HTTP/");
     let mut lines = evidence.stdout.iter().chain(&evidence.stderr);
+    // Servers write the path and the status in any order.
     let is_success = |line: &String| {
-        let answer = line
-            .split_once(&request)
-            .and_then(|(_, rest)| rest.split_once("\" "));
-        answer.is_some_and(|(_, status)| status.starts_with(['2', '3']))
+        let mut words = line
+            .split(|c: char| c.is_whitespace() || "\"'=,;:[]{}|".contains(c))
+            .map(|word| word.trim_end_matches('.'));
+        let is_named = line.contains(path.as_str()) && (path.len() > 1 || line.contains("GET / "));
+        is_named && words.any(|word| ["200", "204", "302"].contains(&word))
     };
     lines.any(is_success).then_some(path.as_str())
 }

@@ -276,6 +276,16 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn login(case: &Case<'_>) -> Option<SpecEdit> {
     let check = Check::of(case).filter(|check| check.other_hosts().is_empty())?;
     if check.has(REFUSED_LOGIN) {
+        let words = case.command_words();
+        let pair = words.windows(2).find(|pair| pair[0] == "--requirepass");
+        let client = client_of(check.command).filter(|(client, ..)| client.contains("redis"));
+        if let (Some(pair), Some((client, ..))) = (pair, client) {
+            return check.insert(
+                client,
+                &["-a", pair[1]],
+                "the server requires this password".to_owned(),
+            );
+        }
         let edit = check.edit("the server refuses its login".to_owned());
         return Some(edit.hint("write the user and the password of this service"));
     }

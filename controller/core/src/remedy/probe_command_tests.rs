@@ -220,7 +220,7 @@ fn path_that_answers_with_an_error_is_replaced() {
     let broken = "exec curl: exit code 22: curl: (22) The requested URL returned error: 500";
     assert_eq!(check(command, broken, UP).text(), "none");
     let logged = check(command, broken, UP).wrote("KeyError: 'API_KEY' in os.environ");
-    logged.assert_edit("web.container.environment.API_KEY", "add `API_KEY`");
+    logged.assert_edit("web.container.environment.API_KEY", "`API_KEY` is missing");
 }
 
 #[test]

@@ -4,8 +4,9 @@ use argus_crds::error::{Confidence, SpecEdit};
 
 use super::case::Case;
 use super::{
-    EditContext, command, database, environment, files, host_files, limits, listeners, network, privileges,
-    probe, probe_command, settings, shell, siblings, signals,
+    EditContext, command, cures, database, defaults, environment, files, host_files, limits, listeners,
+    logins, network, privileges, probe, probe_command, process, settings, shell, siblings, signals, tls,
+    values, versions,
 };
 use crate::failed_run::FailedRun;
 
@@ -77,6 +78,7 @@ const HEAP: &[Phase] = &[
 const CPU: &[Phase] = &[Phase::Crash, Phase::NotRunnable];
 const WORKER: &[Phase] = &[Phase::Probe, Phase::Exit, Phase::Hidden];
 const PROBE: &[Phase] = &[Phase::Probe];
+const ANSWERED: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::Probe, Phase::Check];
 const CHECK: &[Phase] = &[Phase::Check];
 
 /// A rule: a pure function from a failed run to a change.
@@ -125,11 +127,11 @@ rules! {
     "shell-words" "command" Certain Facts ANY_END shell::shell_words,
         "an element of the command is `&&`, `|` or another operator of a shell, or the first one sets a variable, and the program is no shell" => "`[\"sh\", \"-c\", …]`";
     "script-mode" "command" Certain Cause NOT_RUNNABLE host_files::script_mode,
-        "exit code 126, and the mounted file is not executable on the host" => "`chmod +x` of the host file, then a retry";
-    "script-line-ends" "command" Certain Cause NOT_RUNNABLE host_files::script_line_ends,
-        "the mounted script ends its lines with CRLF" => "LF line ends in the host file, then a retry";
+        "exit code 126, and the mode of the script does not permit it: of a mounted file, a file of the build context, or `container.files`" => "`chmod +x` of the host file, or `mode`";
+    "script-line-ends" "command" Certain Cause ANY_END host_files::script_line_ends,
+        "the script, from the same places, ends its lines with CRLF, and could not run, or ended under a shell" => "LF line ends in the host file or in `content`";
     "script-interpreter" "command" Certain Cause NOT_RUNNABLE host_files::script_interpreter,
-        "exit code 127, and the mounted script names an interpreter that the image does not have" => "the interpreter in line 1 of the host file, then a retry";
+        "exit code 127, and the script, from the same places, names an interpreter that the image does not have" => "the interpreter in line 1 of the host file or of `content`";
     "platform" "command" Certain Facts NOT_RUNNABLE command::platform,
         "`exec format error`, and image and engine have different platforms" => "an image for this platform, or `build.platform`";
     "mounted-script" "command" Certain All NOT_RUNNABLE command::mounted_script,
@@ -192,8 +194,38 @@ rules! {
         "the database does not exist, and a sibling creates another one or none" => "the name in the variable, or the variable of the sibling";
     "unknown-role" "databases" Certain Last ANY_END database::unknown_role,
         "the role does not exist, and a sibling creates another one" => "the name in the variable";
-    "known-variable" "environment" Certain Cause ENDED settings::known_variable,
-        "a well-known program reports a missing setting in its own words" => "its variable, with the address of the database if it is one";
+    "template-variable" "environment" Certain Cause ENDED values::template_variable,
+        "a line contains `${NAME}`, and no variable has this name" => "the variable";
+    "path-style" "network" Certain Last ENDED defaults::bucket_host,
+        "the name of a bucket in front of the name of a sibling cannot be resolved" => "paths for buckets, or an alias";
+    "default-host" "network" Certain Last ENDED defaults::default_host,
+        "a name cannot be resolved, and neither the command nor a variable contains it" => "the variable of the client, or an alias of the sibling";
+    "other-port" "network" Certain Last ENDED defaults::other_port,
+        "the port of a sibling speaks another protocol, and the message or its image names another port" => "the port in the variable";
+    "advertised-address" "network" Certain Last ENDED siblings::advertised_address,
+        "a connection fails, and the sibling sends `localhost` to its clients" => "the variable of the sibling";
+    "default-address" "network" Certain Last ENDED defaults::default_address,
+        "a connection to the container itself is refused, and a sibling has this port" => "the variable of the client with the sibling";
+    "known-cure" "known messages" Certain Last ANSWERED cures::known_cure,
+        "a message of a well-known program, with one setting that removes its cause" => "this setting of the service or of its sibling";
+    "image-version" "versions" Certain Last ENDED versions::image_version,
+        "the output names the version that the program or its server requires" => "the tag of the image";
+    "removed-variable" "environment" Certain Cause ENDED environment::removed_variable,
+        "the program refuses a variable that it no longer reads" => "remove the variable";
+    "open-file" "files" Certain Last ENDED files::open_file,
+        "the program refuses a mounted secret that others may read" => "`chmod 600` of the host file, then a retry";
+    "capability" "privileges" Certain Last ANY_END process::capability,
+        "an operation is not permitted, and `capDrop` removes capabilities" => "`capDrop`";
+    "address-form" "environment" Certain Cause ENDED values::address_form,
+        "the program cannot read an address that has quotes, or signs that it must encode" => "the address in the variable";
+    "mounted-folder" "files" Certain All NOT_RUNNABLE host_files::mounted_folder,
+        "the engine cannot mount a folder at the place of a file" => "the source of the mount";
+    "working-dir" "command" Certain Last ENDED process::working_dir,
+        "a file of the project is missing, and the project is mounted at another folder" => "`workingDir`";
+    "missing-job" "start" Likely Last ENDED process::missing_job,
+        "a table is missing, and nothing waits for the job that creates it" => "`dependsOn`";
+    "image-user" "files" Likely Last ENDED files::image_user,
+        "the user of a well-known image may not write a mounted folder" => "the owner of the host folder, then a retry";
     "short-value" "environment" Certain Cause ENDED settings::short_value,
         "the program requires a longer value than that of the only short secret" => "a longer value of the variable";
     "auth-source" "databases" Certain Last ENDED database::auth_source,
@@ -202,9 +234,9 @@ rules! {
         "the data is of another version than the program, and the output names both" => "a new volume, or the tag of the image";
     "unknown-host" "network" Certain Last ANY_END network::unknown_host,
         "a name cannot be resolved, and is similar to the name of a sibling, is its image, or is in a mounted file" => "the name in the variable, command or file";
-    "scheme" "network" Certain Last ANY_END network::scheme,
+    "scheme" "network" Certain Last ANY_END tls::scheme,
         "a client of the program speaks TLS to a plain port, or the reverse" => "the scheme in the variable";
-    "database-tls" "databases" Certain Last ANY_END network::database_tls,
+    "database-tls" "databases" Certain Last ANY_END tls::database_tls,
         "a database does not support TLS, and the client requires it" => "the option of the address in the variable";
     "address-in-use" "network" Certain Last ANY_END listeners::address_in_use,
         "two programs in the container listen on one port" => "the port of one of them";
@@ -218,9 +250,9 @@ rules! {
         "the program rejects the value of a variable, and names the variable or its value, or a port that is not a number" => "the variable at its line";
     "early-start" "start" Likely Cause EXIT |case| case.context.early_start(case.run),
         "a dependency with the condition `started` was not healthy yet" => "`condition: healthy`";
-    "password" "databases" Likely Last ENDED database::password,
+    "password" "databases" Likely Last ENDED logins::password,
         "a password is refused, and the variables of the sibling have another one" => "the variable that differs, with both places";
-    "no-password" "databases" Likely Last ENDED database::no_password,
+    "no-password" "databases" Likely Last ENDED logins::no_password,
         "a sibling with `--requirepass` requires a password" => "the variable with its address";
     "local-sibling" "network" Likely Last ENDED network::local_sibling,
         "a connection is refused, and the sibling listens only inside its container" => "the listen address of the sibling";
@@ -230,8 +262,6 @@ rules! {
         "a connection to a sibling that starts later is refused, or its name is not known yet" => "`dependsOn` with `condition: healthy`";
     "no-health-check" "network" Likely Last ENDED siblings::no_health_check,
         "a dependency without a health check does not accept connections yet" => "`healthcheck` of the sibling";
-    "advertised-address" "network" Likely Last ENDED siblings::advertised_address,
-        "a connection fails, and the sibling sends `localhost` to its clients" => "the variable of the sibling";
     "killed-worker" "limits" Likely Last WORKER limits::killed_worker,
         "the kernel killed a worker of a server with a memory limit" => "a larger `memory`";
     "named-setting" "files" Likely Cause ENDED settings::named_setting,
@@ -272,10 +302,14 @@ rules! {
         "the program refuses the host of the health check" => "the variable with the hosts that it accepts";
     "probe-credentials" "probe" Certain Facts PROBE |case| probe::credentials(&case.context, case.run),
         "the health check gets status 401 or 403, and the service was never healthy" => "another path, or `status` with this one";
+    "probe-from-outside" "probe" Certain Facts PROBE |case| probe::from_outside(&case.context, case.run),
+        "the command of the health check uses a loopback address, on which the process does not listen" => "`type: http`";
     "probe-port" "probe" Likely Facts CHECK probe_command::port,
         "the command of the health check reaches no listener: the container listens on another port, only on another version of IP, or not yet" => "the port or address in the command, or a longer `startPeriod`";
     "probe-path" "probe" Likely Facts PROBE probe_command::path,
         "the command of the health check gets status 404, 401 or 403" => "a path that succeeds";
+    "local-file" "probe" Likely Facts CHECK settings::local_listener,
+        "the process listens only inside its container, and its address is in a mounted file" => "the host file, then a retry";
     "slow-start" "probe" Certain Facts CHECK |case| case.context.slow_start(case.run),
         "a later probe of the same run succeeded" => "a longer `startPeriod`";
     "health-check" "probe" Likely Facts CHECK |case| case.context.healthcheck(case.run),

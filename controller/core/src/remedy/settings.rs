@@ -1,94 +1,21 @@
-//! Settings that a program names in its own words: variables of well-known programs, the length of a value, and keys of a mounted file.
+//! Settings that a program names in its own words: the length of a value, and keys of a mounted file.
 
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, paths, quoted};
-use super::environment::is_misspelled;
-use super::network::siblings;
+use super::values::ANY_SECRET;
 use crate::desired::Mount;
 use crate::secrets::{REDACTED, is_secret};
-
-const PASSWORD: &str = "write any password for tests, and the same one at its clients";
-const TEXT: &str = "write any long random text for tests";
-const DATABASE: &str = "write the address of its database";
-const LOCALHOST: &str = "localhost";
-
-/// Messages about a missing setting, with the variable that sets it and a hint for its value.
-macro_rules! known {
-    ($($($part:literal)+ => $name:literal $hint:expr;)+) => {
-        const KNOWN: &[(&[&str], &str, &str)] = &[$((&[$($part),+], $name, $hint)),+];
-    };
-}
-
-// In lower case: a message has all parts.
-known! {
-    "superuser password is not specified" => "POSTGRES_PASSWORD" PASSWORD;
-    "mariadb_root_password" "not specified" => "MARIADB_ROOT_PASSWORD" PASSWORD;
-    "password option is not specified" => "MYSQL_ROOT_PASSWORD" PASSWORD;
-    "mysql_root_password not set" => "MYSQL_ROOT_PASSWORD" PASSWORD;
-    "missing `secret_key_base`" => "SECRET_KEY_BASE" TEXT;
-    "no application encryption key has been specified" => "APP_KEY" "write `base64:` with 32 random bytes";
-    "'url' attribute is not specified" => "SPRING_DATASOURCE_URL" DATABASE;
-    "url is not defined for datasource" => "QUARKUS_DATASOURCE_JDBC_URL" DATABASE;
-    "no hostname setting provided" => "KC_HOSTNAME" LOCALHOST;
-    "hostname is not configured" => "KC_HOSTNAME" LOCALHOST;
-    "license agreement" "must be accepted" => "ACCEPT_EULA" "write `Y` to accept the license";
-}
 
 parts! {
     /// Parts of a message about a configuration that the program cannot read, in lower case.
     CONFIGURATION: "error decoding" "cannot unmarshal" "failed to get config" "failed to load config"
-        "error loading config" "error reading config" "invalid configuration" "could not load config";
-}
-
-/// Variable of a well-known program for the setting that a message names in other words.
-pub(super) fn known_variable(case: &Case<'_>) -> Option<SpecEdit> {
-    let is_reported = |parts: &[&str]| parts.iter().all(|part| case.line_with(&[*part]).is_some());
-    let (_, name, hint) = KNOWN.iter().find(|(parts, ..)| is_reported(parts))?;
-    let set = &case.context.service.env_vars;
-    if set.get(*name).is_some_and(|value| !value.is_empty()) {
-        return None;
-    }
-    let reason = "its program requires this setting";
-    let edit = |name: &str| {
-        let key = format!("container.environment.{name}");
-        case.context.edit(&key, reason.to_owned())
-    };
-    if let Some(wrong) = set.keys().find(|other| is_misspelled(other, name)) {
-        return Some(edit(wrong).now(wrong.as_str()).suggest(*name));
-    }
-    Some(match jdbc_address(case).filter(|_| *hint == DATABASE) {
-        Some(address) => edit(name).suggest(address),
-        None if *hint == LOCALHOST => edit(name).suggest(LOCALHOST),
-        None => edit(name).hint(*hint),
-    })
-}
-
-/// Address of the only database of the environment for a client in Java.
-fn jdbc_address(case: &Case<'_>) -> Option<String> {
-    type Kind = (&'static str, u16, [&'static str; 2], &'static str);
-    const POSTGRES: Kind = (
-        "postgresql",
-        5432,
-        ["POSTGRES_DB", "POSTGRES_USER"],
-        "POSTGRES_PASSWORD",
-    );
-    const MYSQL: Kind = ("mysql", 3306, ["MYSQL_DATABASE"; 2], "MYSQL_ROOT_PASSWORD");
-    const MARIADB: Kind = (
-        "mariadb",
-        3306,
-        ["MARIADB_DATABASE", "MYSQL_DATABASE"],
-        "MARIADB_ROOT_PASSWORD",
-    );
-    const KINDS: [Kind; 3] = [POSTGRES, MYSQL, MARIADB];
-    let mut found = siblings(case).filter_map(|sibling| {
-        let set = |name: &str| sibling.env_vars.get(name).map(String::as_str);
-        let (kind, port, names, _) = KINDS.iter().find(|(.., password)| set(password).is_some())?;
-        let default = (*kind == "postgresql").then_some("postgres");
-        let database = names.iter().find_map(|name| set(name)).or(default)?;
-        Some(format!("jdbc:{kind}://{}:{port}/{database}", sibling.name))
-    });
-    found.next().filter(|_| found.next().is_none())
+        "error loading config" "error reading config" "invalid configuration" "could not load config"
+        "no setting with that name" "unknown variable:" "failed_to_prepare_configuration" "config is invalid"
+        "provisioning error" "configuration error" "configuration is invalid" "error in configuration" "bad configuration"
+        "invalid config" "config error" "unable to parse config" "failed to parse config" "unknown configuration"
+        "configuration file is" "error initializing config" "config validation" "unmarshal errors" "failed to validate"
+        "invalid keys" "has invalid keys" "\"events\" section" "unknown field" "unknown directive" "unsupported config" "fatal config file error" "unrecognized option:" "unknown option in config" "failed parsing config";
 }
 
 /// Secret that is shorter than the number of characters in the message.
@@ -103,8 +30,15 @@ pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
             .iter()
             .any(|unit| word.to_lowercase().starts_with(unit))
     };
-    let mut numbers = words.windows(2).rev().filter(|pair| is_unit(pair[1]));
-    let needed: usize = numbers.find_map(|pair| pair[0].parse().ok())?;
+    let numbers = line.split("at least ").skip(1).filter_map(|rest| {
+        let mut next = rest
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
+        let number = next.next()?.parse::<usize>().ok()?;
+        is_unit(next.next()?).then_some(number)
+    });
+    let needed = numbers.max()?;
+    let is_secret = |name: &str| is_secret(name) || name.ends_with("_KEY");
     let variables = case.context.service.env_vars.iter();
     let mut short =
         variables.filter(|(name, value)| is_secret(name) && !value.is_empty() && value.len() < needed);
@@ -112,10 +46,15 @@ pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
     let only = || short.next().filter(|_| short.next().is_none());
     let (name, _) = named.or_else(only)?;
     let reason = format!("its value is shorter than the {needed} characters that the program requires");
-    let edit = case
-        .context
-        .edit(&format!("container.environment.{name}"), reason);
-    Some(edit.now(REDACTED).hint("write a longer value"))
+    let edit = case.variable(name, reason);
+    // Some programs also require several kinds of characters.
+    let longer = ["Argus-Test-2026!", ANY_SECRET]
+        .into_iter()
+        .find(|text| text.len() >= needed);
+    Some(match longer {
+        Some(longer) => edit.now(REDACTED).suggest(longer),
+        None => edit.now(REDACTED).hint("write a longer value"),
+    })
 }
 
 /// Setting of the configuration that the command or the only mounted file of the service contains.
@@ -140,6 +79,20 @@ pub(super) fn configuration(case: &Case<'_>) -> Option<SpecEdit> {
         .filter(|line| !line.trim_start().starts_with('{') && paths(line).next().is_none())?;
     let hint = "correct it as the output describes, then `argus_retry`";
     let reason = "its program cannot read this configuration";
+    Some(Case::host_edit(configuration_file(case)?, reason, hint))
+}
+
+/// Mounted configuration with the address on which the process listens only inside its container.
+pub(super) fn local_listener(case: &Case<'_>) -> Option<SpecEdit> {
+    let port = case.context.service.probe.as_ref()?.kind.port()?;
+    let listening = case.run.evidence.as_ref()?.listening.as_deref()?;
+    let mut of_port = listening.iter().filter(|at| at.port() == port).peekable();
+    of_port.peek()?;
+    if !of_port.all(|at| at.ip().is_loopback()) || case.context.healthcheck(case.run).is_some() {
+        return None;
+    }
+    let reason = format!("the process listens on port {port} only inside its container");
+    let hint = format!("set its address to `0.0.0.0:{port}`, then `argus_retry`");
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 

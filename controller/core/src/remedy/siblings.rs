@@ -11,7 +11,7 @@ parts! {
     /// Parts of a message about a connection without an answer, in lower case.
     LATE: "timed out" "timeout" "not available" "could not be established";
     /// Parts of a message of a server that does not accept connections yet, in lower case.
-    STARTING: "is starting up" "not yet accepting connections" "loading the dataset in memory"
+    pub(super) STARTING: "is starting up" "not yet accepting connections" "loading the dataset in memory"
         "not ready to accept";
     /// Parts of a message of a server that does accept connections, in lower case.
     ANSWERED: "auth" "password" "fatal" "tls" "ssl" "certificate";

@@ -4,6 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain};
 use super::headline::has_served;
+use super::images::is_named;
 use crate::desired::Image;
 use crate::failed_run::signal;
 
@@ -61,8 +62,18 @@ pub(super) fn processor(case: &Case<'_>) -> Option<SpecEdit> {
     let earlier = || {
         let major = version?.split('.').next()?.parse::<u32>().ok()?;
         let (repository, tag) = edit.now.as_deref()?.rsplit_once(':')?;
-        let is_later = tag.split(['.', '-']).next()?.parse() == Ok(major);
-        is_later.then(|| format!("{repository}:{}", major.saturating_sub(1)))
+        let is_later = tag
+            .split(['.', '-'])
+            .next()?
+            .parse()
+            .is_ok_and(|tag: u32| tag >= major);
+        // Its versions had two parts before that one.
+        let earlier = if is_named(case.context.service, "mongo") && major == 5 {
+            "4.4".to_owned()
+        } else {
+            major.saturating_sub(1).to_string()
+        };
+        is_later.then(|| format!("{repository}:{earlier}"))
     };
     Some(match earlier() {
         Some(earlier) => edit.suggest(earlier),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::{Action, ActionFailure, CallArgs, Deadlines, Step, Subject};
+use crate::action::{Action, ActionFailure, CallArgs, Deadlines, ObservedStateAfterFailure, Step, Subject};
 use crate::correlation;
 use crate::desired::InjectedFile;
 use crate::effect::ObservableEffect;
@@ -237,7 +237,7 @@ impl PlannerState {
         if let Action::CollectEvidence { run, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.action.kind());
-            if observed_state_after(error) == ObservedStateAfterFailure::Unknown
+            if error.signs().observed == ObservedStateAfterFailure::Unknown
                 && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
             {
                 if tried.is_none() {
@@ -296,7 +296,7 @@ impl PlannerState {
             // The next attempt begins with a create, because the image may have been loaded externally.
             self.images.remove(key);
         }
-        if observed_state_after(error) != ObservedStateAfterFailure::Unchanged {
+        if error.signs().observed != ObservedStateAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.kind(),
                 proof: Proof::Relisted(store.lists_started()),
@@ -348,53 +348,5 @@ impl PlannerState {
             }),
         };
         self.action_failures.insert(subject.clone(), failure);
-    }
-}
-
-/// Validity of the observed state after a failed call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ObservedStateAfterFailure {
-    /// It may be valid, and a repeated call may succeed a moment later.
-    Unknown,
-    /// It cannot be valid: only a full list shows the real state.
-    Stale,
-    /// It is still valid.
-    Unchanged,
-}
-
-fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
-    match error {
-        ActionError::Unknown(_)
-        | ActionError::TimedOut(_)
-        | ActionError::ConnectionLost(_)
-        | ActionError::Unreachable(_)
-        | ActionError::Engine(_)
-        | ActionError::Busy(_) => ObservedStateAfterFailure::Unknown,
-        // A container with a refused mount was removed.
-        ActionError::Gone
-        | ActionError::NetworkGone(_)
-        | ActionError::NetworkInUse(_)
-        | ActionError::NotOwned(_)
-        | ActionError::MountRefused(_) => ObservedStateAfterFailure::Stale,
-        ActionError::CircuitOpen
-        | ActionError::Cancelled
-        | ActionError::JournalUnwritable(_)
-        | ActionError::NameTaken { .. }
-        | ActionError::PortTaken(_)
-        | ActionError::ImageMissing
-        | ActionError::ImageNotFound(_)
-        | ActionError::AuthRequired(_)
-        | ActionError::RateLimited { .. }
-        | ActionError::PullFailed(_)
-        | ActionError::BuildFailed { .. }
-        | ActionError::BuildInterrupted { .. }
-        | ActionError::EntrypointNotFound(_)
-        | ActionError::BadMount(_)
-        | ActionError::VolumeNotFound(_)
-        | ActionError::NetworkNotFound(_)
-        | ActionError::StartFailed(_)
-        | ActionError::PoolExhausted(_)
-        | ActionError::DiskFull(_)
-        | ActionError::Rejected(_) => ObservedStateAfterFailure::Unchanged,
     }
 }

@@ -3,8 +3,8 @@
 //! # Trip conditions
 //!
 //! The engine's breaker counts the failures of all calls; the breaker of an environment counts those of its own calls.
-//! Failures of a single resource count as successes, because the engine answered. Timeouts, unknown outcomes and errors of
-//! Argus itself count as nothing. [`MAX_FAILED_PINGS`] unanswered pings in a row open the engine's breaker immediately.
+//! Failures of a single resource count as successes, because the engine answered. An answer after more than 80 % of its deadline is a
+//! failure. Timeouts, unknown outcomes and errors of Argus itself count as nothing. [`MAX_FAILED_PINGS`] unanswered pings in a row open the engine's breaker immediately.
 //!
 //! # Recovery
 //!
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::action::{ActionKind, Subject};
+use crate::action::{ActionKind, EngineSign, Subject};
 use crate::desired::Accepted;
 use crate::desired::BreakerSettings;
 use crate::ident::EnvName;
@@ -58,6 +58,8 @@ pub struct BreakerRegistry {
     /// Failed attempts to reach the engine since its last answer.
     reconnect_attempts: u32,
     ramp: Option<RampUp>,
+    /// Call whose answer took almost its whole deadline, with the reason to count it. Its result follows.
+    pub(crate) slow: Option<(Subject, String)>,
     /// Increases with every change of the allowed calls.
     version: u64,
 }
@@ -259,7 +261,12 @@ impl BreakerRegistry {
         outcome: &Result<Done, ActionError>,
         now: Timestamp,
     ) {
-        let call_outcome = classify(operation.as_str(), outcome);
+        let slow = self.slow.take().filter(|(of, _)| of == subject);
+        let operation = operation.as_str();
+        let call_outcome = match (classify(operation, outcome), &slow) {
+            (CallOutcome::Success, Some((_, why))) => CallOutcome::Failure { operation, why },
+            (other, _) => other,
+        };
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
@@ -332,46 +339,14 @@ impl BreakerRegistry {
 
 /// Classifies a result: does it show a failure of the engine, or only of one resource?
 fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> CallOutcome<'a> {
-    match outcome {
-        Err(ActionError::Unreachable(why)) if is_refused(why) => CallOutcome::Ignored,
-        Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
-            CallOutcome::Failure { operation, why }
-        }
-        // One container's call hangs although the engine answers pings, or Argus cancelled the call.
-        Err(
-            ActionError::TimedOut(_)
-            | ActionError::Unknown(_)
-            | ActionError::CircuitOpen
-            | ActionError::Cancelled
-            | ActionError::JournalUnwritable(_)
-            | ActionError::NotOwned(_),
-        ) => CallOutcome::Ignored,
-        // An engine that refuses a call is reachable.
-        Ok(_)
-        | Err(
-            ActionError::NameTaken { .. }
-            | ActionError::PortTaken(_)
-            | ActionError::ImageMissing
-            | ActionError::ImageNotFound(_)
-            | ActionError::AuthRequired(_)
-            | ActionError::RateLimited { .. }
-            | ActionError::PullFailed(_)
-            | ActionError::BuildFailed { .. }
-            | ActionError::BuildInterrupted { .. }
-            | ActionError::EntrypointNotFound(_)
-            | ActionError::BadMount(_)
-            | ActionError::VolumeNotFound(_)
-            | ActionError::NetworkNotFound(_)
-            | ActionError::MountRefused(_)
-            | ActionError::StartFailed(_)
-            | ActionError::Gone
-            | ActionError::NetworkGone(_)
-            | ActionError::PoolExhausted(_)
-            | ActionError::NetworkInUse(_)
-            | ActionError::Busy(_)
-            | ActionError::DiskFull(_)
-            | ActionError::Rejected(_),
-        ) => CallOutcome::Success,
+    let Err(error) = outcome else {
+        return CallOutcome::Success;
+    };
+    let refuses_this_user = matches!(error, ActionError::Unreachable(why) if is_refused(why));
+    match error.signs().engine {
+        EngineSign::Failed(why) if !refuses_this_user => CallOutcome::Failure { operation, why },
+        EngineSign::Failed(_) | EngineSign::Nothing => CallOutcome::Ignored,
+        EngineSign::Answered => CallOutcome::Success,
     }
 }
 

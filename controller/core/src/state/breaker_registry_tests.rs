@@ -72,7 +72,6 @@ fn failures_of_one_resource_open_no_breaker() {
     }
 }
 
-// Requirements: FR-R19
 #[test]
 fn five_failures_open_the_breakers_of_environment_and_engine() {
     for outcome in [
@@ -97,6 +96,34 @@ fn five_failures_open_the_breakers_of_environment_and_engine() {
         assert!(!breakers.of(&env("shop")).unwrap().is_closed());
         assert_eq!(breakers.of(&env("other")), None);
     }
+}
+
+#[test]
+fn five_slow_answers_in_a_row_open_the_breaker() {
+    let run = |slow: &[bool]| {
+        let mut breakers = BreakerRegistry::default();
+        breakers.observe(&connected_store(), Timestamp(1));
+        for (now, is_slow) in (0..).zip(slow) {
+            let why = || {
+                (
+                    subject("shop"),
+                    "start-container took 29.0 s of at most 30 s".to_owned(),
+                )
+            };
+            breakers.slow = is_slow.then(why);
+            run_call(&mut breakers, "shop", &Ok(Done::Applied), now);
+        }
+        breakers
+    };
+    assert!(run(&[true; 4]).engine().is_closed());
+    let open = run(&[true; 5]);
+    assert!(!open.engine().is_closed());
+    assert!(open.engine().last_failure().unwrap().contains("29.0 s"));
+    let reset = [true, true, true, true, false, true, true, true, true];
+    assert!(
+        run(&reset).engine().is_closed(),
+        "a quick answer resets the count"
+    );
 }
 
 #[test]
@@ -238,7 +265,6 @@ fn ramp_up_ends_after_its_limit() {
     assert_eq!(breakers.blocked_by(&env("b"), Timestamp(5_000)), None);
 }
 
-// Requirements: FR-R21
 #[test]
 fn reset_half_opens_breakers() {
     let mut breakers = BreakerRegistry::default();

@@ -36,7 +36,6 @@ fn open_until(breaker: &Breaker) -> Timestamp {
     }
 }
 
-// Requirements: FR-R19
 #[test]
 fn breaker_opens_at_the_threshold() {
     let mut breaker = Breaker::default();
@@ -282,7 +281,6 @@ impl Model {
 
 /// Explores all reachable states: an open breaker allows no call, a half-open one allows one test call, and successes close
 /// the breaker from every state.
-// Requirements: FR-R18, FR-R22
 #[test]
 fn every_order_of_operations_allows_one_test_call_and_closes() {
     let start = Model {

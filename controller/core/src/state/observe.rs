@@ -163,6 +163,7 @@ impl RunObserver<'_> {
             self.forget_transitions_of_outages(service_history);
             for container in containers {
                 changes.ended = run_count::record(service_history, container).or(changes.ended);
+                service_history.record_requested_run(container);
                 // The end of this run is requested.
                 if service_history.is_restart_requested(container) {
                     continue;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::Subject;
+use crate::action::{ActionKind, Subject};
 use crate::desired::Desired;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState, Observed};
@@ -29,19 +29,45 @@ impl PlannerState {
             }
             history.clear_failures();
             history.completed = None;
+            let subject = Subject::Service {
+                environment: desired.env.clone(),
+                service: name.clone(),
+            };
+            let is_start = |verb| verb == ActionKind::StartContainer;
+            let is_starting = self
+                .in_flight
+                .get(&subject)
+                .is_some_and(|call| is_start(call.verb))
+                || self
+                    .expectations
+                    .get(&subject)
+                    .is_some_and(|effect| is_start(effect.verb));
             let containers = observed.containers.of(name);
             let own = containers.filter(|container| container.inspect.is_some());
             let current = own.max_by_key(|container| (container.state.is_up(), container.created_at));
-            history.restart_requested = current.map(|container| run_of(container));
-            self.action_failures.remove(&Subject::Service {
-                environment: desired.env.clone(),
-                service: name.clone(),
+            history.restart_requested = current.and_then(|container| match run_of(container) {
+                // The start can be older than the request, so the request means the run that it makes.
+                (id, _) if is_starting => Some((id, None)),
+                run @ (_, Some(_)) => Some(run),
+                // Its first run starts after the request anyway.
+                (_, None) => None,
             });
+            self.action_failures.remove(&subject);
         }
     }
 }
 
 impl ServiceHistory {
+    /// Sets the run whose restart was requested while the container started.
+    pub(super) fn record_requested_run(&mut self, container: &Container) {
+        if let Some((id, started_at @ None)) = &mut self.restart_requested
+            && *id == container.id
+            && container.state == ContainerState::Running
+        {
+            *started_at = run_of(container).1;
+        }
+    }
+
     /// True if the restart of this very run was requested.
     pub fn is_restart_requested(&self, container: &Container) -> bool {
         let is_run = matches!(container.state, ContainerState::Running | ContainerState::Exited);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backoff;
 use crate::desired::{RestartMode, RestartPolicy};
 use crate::failed_run;
-use crate::failed_run::{FailedRun, failed_dependency};
+use crate::failed_run::{FailedRun, FailureCause, failed_dependency};
 use crate::observed::Outage;
 use crate::state::{RESTART_RATE_WINDOW, ServiceHistory};
 use crate::time::Timestamp;
@@ -31,7 +31,7 @@ pub enum RestartDecision {
     NotRunnable(i64),
     /// The image does not have the program of the health check.
     ProbeNotRunnable,
-    /// The policy disables restarts.
+    /// The policy disables restarts, or does not restart this exit code.
     Disabled,
 }
 
@@ -54,7 +54,7 @@ pub fn decide_restart(
     if failed_run::kind(last) == failed_run::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
     }
-    if !policy.enabled || policy.mode == RestartMode::Never {
+    if !policy.enabled || policy.mode == RestartMode::Never || is_final(policy, last) {
         return RestartDecision::Disabled;
     }
     let attempt = count_attempts(policy, failures, outages, last);
@@ -78,6 +78,12 @@ pub fn decide_restart(
     );
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, delay_step);
     RestartDecision::StartAt(last.seen() + delay, attempt)
+}
+
+/// True for an exit code that the policy does not restart. Argus itself ends an unhealthy run, so its exit code means nothing.
+fn is_final(policy: &RestartPolicy, last: &FailedRun) -> bool {
+    let code = u8::try_from(last.exit_code);
+    last.cause == FailureCause::Exited && code.is_ok_and(|code| policy.never.contains(&code))
 }
 
 /// Number of budgets in a row with the failure of this run, if it ends the restarts. A budget after a request to retry is

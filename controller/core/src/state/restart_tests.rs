@@ -1,5 +1,7 @@
 //! Tests of the restart policy.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::backoff::Growth;
 use crate::ident::{ContainerId, ServiceName};
@@ -17,6 +19,7 @@ fn policy() -> RestartPolicy {
         reset_after: Duration::from_secs(60),
         halt_after_same: Some(3),
         mode: RestartMode::GiveUp,
+        never: BTreeSet::new(),
     }
 }
 
@@ -115,6 +118,22 @@ fn failures_by_a_dependency_use_no_budget() {
         failed_run.oom_killed = true;
     }
     assert_eq!(decide(&policy(), &all, &[]), RestartDecision::GaveUp(5));
+}
+
+#[test]
+fn exit_code_of_the_rule_never_restarts() {
+    let never = RestartPolicy {
+        never: BTreeSet::from([1, 78]),
+        ..policy()
+    };
+    let mut one = failures(&[10_000]);
+    assert_eq!(decide(&never, &one, &[]), RestartDecision::Disabled);
+    one[0].exit_code = 2;
+    let restart = RestartDecision::StartAt(Timestamp(12_000), 1);
+    assert_eq!(decide(&never, &one, &[]), restart);
+    one[0].exit_code = 1;
+    one[0].cause = FailureCause::Unhealthy;
+    assert_eq!(decide(&never, &one, &[]), restart, "Argus itself ended the run");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! codes, phases, states, counters, exit codes, positions in files and times. A path in a file is text of the file: it contains its keys.
 
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::StructuredError;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, Truth, WaitingOn};
 
 use super::error::test_window::TEST;
@@ -34,7 +34,7 @@ pub fn environment(status: &EnvironmentStatus) -> EnvironmentStatus {
         }
     }
     for one in &mut status.errors {
-        hides_error |= quotes_text(one.code);
+        hides_error |= one.code.explanation().quotes_text;
         *one = error(one);
     }
     for condition in &mut status.conditions {
@@ -86,7 +86,7 @@ pub fn error(error: &StructuredError) -> StructuredError {
         ..error.clone()
     };
     error.details.remove(TEST);
-    if !quotes_text(error.code) {
+    if !error.code.explanation().quotes_text {
         return error;
     }
     let actions = error.suggested_actions.clone();
@@ -107,64 +107,12 @@ fn hide_wait(on: &mut WaitingOn) -> bool {
         on.message = format!("image `{}`", image.reference);
         return true;
     }
-    let is_call = QUOTE_CALLS.contains(&on.reason.as_str()) && on.error.is_none_or(quotes_text);
+    let quotes_text = on.error.is_none_or(|code| code.explanation().quotes_text);
+    let is_call = QUOTE_CALLS.contains(&on.reason.as_str()) && quotes_text;
     let quotes = is_call || on.reason == QUOTES_CASE;
     if quotes {
         let summary = on.error.map(|code| code.explanation().summary);
         summary.unwrap_or(HIDDEN).clone_into(&mut on.message);
     }
     quotes
-}
-
-/// True for the codes of errors that can contain text of a container, a build, a suite, a client of a mock or a rejected file.
-const fn quotes_text(code: Code) -> bool {
-    match code {
-        Code::SpecInvalid
-        | Code::SpecConflict
-        | Code::PolicyViolation
-        | Code::ContainerOom
-        | Code::ContainerCrash
-        | Code::ContainerRestartExhausted
-        | Code::HealthCheckTimeout
-        | Code::BuildFailed
-        | Code::ContainerStartFailed
-        | Code::EntrypointNotFound
-        | Code::LoopHalted
-        | Code::FlakySuspected
-        | Code::RetryExhausted
-        | Code::TestsFailed
-        | Code::MockNoRoute
-        | Code::MockRequestInvalid
-        | Code::MockNoAnswer
-        | Code::Internal => true,
-        Code::DockerUnavailable
-        | Code::DockerPermissionDenied
-        | Code::EventsUnavailable
-        | Code::DiskSpaceLow
-        | Code::PortConflict
-        | Code::PortExhaustion
-        | Code::PortStaleAllocation
-        | Code::NetworkUnreachable
-        | Code::NetworkPoolExhausted
-        | Code::NetworkStuck
-        | Code::DnsResolutionFailed
-        | Code::OrphanDetected
-        | Code::CleanupFailed
-        | Code::PrereqMissing
-        | Code::ApiTooOld
-        | Code::ImageNotFound
-        | Code::ImagePullFailed
-        | Code::RegistryRateLimited
-        | Code::AuthRequired
-        | Code::BadMount
-        | Code::VolumeNotFound
-        | Code::NetworkNotFound
-        | Code::NameConflict
-        | Code::CircuitOpen
-        | Code::ConnectionLost
-        | Code::JournalUnwritable
-        | Code::Timeout
-        | Code::Held
-        | Code::LeaseHeld => false,
-    }
 }

@@ -1,6 +1,6 @@
 //! Statuses of whole environments as golden files, and rules for all statuses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,6 +154,8 @@ impl Shop {
         web.depends_on = vec![Dependency {
             service: name("db"),
             condition: Condition::Healthy,
+            optional: false,
+            restart: false,
         }];
         let services = [service("db", 5432, Criticality::Critical), web];
         let restart = RestartPolicy {
@@ -166,6 +168,7 @@ impl Shop {
             reset_after: Duration::from_secs(60),
             halt_after_same: Some(3),
             mode: RestartMode::GiveUp,
+            never: BTreeSet::new(),
         };
         let desired = Desired {
             env: EnvName::new("shop").unwrap(),
@@ -677,7 +680,6 @@ fn object_in_use_names_the_containers_that_stay() {
     assert_eq!((error.code, error.class), (Code::CleanupFailed, Class::Human));
 }
 
-// Requirements: FR-R13
 #[test]
 fn moved_port_is_reported_everywhere() {
     let mut shop = Shop::ready();
@@ -1322,7 +1324,6 @@ fn full_disk_is_reported_once_with_its_usage() {
     assert_eq!(report.overall, PreflightOverall::Unhealthy);
 }
 
-// Requirements: FR-R02
 #[test]
 fn low_disk_is_a_warning_between_one_and_two_thresholds() {
     let threshold = PreflightSettings::default().disk_space_threshold;

@@ -172,7 +172,7 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitReason::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
         WaitReason::RestartsDisabled => {
-            "a new revision or `argus retry`, because its restart policy disables restarts".to_owned()
+            "a new revision or `argus retry`, because its restart policy does not restart it".to_owned()
         }
         WaitReason::PortTaken { port, owner, .. } => format!("host port {port}, held by {owner}"),
         WaitReason::PortsExhausted { tried, .. } => {

@@ -56,7 +56,6 @@ services:
     container: {name: shop-db, environment: {C: "{{uuid}}"}}
 "#;
 
-// Requirements: FR-R30, SC-R07
 #[test]
 fn minimal_file_gets_all_defaults() {
     let desired = desired(
@@ -847,7 +846,6 @@ fn work_trees_with_namespaces_do_not_conflict() {
     );
 }
 
-// Requirements: FR-R29
 #[test]
 fn resilience_section_sets_every_setting() {
     let text = "version: \"1\"

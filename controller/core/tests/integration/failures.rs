@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::action::{ActionKind, Subject};
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::mounted_file::MountedFile;
 use argus_core::desired::{Accepted, Mount, Probe};
@@ -20,7 +21,7 @@ use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::state::observe::Context;
 use argus_core::state::restart::{self, RestartDecision as Restart};
-use argus_core::state::{ImageState, PlannerState, ServiceHistory};
+use argus_core::state::{Expectation, ImageState, PlannerState, Proof, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
@@ -125,6 +126,17 @@ impl Fixture {
         };
         self.containers.insert(id.to_owned(), container);
         self.observe();
+    }
+
+    fn request_restart(&mut self) {
+        let (desired, store) = (self.accepted.desired.clone(), self.store());
+        self.state
+            .request_restart(&desired, None, store.of(&env()).unwrap());
+    }
+
+    fn is_restart_requested(&mut self) -> bool {
+        let container = self.containers["c1"].clone();
+        self.history().is_restart_requested(&container)
     }
 
     fn observe_probe(&mut self, status: ProbeStatus) {
@@ -771,27 +783,46 @@ fn requested_restart_is_no_failure() {
     let mut fixture = Fixture::new("");
     let started = fixture.now;
     fixture.observe_container(ContainerState::Running, started, None);
-    let (desired, store) = (fixture.accepted.desired.clone(), fixture.store());
-    fixture
-        .state
-        .request_restart(&desired, None, store.of(&env()).unwrap());
-    let is_requested = |fixture: &mut Fixture| {
-        let container = fixture.containers["c1"].clone();
-        fixture.history().is_restart_requested(&container)
-    };
-    assert!(is_requested(&mut fixture));
+    fixture.request_restart();
+    assert!(fixture.is_restart_requested());
     // It ends with an error on its own, before Argus stops it.
     let ended = fixture.advance(1);
     fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
-    assert!(is_requested(&mut fixture), "it has not started again");
+    assert!(fixture.is_restart_requested(), "it has not started again");
     let again = fixture.advance(1);
     fixture.observe_container(ContainerState::Running, again, None);
-    assert!(!is_requested(&mut fixture));
+    assert!(!fixture.is_restart_requested());
     let history = fixture.history();
     assert_eq!((history.restarts, history.failure_count), (1, 0));
     let ended = fixture.advance(1);
     fixture.observe_container(ContainerState::Exited, again, Some((ended, 1)));
     assert_eq!(fixture.history().failure_count, 1, "the next run can fail");
+}
+
+#[test]
+fn restart_requested_during_a_start_ends_the_new_run() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    let subject = Subject::Service {
+        environment: env(),
+        service: ServiceName::new(fixture.service).unwrap(),
+    };
+    let expectation = Expectation {
+        verb: ActionKind::StartContainer,
+        proof: Proof::Relisted(1),
+        until: fixture.now + Duration::from_secs(5),
+    };
+    fixture.state.expectations.insert(subject, expectation);
+    fixture.request_restart();
+    assert!(!fixture.is_restart_requested(), "this run has ended");
+    let again = fixture.advance(1);
+    fixture.observe_container(ContainerState::Running, again, None);
+    assert!(fixture.is_restart_requested(), "it started before the request");
+    let last = fixture.advance(1);
+    fixture.observe_container(ContainerState::Running, last, None);
+    assert!(!fixture.is_restart_requested());
 }
 
 #[test]

@@ -16,5 +16,6 @@ mod orphan_reports;
 mod ports;
 mod reattachments;
 mod reconcile;
+mod shared_networks;
 mod stop_order;
 mod writable_sources;

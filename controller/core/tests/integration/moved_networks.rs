@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) taken: Vec<&'static str>,
     /// Names of the requested networks.
     pub(crate) requested: Vec<String>,
+    /// Number of executed actions.
+    executed: usize,
 }
 
 impl World {
@@ -72,19 +74,21 @@ impl World {
             now,
             taken,
             requested: Vec::new(),
+            executed: 0,
         }
     }
 
     /// Runs passes for a while. Returns the steps.
     pub(crate) fn run(&mut self, specs: &Specs) -> Vec<Step> {
         let mut all = Vec::new();
-        for round in 0..20 {
+        for _ in 0..20 {
             self.now = self.now + Duration::from_millis(100);
             let moved = self.planner.move_networks(specs, &self.store);
             let specs = moved.as_ref().unwrap_or(specs);
             let leases = ControllerLeases::default();
             let steps = reconcile(&mut self.planner, specs, &self.store, &leases, self.now).steps;
-            for (number, step) in steps.iter().enumerate() {
+            for step in &steps {
+                self.executed += 1;
                 let outcome = match &step.action {
                     Action::CreateNetwork { name, external, .. } => {
                         self.requested.push(name.to_string());
@@ -99,16 +103,11 @@ impl World {
                                 &mut self.store,
                                 &step.action,
                                 self.now,
-                                all.len() + round * 100 + number,
+                                self.executed,
                             ))
                         }
                     }
-                    action => Ok(apply_action(
-                        &mut self.store,
-                        action,
-                        self.now,
-                        all.len() + round * 100 + number,
-                    )),
+                    action => Ok(apply_action(&mut self.store, action, self.now, self.executed)),
                 };
                 self.planner.finished(step, &outcome, &self.store, self.now);
             }

@@ -1,6 +1,5 @@
 //! Actions on containers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -83,7 +82,11 @@ fn new_container(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, sh
         image: spec.image.clone(),
         state: ContainerState::Created,
         created_at: argus_core::time::Timestamp(now - now.rem_euclid(1000)),
-        networks: BTreeMap::from([(spec.network.to_string(), attachment)]),
+        networks: spec
+            .attachments()
+            .take(1)
+            .map(|(name, _)| (name.to_string(), attachment.clone()))
+            .collect(),
         inspect: None,
         stopped_by_other: None,
         oom_at: None,

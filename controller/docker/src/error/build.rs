@@ -22,7 +22,7 @@ const LOGIN: [&str; 7] = [
 ];
 /// Phrases of registries, of the network, and of an engine whose image of an earlier step was removed by a prune. Such a cause can end
 /// without a change.
-const OUTSIDE: [&str; 22] = [
+const OUTSIDE: [&str; 23] = [
     "toomanyrequests",
     "too many requests",
     "rate limit",
@@ -35,6 +35,7 @@ const OUTSIDE: [&str; 22] = [
     "timeout exceeded",
     "deadline exceeded",
     "tls handshake timeout",
+    "x509: ",
     "connection refused",
     "connection reset",
     "broken pipe",
@@ -56,7 +57,7 @@ pub(super) fn classify(message: &str) -> ActionError {
         failed(message)
     } else if has(&OUTSIDE) {
         ActionError::BuildInterrupted {
-            message,
+            message: super::with_authority(message),
             log: String::new(),
         }
     } else if has(&LOGIN) {
@@ -148,6 +149,10 @@ mod tests {
             ),
             (
                 "Get \"https://h/v2/\": net/http: TLS handshake timeout",
+                "outside",
+            ),
+            (
+                "Head \"https://h:5000/v2/a/manifests/1\": x509: certificate signed by unknown authority",
                 "outside",
             ),
             (

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_core::preflight::{DiskFact, Fact, Reclaimable};
-use bollard::models::{SystemInfo, SystemVersion};
+use bollard::models::SystemInfo;
 
+use crate::image::build::control;
 use crate::{Shared, helper, prune};
 
 /// Free bytes below which the reclaimable space is determined; a free share below one tenth has the same effect.
@@ -14,7 +15,7 @@ const LOW_FREE_BYTES: u64 = 4_000_000_000;
 const RECLAIMABLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the free space of the engine's data root. A data root on another host is measured by a helper there.
-pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &SystemVersion) -> Fact<DiskFact> {
+pub(super) async fn measure(shared: &Shared, info: &SystemInfo) -> Fact<DiskFact> {
     let Some(root) = info.docker_root_dir.clone().filter(|root| !root.is_empty()) else {
         return Fact::unknown("the engine does not report its data root");
     };
@@ -32,7 +33,7 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
     };
     let (free, total) = (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize);
     let reclaimable = if free < LOW_FREE_BYTES || free < total / 10 {
-        tokio::time::timeout(RECLAIMABLE_TIMEOUT, Box::pin(reclaimable(shared, version)))
+        tokio::time::timeout(RECLAIMABLE_TIMEOUT, Box::pin(reclaimable(shared)))
             .await
             .unwrap_or_default()
     } else {
@@ -89,23 +90,12 @@ fn check_local(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), Str
     }
 }
 
-/// Space that `argus prune` could free. The build cache is left out on engines that scan their whole disk to report it.
-async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaimable> {
+/// Space that `argus prune` could free.
+async fn reclaimable(shared: &Shared) -> Option<Reclaimable> {
     let images = prune::list_built_images(shared).await.ok()?;
-    let scans_whole_disk = version.api_version.as_deref().is_none_or(|api| {
-        let minor = api
-            .split_once('.')
-            .and_then(|(_, minor)| minor.parse::<u32>().ok());
-        minor.is_none_or(|minor| minor < 42)
-    });
-    let build_cache = if scans_whole_disk {
-        0
-    } else {
-        prune::unused_build_cache(shared).await.unwrap_or_default()
-    };
     let unused = argus_core::prune::unused_images(&images, &std::collections::BTreeSet::new());
     Some(Reclaimable {
         images: argus_core::prune::freed_bytes(&images, &unused),
-        build_cache,
+        build_cache: control::unused_cache(shared).await.unwrap_or_default(),
     })
 }

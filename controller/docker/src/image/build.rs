@@ -2,11 +2,13 @@
 //! are sent.
 
 mod buildkit;
+pub(crate) mod control;
 mod definition;
 pub(crate) mod label;
 mod log;
 mod packing;
 mod place;
+mod proxies;
 mod request;
 mod secret_values;
 mod session;
@@ -49,10 +51,11 @@ pub(crate) async fn build(
     build: &Build,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    let build = &Build {
-        tag: find_tag(shared, &build.tag).await?,
-        ..build.clone()
-    };
+    let mut build = build.clone();
+    build.tag = find_tag(shared, &build.tag).await?;
+    let endpoint = shared.connection.endpoint().to_string();
+    proxies::add(&mut build.args, &credentials::config(), &endpoint, build.allowed);
+    let build = &build;
     let mut steps = buildkit::is_available(shared)
         .await?
         .then(buildkit::Steps::default);
@@ -66,7 +69,7 @@ pub(crate) async fn build(
     let (opened, found) = tokio::join!(opening, credentials::all());
     let opened = opened.map_err(|why| context_error(&build.context, &io::Error::other(why)))??;
     let mut log = Log {
-        secrets: opened.secrets.redactions(),
+        secrets: opened.secrets.redactions(build),
         ..Log::default()
     };
     let mut packing = Packings::default();

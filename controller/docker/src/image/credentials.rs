@@ -87,7 +87,8 @@ fn file() -> Option<PathBuf> {
     config_folder(&env).map(|folder| folder.join("config.json"))
 }
 
-fn config() -> Value {
+/// Content of Docker's configuration file; `null` without a readable one.
+pub(super) fn config() -> Value {
     let text = file().and_then(|path| std::fs::read(path).ok());
     text.and_then(|text| serde_json::from_slice(&text).ok())
         .unwrap_or_default()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::backoff::{Growth, delay, jittered};
-use argus_core::observed::WatchEvent;
+use argus_core::observed::{Unreadable as Report, WatchEvent};
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use bollard::models::EventMessage;
@@ -33,7 +33,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 const REPORTED_FAILURES: u32 = 2;
 
 /// Result of the ping that follows a failure of the stream, with the description of an event that Argus cannot read.
-type Pinged = Result<Option<String>, ActionError>;
+type Pinged = Result<Option<Box<Report>>, ActionError>;
 
 /// Failure of the stream.
 #[derive(Debug, Default)]

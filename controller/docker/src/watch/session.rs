@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::observed::{Object, ObjectId, WatchEvent};
+use argus_core::observed::{Object, ObjectId, Unreadable, WatchEvent};
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use bollard::models::EventMessage;
@@ -56,7 +56,7 @@ pub(super) struct Session {
     /// Failures of list or ping since then.
     pub(super) list_failures: u32,
     /// Last reported response that Argus cannot read.
-    unreadable: Option<String>,
+    unreadable: Option<Box<Unreadable>>,
 }
 
 /// Input of the session, except that of its list.
@@ -311,15 +311,16 @@ impl Session {
     /// Reports a list that Argus cannot read. Fails before the first complete list, and at the second such list in a row.
     pub(super) fn on_unreadable_list(
         &mut self,
-        what: String,
+        what: Box<Unreadable>,
         output: &mut Output,
     ) -> Result<(), SessionError> {
-        self.report_unreadable(what.clone(), output);
-        self.listed_at.take().map(drop).ok_or(SessionError(what))
+        let reason = what.to_string();
+        self.report_unreadable(what, output);
+        self.listed_at.take().map(drop).ok_or(SessionError(reason))
     }
 
     /// Reports a response that Argus cannot read, once per text.
-    fn report_unreadable(&mut self, what: String, output: &mut Output) {
+    fn report_unreadable(&mut self, what: Box<Unreadable>, output: &mut Output) {
         if self.unreadable.as_ref() != Some(&what) {
             output.push_back(WatchEvent::Unreadable(what.clone()));
             self.unreadable = Some(what);

@@ -1,5 +1,6 @@
 //! Responses of the engine that Argus cannot read.
 
+use argus_core::observed::Unreadable as Report;
 use argus_core::outcome::ActionError;
 use bollard::errors::Error;
 
@@ -35,13 +36,17 @@ impl Unreadable {
         }
     }
 
-    /// Describes the response for a warning, with the version of the engine.
-    pub(super) async fn describe(&self, what: &str, client: &bollard::Docker) -> String {
+    /// Describes the response, with the version of the engine.
+    pub(super) async fn describe(self, what: &str, client: &bollard::Docker) -> Box<Report> {
         let version = call::run(Op::Info, READ_TIMEOUT, client.version()).await;
         let version = version.ok().and_then(|found| found.version);
-        let version = version.as_deref().unwrap_or("unknown");
         let Self { cause, text } = self;
-        format!("cannot read {what} of the engine (version {version}): {cause}: {text}")
+        Box::new(Report {
+            what: what.to_owned(),
+            version: version.unwrap_or_else(|| "unknown".to_owned()),
+            cause,
+            text,
+        })
     }
 }
 
@@ -50,8 +55,8 @@ impl Unreadable {
 pub(super) enum ListError {
     /// The engine did not return a list.
     Failed(ActionError),
-    /// The engine returned a list that Argus cannot read. Holds its description.
-    Unreadable(String),
+    /// The engine returned a list that Argus cannot read.
+    Unreadable(Box<Report>),
 }
 
 /// First bytes of a text, without control characters.

@@ -1,15 +1,14 @@
 //! Facts of the host files that a failed run names: mode, owner, first line, line ends, similar names. No link is followed, only
 //! regular files are opened, and the number of paths, names and bytes is bounded.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::host_path::folder::Folder;
 use argus_core::action::{Action, Step};
-use argus_core::dockerfile::{Instruction, MAX_BYTES};
-use argus_core::failed_run::host_view::BuildView;
+use argus_core::dockerfile::MAX_BYTES;
 use argus_core::failed_run::{self, FailureKind, similar_name};
 use argus_core::outcome::{Evidence, HostFile};
 use tokio::sync::Semaphore;
@@ -18,8 +17,8 @@ use tokio::sync::Semaphore;
 const HEAD: u64 = 4 * 1024;
 /// Names of a folder that are compared with a missing one.
 const MAX_NAMES: usize = 500;
-/// Maximum length of the name of an interpreter, in bytes.
-const MAX_INTERPRETER: usize = 100;
+/// Files of a build context that are tried for one path of the image.
+const MAX_COPIES: usize = 32;
 /// Deadline: a network file system may not answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,8 +34,9 @@ pub(super) async fn add(step: &Step, mut evidence: Box<Evidence>) -> Box<Evidenc
     };
     let paths = host.paths(&evidence);
     let is_command_missing = failed_run::kind(run) == FailureKind::NotRunnable;
-    let build = host.build.clone().filter(|_| is_command_missing);
-    if paths.is_empty() && build.is_none() {
+    let is_built = host.build.is_some() && is_command_missing;
+    let of_image = is_built.then(|| (host.clone(), evidence.clone()));
+    if paths.is_empty() && of_image.is_none() {
         return evidence;
     }
     let Ok(reader) = READERS.try_acquire() else {
@@ -50,8 +50,19 @@ pub(super) async fn add(step: &Step, mut evidence: Box<Evidence>) -> Box<Evidenc
         let found = paths
             .into_iter()
             .filter_map(|(path, file)| Some((path, read(Path::new(&file)).ok()?)));
-        let commands = build.and_then(|build| read_commands(&build).ok());
-        (found.collect(), commands.unwrap_or_default())
+        let mut found: BTreeMap<String, HostFile> = found.collect();
+        let mut commands = Vec::new();
+        if let Some((host, evidence)) = of_image
+            && let Some(build) = &host.build
+            && let Ok(text) = read_dockerfile(Path::new(&build.dockerfile))
+        {
+            let copies = host.copies(&evidence, &text).into_iter();
+            found.extend(
+                copies.filter_map(|(path, files)| Some((path, read_copied(&build.context, &files)?))),
+            );
+            commands = build.commands(&text);
+        }
+        (found, commands)
     });
     match tokio::time::timeout(TIMEOUT, reading).await {
         Ok(Ok(found)) => (evidence.host_files, evidence.image_commands) = found,
@@ -61,9 +72,8 @@ pub(super) async fn add(step: &Step, mut evidence: Box<Evidence>) -> Box<Evidenc
     evidence
 }
 
-/// Commands of a Dockerfile that a container runs.
-fn read_commands(build: &BuildView) -> io::Result<Vec<Instruction>> {
-    let path = Path::new(&build.dockerfile);
+/// Text of a Dockerfile.
+fn read_dockerfile(path: &Path) -> io::Result<String> {
     if read(path)?.file_mode().is_none() {
         return Err(io::Error::from(ErrorKind::InvalidInput));
     }
@@ -71,7 +81,20 @@ fn read_commands(build: &BuildView) -> io::Result<Vec<Instruction>> {
     let mut text = Vec::new();
     let file = folder.open_file(name.as_os_str())?;
     file.take(MAX_BYTES).read_to_end(&mut text)?;
-    Ok(build.commands(&String::from_utf8_lossy(&text)))
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Facts of the first of these files of a build context that exists. A true value says that the build sets the mode of its copy.
+fn read_copied(context: &str, files: &[(String, bool)]) -> Option<HostFile> {
+    files.iter().take(MAX_COPIES).find_map(|(file, sets_mode)| {
+        let path = Path::new(context).join(file);
+        let facts = read(&path).ok().filter(|facts| facts.file_mode().is_some())?;
+        Some(HostFile {
+            mode: facts.mode.filter(|_| !sets_mode),
+            copied_from: Some(path.to_str()?.to_owned()),
+            ..facts
+        })
+    })
 }
 
 /// Facts of one path. A missing file below a folder that exists has facts too.
@@ -104,30 +127,17 @@ fn read(path: &Path) -> io::Result<HostFile> {
     {
         let mut head = Vec::new();
         file.take(HEAD).read_to_end(&mut head)?;
-        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        facts.has_crlf = first.ends_with(b"\r") && first.len() < head.len();
-        facts.interpreter = interpreter(first);
+        facts = facts.with_head(&head);
     }
     Ok(facts)
-}
-
-/// Interpreter that `#!` names; for `env`, the program that it starts.
-fn interpreter(first: &[u8]) -> Option<String> {
-    let line = std::str::from_utf8(first.strip_prefix(b"#!")?).ok()?;
-    let mut words = line.split_whitespace();
-    let program = words.next()?;
-    let name = if Path::new(program).file_name()?.as_bytes() == b"env" {
-        words.find(|word| !word.starts_with('-'))?
-    } else {
-        program
-    };
-    (name.len() <= MAX_INTERPRETER).then(|| name.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use argus_core::dockerfile::Copies;
 
     use super::*;
 
@@ -149,21 +159,24 @@ mod tests {
     }
 
     #[test]
-    fn commands_of_a_dockerfile_are_read() {
+    fn copied_file_of_a_build_context_is_read() {
         let dir = tempfile::tempdir().unwrap();
-        let path = argus_backend::host_path::real(dir.path()).join("Dockerfile");
-        fs::write(&path, "FROM a\nENTRYPOINT [\"run\"]\nCMD [\"srv\"]\n").unwrap();
-        let lines = |replaces_command| {
-            let build = BuildView {
-                dockerfile: path.display().to_string(),
-                target: None,
-                replaces_command,
-            };
-            let found = read_commands(&build).unwrap().into_iter();
-            found.map(|command| command.line).collect::<Vec<_>>()
+        let root = argus_backend::host_path::real(dir.path());
+        fs::write(root.join("Dockerfile"), "FROM a\nCOPY run.sh /\n").unwrap();
+        fs::write(root.join("run.sh"), "#!/bin/bash\n").unwrap();
+        fs::set_permissions(root.join("run.sh"), fs::Permissions::from_mode(0o644)).unwrap();
+        let text = read_dockerfile(&root.join("Dockerfile")).unwrap();
+        let files = Copies::of(&text, None).sources_of("/run.sh");
+        let facts = |sets_mode| {
+            let files = files.iter().map(|(path, _)| (path.clone(), sets_mode));
+            read_copied(root.to_str().unwrap(), &files.collect::<Vec<_>>()).unwrap()
         };
-        assert_eq!(lines(false), [2, 3]);
-        assert_eq!(lines(true), [2]);
+        assert_eq!(facts(false).file_mode().map(|mode| mode & 0o777), Some(0o644));
+        assert_eq!(facts(true).mode, None);
+        assert_eq!(facts(false).copied_from.as_deref(), root.join("run.sh").to_str());
+        assert_eq!(facts(false).interpreter.as_deref(), Some("/bin/bash"));
+        assert!(read_copied(root.to_str().unwrap(), &Copies::of(&text, None).sources_of("/x")).is_none());
+        assert!(read_dockerfile(&root).is_err());
     }
 
     #[test]

@@ -133,6 +133,8 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
         let finished = executor.next_result().await;
         assert_eq!(finished.outcome, Ok(Done::Applied));
         longest = longest.max(finished.took);
+        let answered_in = finished.answered_in.unwrap();
+        assert_eq!(answered_in.as_secs(), 1, "without the wait for a permit");
     }
     assert_eq!(
         longest.as_secs(),

@@ -268,6 +268,11 @@ impl WriterTask {
             .set_unquarantined(stuck.into_iter().map(|(path, _)| path).collect());
     }
 
+    /// Enters mode `Safe` until a person resumes the controller.
+    pub(crate) fn require_resume(&mut self, why: String) {
+        self.writer.require_resume(why);
+    }
+
     /// Enters mode `Safe` because the state directory cannot be written, such as on a full disk.
     pub(crate) fn start_unwritable(&mut self, why: String) {
         self.writer.set_unwritable(why);

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use argus_core::action::ActionKind;
 use argus_core::ident::ContainerId;
@@ -19,6 +20,9 @@ const MAX_ROTATED_FILES: usize = 4;
 /// Maximum size of a saved torn tail, in bytes.
 const MAX_TORN: usize = 64 * 1024;
 
+/// Time after the start of a run within which the end of a critical task counts as a crash of the run.
+const EARLY: Duration = Duration::from_secs(600);
+
 /// Summary of a journal at start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalContents {
@@ -32,6 +36,12 @@ pub struct JournalContents {
     pub last: Option<(String, String)>,
     /// Last identity of the controller on this directory.
     pub controller: Option<String>,
+    /// Number of runs in a row that a critical task ended soon after their start.
+    crashes: u32,
+    /// True if the last of them is the last run.
+    has_crashed: bool,
+    /// Start of the last run.
+    started: Option<Timestamp>,
     /// Number of valid records that this version knows.
     pub records: u64,
     /// Number of lines in the middle with a wrong checksum.
@@ -288,6 +298,7 @@ fn parse_all(bytes: &[u8]) -> (JournalContents, usize) {
 impl JournalContents {
     fn fold(&mut self, record: Record, line: &[u8]) {
         self.next = self.next.max(record.seq + 1);
+        let at = Timestamp::parse(&record.at);
         self.last = Some((record.run, record.at.clone()));
         match record.entry {
             Entry::Intent(intent) => {
@@ -302,7 +313,23 @@ impl JournalContents {
             Entry::Result { of, .. } | Entry::Event(Event::IntentResolved { of, .. }) => {
                 drop(self.open.remove(&of));
             }
-            Entry::Event(Event::Start { controller, .. }) => self.controller = Some(controller),
+            Entry::Event(Event::Start { controller, .. }) => {
+                self.controller = Some(controller);
+                self.crashes = self.crashes_in_a_row();
+                self.has_crashed = false;
+                self.started = at;
+            }
+            Entry::Event(Event::TaskEnded { critical: true, .. }) if !self.has_crashed => {
+                let ran = at.zip(self.started).map(|(at, started)| at.since(started));
+                if ran.is_some_and(|ran| ran < EARLY) {
+                    self.has_crashed = true;
+                    self.crashes += 1;
+                }
+            }
+            Entry::Event(Event::Resumed) => {
+                self.crashes = 0;
+                self.has_crashed = false;
+            }
             Entry::Event(_) => {}
         }
     }
@@ -320,6 +347,11 @@ impl JournalContents {
         } else if action.verb == ActionKind::StartContainer {
             self.stopped.remove(&id);
         }
+    }
+
+    /// Number of runs in a row, up to the last one, that a critical task ended within ten minutes of their start.
+    pub fn crashes_in_a_row(&self) -> u32 {
+        if self.has_crashed { self.crashes } else { 0 }
     }
 
     /// Reports whether the journal is new.

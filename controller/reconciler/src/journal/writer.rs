@@ -99,6 +99,13 @@ impl JournalWriter {
         self.unquarantined = paths;
     }
 
+    /// Enters mode `Safe` until a person resumes the controller.
+    pub(crate) fn require_resume(&mut self, why: String) {
+        self.health.send_modify(|health| {
+            health.safe.get_or_insert(why);
+        });
+    }
+
     /// Enters mode `Safe` because of corrupt state. A person must resolve it.
     pub(crate) fn enter_safe_mode(&mut self, why: String) {
         self.health.send_modify(|health| {

@@ -1,14 +1,19 @@
 //! Begin, end and results of tests.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
+use argus_core::journal::Event;
+use argus_core::plan::Plan;
 use argus_core::state::{Disruption, TestRestart};
 use argus_core::test_results::TestRun;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 
-use super::{OverrideInputs, Overrides};
+use super::{DesiredState, OverrideInputs, Overrides};
 use crate::command::{CommandError, Reply, TestReport};
 
 /// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
@@ -25,6 +30,39 @@ impl Overrides {
         lease.until = lease.until.min(lease.since + MAX_TEST_LEASE);
         self.requests.begin(lease.clone());
         Ok(Reply::TestLease(lease))
+    }
+
+    /// Ends the test leases of environments whose critical service is given up, because their tests cannot pass. Returns an event per lease.
+    pub(crate) fn end_lost_leases(
+        &mut self,
+        desired: &DesiredState,
+        plans: &BTreeMap<EnvName, Arc<Plan>>,
+        now: Timestamp,
+    ) -> Vec<Event> {
+        let lost_service = |env: &EnvName| {
+            let (accepted, plan) = desired.get(env).zip(plans.get(env))?;
+            let mut services = accepted.desired.services.values();
+            services.find(|service| service.criticality == Criticality::Critical && plan.gives_up(service))
+        };
+        let mut events = Vec::new();
+        for lease in self
+            .requests
+            .test_leases
+            .iter_mut()
+            .filter(|lease| lease.until > now)
+        {
+            let Some(service) = lost_service(&lease.environment) else {
+                continue;
+            };
+            lease.until = now;
+            events.push(Event::LeaseEnded {
+                environment: lease.environment.clone(),
+                case: lease.case.clone(),
+                holder: lease.holder.clone(),
+                service: service.name.to_string(),
+            });
+        }
+        events
     }
 
     /// Records the results of a test run.

@@ -60,12 +60,17 @@ pub(super) fn wanted(
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }
+        // The ports of a shared network are those of its owner.
+        let (at, listener) = match service.network_owner() {
+            Some(owner) => (running(observed, owner)?, desired.services.get(owner)?),
+            None => (container.as_ref(), service),
+        };
         let is_local = addresses.engine_host.is_none();
         // An address on a network of the engine belongs to another container here, or to none.
         let own_address = port
-            .and_then(|port| own_address(container, port, observed))
+            .and_then(|port| own_address(at, port, observed))
             .filter(|_| is_local);
-        let published = port.map(|port| published_address(container, service, port, addresses));
+        let published = port.map(|port| published_address(at, listener, port, addresses));
         let (address, obstacle) = match published {
             Some(Ok(address)) => (Some(address), String::new()),
             Some(Err(obstacle)) => (own_address, obstacle),
@@ -91,6 +96,12 @@ pub(super) fn wanted(
         ))
     };
     observed.containers.values().filter_map(target).collect()
+}
+
+/// Running container of a service.
+fn running<'a>(observed: &'a Observed, service: &ServiceName) -> Option<&'a Container> {
+    let mut containers = observed.containers.of(service).map(AsRef::as_ref);
+    containers.find(|container: &&Container| container.state == ContainerState::Running)
 }
 
 /// True if the container is on this network, and the bridge of the network exists.

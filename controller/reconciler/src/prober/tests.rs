@@ -305,6 +305,30 @@ fn probe_goes_to_the_host_of_the_engine() {
 }
 
 #[test]
+fn probe_goes_to_the_owner_of_a_shared_network() {
+    let registry = registry_of(
+        "version: '1'\nproject: { name: shop }\nservices:\n  vpn: { image: 'vpn:1', container: { name: shop-vpn } }\n  api:\n    \
+         image: 'nginx:1'\n    networkMode: 'service:vpn'\n    container: { name: shop-api, healthcheck: { type: tcp, port: 80 } }\n",
+    );
+    let mut vpn = container("v", "vpn", ContainerState::Running, 1);
+    vpn.networks.values_mut().next().unwrap().address = Some("172.18.0.2/16".to_owned());
+    let mut api = container("c", "api", ContainerState::Running, 1);
+    api.networks.clear();
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let id = ContainerId::new("c").unwrap();
+    let running = store_of(&[vpn.clone(), api.clone()]);
+    let wanted = targets(&registry.environments, &running, addresses);
+    let address = wanted[&id].address.map(|address| address.to_string());
+    assert_eq!(address.as_deref(), Some("172.18.0.2:80"));
+    vpn.state = ContainerState::Exited;
+    let stopped = store_of(&[vpn, api]);
+    assert!(!targets(&registry.environments, &stopped, addresses).contains_key(&id));
+}
+
+#[test]
 fn detached_container_is_not_probed() {
     let addresses = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),

@@ -80,6 +80,10 @@ impl<B: Backend> Reconciler<B> {
                 self.overrides.record_known_good(&desired, inputs),
             ]
         };
+        let ended = self
+            .overrides
+            .end_lost_leases(&desired, &result.plans, inputs.now);
+        self.recorder.record_events(ended);
         self.dispatch(&mut result);
         // Equal plans keep their map, so that readers detect them by their pointer.
         if !Arc::ptr_eq(&self.plans, &result.plans) && self.plans != result.plans {
@@ -222,6 +226,7 @@ impl<B: Backend> Reconciler<B> {
         };
         snapshot.mode = snapshot.mode_inputs().mode();
         self.recorder.record_mode(&snapshot);
+        self.recorder.record_orphans(&snapshot);
         if !snapshot.eq_ignoring_time(&last) {
             self.outputs.snapshots.send_replace(Arc::new(snapshot));
         }

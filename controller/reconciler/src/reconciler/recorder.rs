@@ -1,17 +1,24 @@
 //! Event recorder of the reconciler: it writes events to the journal, and derives problems and restrictions from
 //! the journal's state.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use argus_core::action::Subject;
 use argus_core::ident::EnvName;
-use argus_core::journal::Event;
+use argus_core::journal::{Event, orphan_events, step_event};
 use argus_core::mode::Mode;
+use argus_core::plan::Plan;
+use argus_core::status::orphans;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::Restrictions;
+use argus_crds::status::Orphan;
 use tokio_util::sync::DropGuard;
 
 use super::recovery::Recovery;
 use crate::command::Command;
+use crate::executor::Finished;
 use crate::journal::{Journal, JournalHealth};
 use crate::snapshot::{ControllerProblems, Snapshot};
 
@@ -27,6 +34,9 @@ pub(crate) struct ReconcilerJournal {
     recovery: Option<Recovery>,
     incidents: PathBuf,
     mode: Option<Mode>,
+    /// Plans of the last recorded orphans.
+    plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
+    orphans: Vec<Orphan>,
 }
 
 impl ReconcilerJournal {
@@ -39,6 +49,8 @@ impl ReconcilerJournal {
             recovery: needed.then_some(recovery),
             incidents,
             mode: None,
+            plans: Arc::default(),
+            orphans: Vec::new(),
         }
     }
 
@@ -98,9 +110,7 @@ impl ReconcilerJournal {
             inputs.identity,
             inputs.now,
         );
-        for event in events {
-            self.journal.record_event(event);
-        }
+        self.record_events(events);
         tracing::warn!(
             incident = incident.id,
             open = incident.open_intents.len(),
@@ -137,6 +147,38 @@ impl ReconcilerJournal {
         let to = format!("{now:?}");
         tracing::info!(from, to, why, "mode");
         self.journal.record_event(Event::Mode { from, to, why });
+    }
+
+    /// Records the orphans that appeared, and the begin and end of their removal. It precedes the results of the removals.
+    pub(crate) fn record_orphans(&mut self, snapshot: &Snapshot) {
+        let is_same = self.orphans.is_empty() && Arc::ptr_eq(&self.plans, &snapshot.plans);
+        // Before the first list, missing orphans are unknown, not gone.
+        if is_same || !snapshot.is_complete() {
+            return;
+        }
+        self.plans = snapshot.plans.clone();
+        let mut now: Vec<Orphan> = self.plans.values().flat_map(|plan| orphans(plan)).collect();
+        // The watch can report the removal before the call returns. The orphan is gone after the result of the call.
+        let in_flight = snapshot.state.in_flight.keys().filter_map(Subject::orphan_id);
+        let known = in_flight.filter_map(|id| self.orphans.iter().find(|orphan| orphan.id == id));
+        let gone = known.filter(|known| now.iter().all(|orphan| orphan.id != known.id));
+        let gone: Vec<Orphan> = gone.cloned().collect();
+        now.extend(gone);
+        let before = std::mem::replace(&mut self.orphans, now);
+        self.record_events(orphan_events(&before, &self.orphans));
+    }
+
+    /// Records these events.
+    pub(crate) fn record_events(&self, events: Vec<Event>) {
+        for event in events {
+            self.journal.record_event(event);
+        }
+    }
+
+    /// Records the result of an action that is an event of its own.
+    pub(crate) fn record_result(&self, finished: &Finished) {
+        let event = step_event(&finished.step, &finished.outcome, &self.orphans);
+        self.record_events(event.into_iter().collect());
     }
 
     /// Records the end of the reconciler.

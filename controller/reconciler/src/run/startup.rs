@@ -19,6 +19,9 @@ use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 use crate::{identity, persisted, preflight};
 
+/// Number of runs in a row that a critical task may end before the next run waits for a person.
+const MAX_CRASHES: u32 = 3;
+
 /// Content of the state directory.
 #[derive(Debug)]
 pub(crate) struct LoadedState {
@@ -59,6 +62,10 @@ impl LoadedState {
             .map(|file| (file.path.clone(), file.why.clone()))
             .collect();
         writer.enter_safe_mode(unquarantined);
+        if contents.crashes_in_a_row() >= MAX_CRASHES {
+            let why = "a critical task ended each of the last three runs; `argus events --type task_end` lists them";
+            writer.require_resume(why.to_owned());
+        }
         // A short record can fit on a full disk; the first action would then fail after its intent.
         if let Err(error) = preflight::try_to_write(&state.private()) {
             writer.start_unwritable(format!("`{}`: {error}", state.private().shown()));
@@ -134,10 +141,13 @@ fn remove_marker(state: &StateDir, now: Timestamp, quarantined: &mut Vec<Quarant
 
 #[cfg(test)]
 mod tests {
+    use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Record};
+
     use super::*;
+    use crate::journal::checksum::with_checksum;
 
     #[test]
-    fn unwritable_directory_means_mode_safe_before_the_first_action() {
+    fn crashes_and_unwritable_directory_mean_mode_safe() {
         let dir = tempfile::tempdir().unwrap();
         let read = |state: &StateDir| {
             let loaded = LoadedState::read(state, dir.path(), "RUN", Clock::system(), 1_000, Vec::new());
@@ -146,6 +156,33 @@ mod tests {
         };
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         assert_eq!(read(&state), (None, None));
+        let record = |seq: u64, entry| Record {
+            v: JOURNAL_VERSION,
+            seq,
+            at: Timestamp(1_000).to_string(),
+            run: "RUN".to_owned(),
+            entry: Entry::Event(entry),
+        };
+        let crash = |run: u64| {
+            let start = Event::Start {
+                version: String::new(),
+                controller: "ID".to_owned(),
+                clean: false,
+            };
+            let end = Event::TaskEnded {
+                task: "reconciler".to_owned(),
+                reason: "it panicked".to_owned(),
+                restarts: false,
+                critical: true,
+            };
+            let line = |record: &Record| with_checksum(&serde_json::to_string(record).unwrap()) + "\n";
+            line(&record(2 * run, start)) + &line(&record(2 * run + 1, end))
+        };
+        for (runs, is_safe) in [(2, false), (3, true)] {
+            let text: String = (0..runs).map(crash).collect();
+            std::fs::write(state.journal(), text).unwrap();
+            assert_eq!(read(&state).0.is_some(), is_safe, "{runs} runs");
+        }
         let (safe, unwritable) = read(&StateDir::at(dir.path().join("gone")));
         assert!(safe.is_some_and(|why| why.starts_with("cannot write the journal")));
         assert!(unwritable.is_some());

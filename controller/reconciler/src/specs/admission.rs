@@ -155,7 +155,7 @@ impl SpecAdmitter {
                 Diagnostic::error(format!("services.{service}.build.context"), why.message).hint(why.hint)
             });
         }
-        let placed = diagnostics.into_iter().map(|it| parsed.source.with_location(it));
+        let placed = parsed.source.with_locations(diagnostics);
         let diagnostics: Vec<_> = parsed.diagnostics.iter().cloned().chain(placed).collect();
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
@@ -260,11 +260,7 @@ fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
         let admission = admit(rest, context);
         env = admission.env;
         let further = parsed.further(admission.diagnostics);
-        diagnostics.extend(
-            further
-                .into_iter()
-                .map(|diagnostic| parsed.source.with_location(diagnostic)),
-        );
+        diagnostics.extend(parsed.source.with_locations(further));
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
@@ -309,6 +305,27 @@ mod tests {
         assert_eq!(many.len(), MAX_DIAGNOSTICS);
         assert_eq!(many[0].message, "the only error");
         assert_eq!(many[999].message, "4002 more problems are not listed");
+    }
+
+    #[test]
+    fn mistake_in_the_value_of_an_anchor_is_one_error() {
+        let text = "project: { name: shop }
+x-ports: &ports [\"99999:80\"]
+services:
+  one: { image: a, container: { name: one, ports: *ports } }
+  two: { image: a, container: { name: two, ports: *ports } }
+  three: { image: a, container: { name: three, ports: [\"99999:80\"] } }
+";
+        let admission = admit_text(text.as_bytes());
+        let errors = admission.diagnostics.iter().filter(|found| found.is_error());
+        let found: Vec<_> = errors
+            .map(|error| {
+                let related = error.correction.iter().flat_map(|it| &it.related);
+                let lines: Vec<_> = related.map(|place| place.line).collect();
+                (error.location.map(|at| at.line), lines)
+            })
+            .collect();
+        assert_eq!(found, [(Some(2), vec![Some(4), Some(5)]), (Some(6), Vec::new())]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             reset_after: Duration::from_secs(60),
             halt_after_same: Some(3),
             mode: RestartMode::GiveUp,
+            never: std::collections::BTreeSet::new(),
         },
         preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,

@@ -3,7 +3,7 @@
 use argus_core::quoting::{PathText as _, escape_line, shell_path, shell_word};
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase};
+use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase, Truth};
 use argus_reconciler::specs::{FileEntry, FileState};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +13,7 @@ use super::report::DoctorInputs;
 use crate::metrics::REFUSALS;
 use crate::output;
 use crate::settings::abandoned::Abandoned;
+use crate::view::ENGINE_READABLE;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -155,6 +156,9 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
         let message = format!("the engine's circuit breaker is {:?}", breaker.state).to_lowercase();
         found.push(finding(FindingSeverity::Fail, message).with_code(Some(Code::CircuitOpen)));
     }
+    let mut conditions = status.conditions.iter();
+    let unreadable = conditions.find(|it| it.kind == ENGINE_READABLE && it.status == Truth::False);
+    found.extend(unreadable.map(|it| finding(FindingSeverity::Warn, it.message.clone())));
     if inputs.refused_requests > 0 {
         let requests = usize::try_from(inputs.refused_requests).unwrap_or(usize::MAX);
         let message = format!(

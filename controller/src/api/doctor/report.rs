@@ -73,7 +73,7 @@ pub(crate) async fn measure_build_cache(settings: &Settings) -> Option<u64> {
 }
 
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
-    let preflight = match Box::pin(preflight::run_checks(&settings, &[], false, false)).await {
+    let preflight = match Box::pin(preflight::run_checks(&settings, &[], false, false, &mut |_| {})).await {
         // The status of the controller contains the open breaker, which is a finding.
         Err(failure) if failure.code() == Some(Code::CircuitOpen) => PreflightReport::default(),
         result => result?,

@@ -2,7 +2,7 @@
 
 use argus_core::desired::PreflightSettings;
 use argus_core::preflight::{PreflightFacts, evaluate, report};
-use argus_crds::status::{CheckName, PreflightBefore, PreflightReport};
+use argus_crds::status::{CheckName, PreflightBefore, PreflightCheck, PreflightReport};
 use argus_reconciler::clock;
 
 use crate::exit::Failure;
@@ -11,6 +11,9 @@ use crate::settings::Settings;
 use super::facts::FactCollector;
 use super::fix;
 
+/// Receives the results of a round of checks as soon as the round ends.
+pub(crate) type OnChecked<'a> = &'a mut (dyn FnMut(&[PreflightCheck]) + Send);
+
 /// Runs all checks except those in `skip`. With `fix`, removes orphans and runs the checks again. With `starts`, environments that are taken
 /// down count too, because the command is about to start them.
 pub(crate) async fn run_checks(
@@ -18,6 +21,7 @@ pub(crate) async fn run_checks(
     skip: &[CheckName],
     fix: bool,
     starts: bool,
+    on_checked: OnChecked<'_>,
 ) -> Result<PreflightReport, Failure> {
     let started = clock::now();
     let collector = FactCollector::new(settings).await?.before_start(starts);
@@ -27,6 +31,7 @@ pub(crate) async fn run_checks(
     };
     let (facts, policy) = Box::pin(collector.gather_facts(skip)).await;
     let mut found = run_checks(&facts, &policy);
+    on_checked(&found.checks);
     if fix && !skip.contains(&CheckName::Orphans) {
         let fixed = fix::remove_orphans(settings, &facts).await?;
         if !fixed.is_empty() {
@@ -41,6 +46,7 @@ pub(crate) async fn run_checks(
                 fixed,
                 ..run_checks(&facts, &policy)
             };
+            on_checked(&found.checks);
         }
     }
     found.took_ms = u64::try_from(clock::now().since(started).as_millis()).ok();
@@ -78,7 +84,9 @@ mod tests {
         };
         let settings = Settings::resolve(&options, &specs).unwrap();
         let clock = Clock::virtual_from(Timestamp(0));
-        let report = run_checks(&settings, &[], false, false).await.unwrap();
+        let report = run_checks(&settings, &[], false, false, &mut |_| {})
+            .await
+            .unwrap();
         let took = clock.now().since(Timestamp(0));
         assert!(
             took >= HOST_FACTS_TIMEOUT && took < HOST_FACTS_TIMEOUT + Duration::from_secs(1),

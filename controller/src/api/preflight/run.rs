@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use argus_core::journal::{Event, requested_preflight_events};
+use argus_core::journal::{Event, preflight_check_events};
 use argus_core::preflight::skip_checks;
 use argus_crds::error::Reason;
-use argus_crds::status::{CheckName, PreflightOverall, PreflightReport};
+use argus_crds::status::{CheckName, PreflightCheck, PreflightOverall, PreflightReport};
 use argus_reconciler::Handle;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::checks;
+use super::checks::{self, OnChecked};
 use crate::client::http::{self, ClientError};
 use crate::client::{ControllerClient, remote};
 use crate::exit::Failure;
@@ -34,7 +34,7 @@ pub(crate) async fn run_preflight(
         return read_last_report(client, skip).await;
     }
     if client.has_own_specs() {
-        return run_here(client, skip, fix, starts).await;
+        return run_here(client, skip, fix, starts, &mut |_| {}).await;
     }
     let Some(parts) = client.in_process_parts() else {
         let body = json!({ "skip": skip, "autoFix": fix });
@@ -42,15 +42,20 @@ pub(crate) async fn run_preflight(
             Ok(report) => serde_json::from_slice(&report)
                 .map_err(|error| remote::command_failure(ClientError::InvalidResponse(error.to_string()))),
             // The checks work without a controller.
-            Err(ClientError::Unreachable(_)) => run_here(client, skip, fix, starts).await,
+            Err(ClientError::Unreachable(_)) => run_here(client, skip, fix, starts, &mut |_| {}).await,
             Err(error) => Err(remote::command_failure(error)),
         };
     };
     // The semaphore is never closed.
     let _turn = CHECK_RUNS.acquire().await;
     let mut run = RunningPreflight::start(&parts.handle, skip);
-    let report = run_here(client, skip, fix, starts).await?;
-    run.finish(&report);
+    let mut record = |checks: &[PreflightCheck]| {
+        for event in preflight_check_events(checks) {
+            parts.handle.record_event(event);
+        }
+    };
+    let report = run_here(client, skip, fix, starts, &mut record).await?;
+    run.finish(report.overall);
     Ok(report)
 }
 
@@ -69,9 +74,10 @@ async fn run_here(
     skip: &[CheckName],
     fix: bool,
     starts: bool,
+    on_checked: OnChecked<'_>,
 ) -> Result<PreflightReport, Failure> {
     let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
-    Box::pin(checks::run_checks(&settings, skip, fix, starts)).await
+    Box::pin(checks::run_checks(&settings, skip, fix, starts, on_checked)).await
 }
 
 /// Check run in the journal: each recorded start gets a recorded end.
@@ -83,17 +89,19 @@ struct RunningPreflight<'a> {
 impl<'a> RunningPreflight<'a> {
     fn start(handle: &'a Handle, skip: &[CheckName]) -> Self {
         handle.record_event(Event::PreflightStart {
+            environment: None,
             requested: true,
             skip: skip.to_vec(),
         });
         Self { handle, ended: false }
     }
 
-    fn finish(&mut self, report: &PreflightReport) {
-        for note in requested_preflight_events(report) {
-            self.handle.record_event(note);
-        }
+    fn finish(&mut self, overall: PreflightOverall) {
         self.ended = true;
+        self.handle.record_event(Event::PreflightEnd {
+            environment: None,
+            overall,
+        });
     }
 }
 
@@ -101,9 +109,7 @@ impl Drop for RunningPreflight<'_> {
     /// Records an unfinished run as unhealthy: it failed, or the client disconnected.
     fn drop(&mut self) {
         if !self.ended {
-            self.handle.record_event(Event::PreflightEnd {
-                overall: PreflightOverall::Unhealthy,
-            });
+            self.finish(PreflightOverall::Unhealthy);
         }
     }
 }

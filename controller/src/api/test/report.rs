@@ -44,7 +44,7 @@ pub(crate) fn format_events(report: &TestReport) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  its lease expired at {at}; later events are not in the report"
+            "  its lease ended at {at}; later events are not in the report"
         );
     }
     for found in disruptions {

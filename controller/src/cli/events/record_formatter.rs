@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::action::{ActionKind, Subject};
+use argus_core::ident::EnvName;
 use argus_core::journal::{ActionRecord, EngineChange, Entry, Event, IntentResolution, Outcome, Record};
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
@@ -37,12 +38,7 @@ impl RecordFormatter {
             } => {
                 // An action has one result.
                 let subject = self.intents.remove(of).map(|(subject, _)| subject);
-                let end = match end {
-                    Outcome::Done => "done",
-                    Outcome::Failed => "failed",
-                    Outcome::Unknown => "outcome unknown",
-                    Outcome::Cancelled => "cancelled",
-                };
+                let end = format_outcome(*end);
                 let text = format!("{verb} {end} after {ms} ms{}", format_code(*code));
                 (subject.unwrap_or_default(), text)
             }
@@ -61,6 +57,15 @@ impl RecordFormatter {
             }
             Entry::Event(event) => describe_event(event),
         }
+    }
+}
+
+fn format_outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Failed => "failed",
+        Outcome::Unknown => "outcome unknown",
+        Outcome::Cancelled => "cancelled",
     }
 }
 
@@ -129,6 +134,15 @@ fn describe_event(event: &Event) -> (String, String) {
             let text = format!("restarted{}; {restarts} in total", format_code(*code));
             (format!("{environment}/{service}"), text)
         }
+        Event::RestartAttempt(attempt) => (
+            format!("{}/{}", attempt.environment, attempt.service),
+            format!(
+                "restart {} {}{}",
+                attempt.attempt,
+                format_outcome(attempt.outcome),
+                format_code(attempt.code)
+            ),
+        ),
         Event::Recovered { environment, service } => {
             (format!("{environment}/{service}"), "recovered".to_owned())
         }
@@ -194,9 +208,26 @@ fn describe_event(event: &Event) -> (String, String) {
             let text = format!("orphaned {what} `{name}`{}", of.unwrap_or_default());
             (name.clone(), text)
         }
-        Event::OrphanRemoved { what, id } => {
-            (id.chars().take(12).collect(), format!("orphaned {what} removed"))
+        Event::OrphanRemoved(removal) => {
+            let name = Some(&removal.name).filter(|name| !name.is_empty());
+            let of = name.map_or_else(|| shorten_id(&removal.id), String::clone);
+            let (what, outcome) = (&removal.what, format_outcome(removal.outcome));
+            let text = format!(
+                "removal of orphaned {what} {outcome}{}",
+                format_code(removal.code)
+            );
+            (of, text)
         }
+        Event::LeaseEnded {
+            environment,
+            case,
+            service,
+            ..
+        } => {
+            let text = format!("test lease of `{case}` ended, because `{service}` is given up");
+            (environment.to_string(), text)
+        }
+        Event::WatchDegraded(unreadable) => ("engine".to_owned(), unreadable.to_string()),
         Event::Cleanup { begins, orphans } => {
             let text = if *begins {
                 format!("removing {}", output::format_count(*orphans, "orphan"))
@@ -209,29 +240,42 @@ fn describe_event(event: &Event) -> (String, String) {
             task,
             reason,
             restarts,
+            ..
         } => {
             let end = if *restarts { ", it is restarted" } else { "" };
             (task.clone(), format!("{reason}{end}"))
         }
-        Event::PreflightStart { requested, skip } => {
+        Event::PreflightStart {
+            environment,
+            requested,
+            skip,
+        } => {
             let cause = if *requested { "requested" } else { "inputs changed" };
             let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
             let without = match &skipped[..] {
                 [] => String::new(),
                 some => format!("; skipped: {}", some.join(", ")),
             };
-            ("preflight".to_owned(), format!("{cause}{without}"))
+            (
+                format_preflight(environment.as_ref()),
+                format!("{cause}{without}"),
+            )
         }
-        Event::PreflightCheck { check, result } => {
-            (check.to_string(), format_check_result(*result).to_owned())
+        Event::PreflightCheck {
+            environment,
+            check,
+            result,
+        } => {
+            let text = format!("{check}: {}", format_check_result(*result));
+            (format_preflight(environment.as_ref()), text)
         }
-        Event::PreflightEnd { overall } => {
+        Event::PreflightEnd { environment, overall } => {
             let text = match overall {
                 PreflightOverall::Healthy => "healthy",
                 PreflightOverall::Degraded => "degraded",
                 PreflightOverall::Unhealthy => "unhealthy",
             };
-            ("preflight".to_owned(), text.to_owned())
+            (format_preflight(environment.as_ref()), text.to_owned())
         }
         Event::Connectivity {
             environment,
@@ -281,9 +325,8 @@ pub(super) fn color_name(record: &Record) -> String {
     match name {
         "error" | "restart_exhausted" | "port_conflict" | "circuit_open" => output::red(name),
         "restart_success" | "circuit_closed" | "network_verified" | "writable" => output::green(name),
-        "restart_attempt" | "port_reassigned" | "memory_high" | "circuit_half_open" | "orphan_found" => {
-            output::yellow(name)
-        }
+        "restart_attempt" | "restarted" | "port_reassigned" | "memory_high" | "circuit_half_open"
+        | "orphan_found" | "lease_ended" | "watch_degraded" => output::yellow(name),
         _ => name.to_owned(),
     }
 }
@@ -315,6 +358,11 @@ fn shorten_id(id: &str) -> String {
 
 fn format_code(code: Option<Code>) -> String {
     code.map(|code| format!(": {code}")).unwrap_or_default()
+}
+
+/// Subject of a preflight: its environment, or the checks of all.
+fn format_preflight(environment: Option<&EnvName>) -> String {
+    environment.map_or_else(|| "preflight".to_owned(), |env| format!("{env} preflight"))
 }
 
 fn format_check_result(result: CheckResult) -> &'static str {

@@ -23,6 +23,7 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
         // The file replaces it.
         specs: _,
         publish_address,
+        compose,
         admission,
     } = specs;
     let name = |format: LogFormat| {
@@ -54,6 +55,13 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
     for folder in &admission.allow_mount {
         add("allow-mount", Some(folder.into()));
     }
+    let files = compose.file.iter().map(|path| ("file", path.into()));
+    let variables = compose.env_file.iter().map(|path| ("env-file", path.into()));
+    let profiles = compose.profile.iter().map(|name| ("profile", name.into()));
+    for (flag, value) in files.chain(variables).chain(profiles) {
+        add(flag, Some(value));
+    }
+    add("project-name", compose.project_name.as_ref().map(Into::into));
     let from = admission.namespace_from.as_ref();
     add("namespace-from", from.map(|from| from.to_string().into()));
     for (flag, is_set) in [
@@ -110,6 +118,11 @@ mod tests {
             "--git-writable",
             "--allow-privileged",
             "--namespace-from=branch",
+            "--file=shop.yaml",
+            "--file=ci.yaml",
+            "--env-file=ci.env",
+            "--profile=debug",
+            "--project-name=shop",
         ];
         let line = Line::try_parse_from(given).unwrap();
         let Command::Run(run) = &line.command;

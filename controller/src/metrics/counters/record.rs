@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
-use argus_core::journal::{Entry, Event, Record};
+use argus_core::journal::{Entry, Event, Outcome, Record};
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerScope, Phase};
@@ -36,6 +36,7 @@ impl Counters {
         self.records.with_label_values(&[kind]).inc();
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm per kind of event")]
     fn count_event(&self, event: &Event, at: Timestamp) {
         match event {
             Event::Error {
@@ -114,12 +115,18 @@ impl Counters {
                     .inc();
             }
             Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
-            Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),
+            Event::OrphanRemoved(removal) if removal.outcome == Outcome::Done => {
+                self.orphans_removed.with_label_values(&[&removal.what]).inc();
+            }
             Event::Command { verb, accepted, .. } => {
                 let result = if *accepted { "accepted" } else { "rejected" };
                 self.commands.with_label_values(&[verb.as_str(), result]).inc();
             }
-            Event::Start { .. }
+            Event::OrphanRemoved(_)
+            | Event::RestartAttempt(_)
+            | Event::WatchDegraded(_)
+            | Event::LeaseEnded { .. }
+            | Event::Start { .. }
             | Event::Stop
             | Event::Mode { .. }
             | Event::Cleanup { .. }

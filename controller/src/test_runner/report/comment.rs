@@ -12,7 +12,7 @@ use argus_suite::Verdict;
 use super::final_case::FinalCase;
 use super::folder::{ReportFolder, cannot_write};
 use super::text::describe_origin;
-use super::{Outcome, Report, SuiteResult};
+use super::{Outcome, Report, TestVerdict};
 use crate::ci_system::cut_rows;
 use crate::exit::Failure;
 use crate::foreign_text;
@@ -61,9 +61,9 @@ impl Report {
             facts.result,
             code_span(&self.environment),
             output::format_count(self.suites.len(), "suite"),
-            count(SuiteResult::Passed),
-            count(SuiteResult::Failed),
-            count(SuiteResult::Skipped),
+            count(TestVerdict::Passed),
+            count(TestVerdict::Failed),
+            count(TestVerdict::Skipped),
         );
         let failures: String = self.suites.iter().map(failures).collect();
         if !failures.is_empty() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_core::state::CaseAttribution;
 use argus_suite::{CaseResult, Verdict};
 
-use super::{Attempt, Outcome, SuiteResult};
+use super::{Attempt, Outcome, TestVerdict};
 use crate::test_runner::yaml::text::format_failed;
 
 /// Final result of a case. A command is one case, and so is a suite without an attempt.
@@ -39,7 +39,7 @@ impl Outcome {
             return vec![FinalCase {
                 name: &self.name,
                 line: None,
-                result: self.result.into(),
+                result: verdict_of(self.result),
                 reason: self.reason.as_deref(),
                 duration: Duration::ZERO,
                 failures: Vec::new(),
@@ -49,7 +49,7 @@ impl Outcome {
             return vec![FinalCase {
                 name: &self.name,
                 line: None,
-                result: self.result.into(),
+                result: verdict_of(self.result),
                 reason: None,
                 duration: last.duration,
                 failures: self
@@ -110,12 +110,11 @@ fn plain_name(name: &str) -> &str {
     name.strip_suffix(" (error ignored)").unwrap_or(name)
 }
 
-impl From<SuiteResult> for Verdict {
-    fn from(result: SuiteResult) -> Self {
-        match result {
-            SuiteResult::Passed => Self::Passed,
-            SuiteResult::Failed => Self::Failed,
-            SuiteResult::Skipped => Self::Skipped,
-        }
+/// Verdict of a suite that is one case.
+fn verdict_of(result: TestVerdict) -> Verdict {
+    match result {
+        TestVerdict::Passed => Verdict::Passed,
+        TestVerdict::Failed => Verdict::Failed,
+        TestVerdict::Skipped => Verdict::Skipped,
     }
 }

@@ -4,7 +4,7 @@ use argus_core::state::CaseAttribution;
 use argus_suite::Verdict;
 
 use super::text::describe_origin;
-use super::{Report, SuiteResult};
+use super::{Report, TestVerdict};
 
 /// Place of a failed case.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Report {
     pub(crate) fn has_failed(&self) -> bool {
         self.suites
             .iter()
-            .any(|suite| suite.result == SuiteResult::Failed)
+            .any(|suite| suite.result == TestVerdict::Failed)
     }
 
     /// Returns the failed cases. A suite that cannot run is one case.

@@ -6,7 +6,7 @@ use argus_core::time::Timestamp;
 use argus_suite::Verdict;
 
 use super::final_case::FinalCase;
-use super::{Outcome, Report, SuiteResult};
+use super::{Outcome, Report};
 
 impl Report {
     /// Returns the results of the suites that ran.
@@ -27,10 +27,8 @@ fn suite(outcome: &Outcome) -> SuiteRun {
         name: outcome.name.clone(),
         digest: outcome.digest.clone(),
         result: match outcome.result {
-            SuiteResult::Failed if outcome.unconfirmed.is_some() => TestVerdict::Skipped,
-            SuiteResult::Failed => TestVerdict::Failed,
-            SuiteResult::Passed => TestVerdict::Passed,
-            SuiteResult::Skipped => TestVerdict::Skipped,
+            TestVerdict::Failed if outcome.unconfirmed.is_some() => TestVerdict::Skipped,
+            result => result,
         },
         cases: cases
             .iter()

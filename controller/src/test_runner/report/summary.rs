@@ -6,7 +6,7 @@ use argus_core::state::FailureOrigin;
 use argus_suite::Verdict;
 
 use super::text::describe_origin;
-use super::{Outcome, Report, SuiteResult};
+use super::{Outcome, Report, TestVerdict};
 use crate::foreign_text;
 use crate::output;
 
@@ -18,9 +18,9 @@ impl Report {
             "## Tests of `{}`\n\n{}: {} passed, {} failed, {} skipped{}\n\n",
             self.environment,
             output::format_count(self.suites.len(), "suite"),
-            count(SuiteResult::Passed),
-            count(SuiteResult::Failed),
-            count(SuiteResult::Skipped),
+            count(TestVerdict::Passed),
+            count(TestVerdict::Failed),
+            count(TestVerdict::Skipped),
             if self.interrupted { "; interrupted" } else { "" },
         );
         text.push_str(

@@ -47,6 +47,8 @@ fn with(code: i32, suite: Option<RunReport>, disruptions: Vec<Disruption>) -> At
     let attempt = Attempt {
         exit_code: suite.is_none().then_some(code),
         signal: None,
+        revision: None,
+        ports: BTreeMap::new(),
         timed_out: false,
         started: Timestamp(0),
         duration: Duration::from_millis(1_500),
@@ -140,7 +142,7 @@ fn late_pass_is_flaky_unless_disrupted() {
         let outcome = Outcome::from_attempts("smoke", attempts.to_vec());
         (outcome.result, outcome.flaky, outcome.unconfirmed.is_some())
     };
-    let (passed, failed) = (SuiteResult::Passed, SuiteResult::Failed);
+    let (passed, failed) = (TestVerdict::Passed, TestVerdict::Failed);
     let (good, bad, disrupted) = (attempt(0, false), attempt(1, false), attempt(1, true));
     assert_eq!(of(std::slice::from_ref(&good)), (passed, false, false));
     assert_eq!(of(&[bad.clone(), good.clone()]), (passed, true, false));

@@ -6,7 +6,7 @@ use argus_core::quoting::escape_line;
 use argus_core::state::{CaseAttribution, FailureOrigin};
 use argus_suite::Verdict;
 
-use super::{Attempt, Outcome, SuiteResult};
+use super::{Attempt, Outcome, TestVerdict};
 use crate::api::test::report::format_events;
 use crate::output;
 
@@ -17,18 +17,18 @@ pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {
     let reason = escape_line(suite.reason.as_deref().unwrap_or_default());
     let name = escape_line(&suite.name);
     let mut text = match suite.result {
-        SuiteResult::Passed if suite.flaky => {
+        TestVerdict::Passed if suite.flaky => {
             format!("{} {name} after {tries}, {took}\n", output::yellow("flaky"))
         }
-        SuiteResult::Passed => format!("{} {name} in {took}\n", output::green("passed")),
-        SuiteResult::Failed => match suite.attempts.last() {
+        TestVerdict::Passed => format!("{} {name} in {took}\n", output::green("passed")),
+        TestVerdict::Failed => match suite.attempts.last() {
             None => format!("{} {name}: {reason}\n", output::red("failed")),
             Some(last) => {
                 let ended = suite.unconfirmed.clone().unwrap_or_else(|| last.format_end());
                 format!("{} {name}: {ended}, {tries}, {took}\n", output::red("failed"))
             }
         },
-        SuiteResult::Skipped => format!("{} {name}: {reason}\n", output::yellow("skipped")),
+        TestVerdict::Skipped => format!("{} {name}: {reason}\n", output::yellow("skipped")),
     };
     for attempt in &suite.attempts {
         for failed in &attempt.attributions {

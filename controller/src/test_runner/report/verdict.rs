@@ -4,7 +4,7 @@ use argus_core::quoting::escape_line;
 use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
 
-use super::{Attempt, Outcome, Report, SuiteResult};
+use super::{Attempt, Outcome, Report, TestVerdict};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -55,7 +55,7 @@ impl Report {
         if skipped.is_empty() || allow_skipped {
             return Ok(Exit::Done);
         }
-        let count = self.with_result(SuiteResult::Skipped).count();
+        let count = self.with_result(TestVerdict::Skipped).count();
         let count = output::format_count(count, "suite");
         let message = format!("{count} skipped on `{}`: {skipped}", self.environment);
         let error = StructuredError::new(Code::TestsFailed, message)
@@ -66,18 +66,18 @@ impl Report {
 
     /// Returns whether the verdict is no failure: success, or an interruption.
     pub(crate) fn is_accepted(&self, allow_skipped: bool) -> bool {
-        let has_skipped = self.with_result(SuiteResult::Skipped).next().is_some();
+        let has_skipped = self.with_result(TestVerdict::Skipped).next().is_some();
         let has_run = self.suites.iter().any(|suite| !suite.attempts.is_empty());
         let is_success = has_run && !self.has_failed() && (allow_skipped || !has_skipped);
         self.interrupted || self.ended_by.is_none() && is_success
     }
 
-    pub(super) fn with_result(&self, result: SuiteResult) -> impl Iterator<Item = &Outcome> {
+    pub(super) fn with_result(&self, result: TestVerdict) -> impl Iterator<Item = &Outcome> {
         self.suites.iter().filter(move |suite| suite.result == result)
     }
 
     fn failed(&self) -> impl Iterator<Item = &Outcome> {
-        self.with_result(SuiteResult::Failed)
+        self.with_result(TestVerdict::Failed)
     }
 
     /// Returns the addresses that the failed suites may not reach, in their order.
@@ -104,7 +104,7 @@ impl Report {
             let reason = suite.reason.as_deref().unwrap_or_default();
             format!("`{}`: {}", escape_line(&suite.name), escape_line(reason))
         };
-        let skipped = self.with_result(SuiteResult::Skipped).map(reason);
+        let skipped = self.with_result(TestVerdict::Skipped).map(reason);
         skipped.collect::<Vec<_>>().join("; ")
     }
 
@@ -114,7 +114,7 @@ impl Report {
         let last = last_suite.attempts.last();
         let name = |suite: &Outcome| format!("`{}`", escape_line(&suite.name));
         let names: Vec<_> = self.failed().map(name).collect();
-        let ran = self.suites.len() - self.with_result(SuiteResult::Skipped).count();
+        let ran = self.suites.len() - self.with_result(TestVerdict::Skipped).count();
         let restarts: usize = self.suites.iter().map(Outcome::count_restarts).sum();
         let reason = match (&last_suite.unconfirmed, last) {
             (Some(reason), _) => reason.clone(),

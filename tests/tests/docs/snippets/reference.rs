@@ -51,6 +51,7 @@ const ELSEWHERE: &[&str] = &[
     "docs/agents.md",
     "docs/ci.md",
     "docs/cli.md",
+    "docs/compose.md",
     "docs/messages.md",
     "docs/operations.md",
     "docs/tests.md",

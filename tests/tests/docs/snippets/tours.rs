@@ -114,3 +114,21 @@ fn own_file_follows_the_readme() {
     shell.run("argus down own");
     running.expect("the page starts a controller").stop();
 }
+
+#[test]
+fn first_run_of_a_compose_file_works_as_written() {
+    let engine = &super::pages::engine();
+    let shell = Shell::at(engine, "first");
+    let file = "services:\n  web: { image: \"busybox:1\", command: [sh, -c, 'echo serving; exec httpd -f -p 8080'] }\n";
+    fs::write(shell.home.join("compose.yaml"), file).expect("a file");
+    for line in block("docs/compose.md", "argus validate") {
+        if line.ends_with(" --follow") {
+            shell.follow(&line, &["serving"]);
+        } else {
+            shell.run(&line);
+        }
+    }
+    let left = engine.containers_with("argusai.managed=true");
+    assert!(left.is_empty(), "everything is removed: {left:?}");
+    shell.run("argus stop");
+}

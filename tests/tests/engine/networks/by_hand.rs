@@ -42,7 +42,6 @@ fn shell_less_services_reach_each_other_and_mocks() {
     assert_eq!(helpers(engine, "bare"), 0, "no helper container remains");
 }
 
-// Requirements: FR-R23
 #[test]
 fn refused_port_is_reported_with_its_topology() {
     let engine = engine();

@@ -68,7 +68,6 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
         .expect("the check is in the report")
 }
 
-// Requirements: FR-R05
 #[test]
 fn full_data_root_is_reported_and_recovered() {
     let small = Small::start();

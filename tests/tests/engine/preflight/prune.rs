@@ -1,10 +1,18 @@
 //! `argus prune` removes only images that Argus built and that newer builds replaced.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
 
+use argus_backend::Backend as _;
+use argus_core::outcome::Done;
+use argus_docker::{Docker, Endpoint};
+use argus_reconciler::clock;
 use argus_tests::fixture::{LIMIT, images, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
+
+use crate::buildkit::{block, build, connect};
 
 fn image_of(engine: &PrivateEngine, container: &str) -> Option<String> {
     let found = engine.inspect(container)?;
@@ -41,14 +49,14 @@ fn prune_removes_only_superseded_builds() {
     images(engine);
     let argus = Controller::start(engine, RunOptions::default());
     let context = argus.specs.join("app");
-    std::fs::create_dir_all(&context).expect("a directory");
+    fs::create_dir_all(&context).expect("a directory");
     let steps = "FROM busybox:local\nCOPY file /file\nRUN touch /made\n";
-    std::fs::write(context.join("Dockerfile"), steps).expect("a file");
+    fs::write(context.join("Dockerfile"), steps).expect("a file");
     // Replaces the file atomically: a partial file would be a different build.
     let write = |content: &str| {
         let temporary = context.with_extension("new");
-        std::fs::write(&temporary, content.repeat(100_000)).expect("a file");
-        std::fs::rename(&temporary, context.join("file")).expect("a file");
+        fs::write(&temporary, content.repeat(100_000)).expect("a file");
+        fs::rename(&temporary, context.join("file")).expect("a file");
     };
     write("one");
     argus.write_spec(
@@ -124,8 +132,8 @@ fn prune_keeps_the_image_that_mocks_use() {
     let dockerfile = argus.state.join("private/own-image/Dockerfile");
     let upgrade = |to: &str| {
         assert!(argus.stop().success());
-        let text = std::fs::read_to_string(&dockerfile).expect("the Dockerfile exists");
-        std::fs::write(&dockerfile, format!("{text}ENV PROGRAM={to}\n")).expect("a file");
+        let text = fs::read_to_string(&dockerfile).expect("the Dockerfile exists");
+        fs::write(&dockerfile, format!("{text}ENV PROGRAM={to}\n")).expect("a file");
         let before = runs();
         argus.start_again();
         argus.wait_until(LIMIT, "the mock runs the newer image", || {
@@ -151,19 +159,62 @@ fn prune_keeps_the_image_that_mocks_use() {
     assert!(tags(&second).contains("mine:1"));
 }
 
+/// A build with a cache mount of 4 MB.
+fn build_with_a_cache(tag: &str) -> String {
+    format!(
+        "FROM busybox:local\nRUN --mount=type=cache,id={tag},target=/cache dd if=/dev/zero of=/cache/large bs=1000000 count=4\n"
+    )
+}
+
 #[test]
-fn prune_counts_and_empties_the_build_cache() {
+fn build_cache_is_measured_limited_and_emptied() {
+    const SIZE: u64 = 4_000_000;
     // A private engine, because this prune would remove images of the parallel test.
     let engine = PrivateEngine::start();
-    let argus = Controller::prepare(&engine, RunOptions::default());
-    for args in [&["prune", "-o", "json"][..], &["prune", "--yes", "-o", "json"]] {
-        let output = argus.cli(args);
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    fs::write(argus.specs.join("Dockerfile"), build_with_a_cache("one")).expect("a file");
+    argus.write_spec(
+        "e2e.yaml",
+        "version: \"1\"\nproject: { name: cached }\nservice: { build: { context: . }, container: { name: cached-app } }\n",
+    );
+    argus.wait_ready("cached", LIMIT);
+    argus.wait_until(LIMIT, "the status names the size of the cache", || {
+        let size = argus.controller_status()["engine"]["buildCacheBytes"].as_u64()?;
+        (size >= SIZE).then_some(())
+    });
+    assert!(argus.cli(&["down", "cached"]).status.success());
+    argus.stop();
+
+    let folder = engine.scratch("limited");
+    let limit = SIZE / 2;
+    let endpoint = Endpoint::parse(&engine.host()).expect("an endpoint");
+    let limited = Docker::with_own_image(endpoint, Arc::new(clock::now), None, LIMIT, LIMIT, Some(limit));
+    let size = block(async {
+        let act = build(&folder, "limited:1", &build_with_a_cache("two"));
+        assert_eq!(limited.execute(&act, &()).await, Ok(Done::Applied));
+        let (sender, mut sizes) = tokio::sync::mpsc::unbounded_channel();
+        let report = |bytes| sender.send(bytes).expect("the test waits for it");
+        tokio::select! {
+            () = limited.clean_up_builds(report) => unreachable!("it has no end"),
+            size = tokio::time::timeout(LIMIT, sizes.recv()) => size.expect("a clean-up"),
+        }
+    });
+    assert!(size.is_some_and(|size| size <= limit), "{size:?}");
+
+    let act = build(&folder, "more:1", &build_with_a_cache("three"));
+    let done = block(connect(&engine.host()).execute(&act, &()));
+    assert_eq!(done, Ok(Done::Applied));
+    let prune = |args: &[&str]| {
+        let output = argus.cli(&[&["prune", "-o", "json"], args].concat());
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{err}");
         let printed: Value = serde_json::from_slice(&output.stdout).expect("a document");
-        // Argus' builder keeps its steps as images, so the build cache is empty.
-        assert_eq!(printed["buildCacheBytes"], 0, "{printed:#}");
-    }
+        printed["buildCacheBytes"].as_u64().expect("a size")
+    };
+    assert!(prune(&["--dry-run"]) >= SIZE);
+    prune(&["--yes"]);
+    assert_eq!(prune(&["--dry-run"]), 0);
     let away = RunOptions {
         host: Some("unix:///nonexistent/docker.sock".to_owned()),
         ..RunOptions::default()
@@ -175,7 +226,7 @@ fn prune_counts_and_empties_the_build_cache() {
 /// A foreign build: an image of this name, based on `from`.
 fn foreign(engine: &PrivateEngine, name: &str, step: &str, from: &str) {
     let folder = engine.scratch("foreign");
-    std::fs::write(
+    fs::write(
         folder.join("Dockerfile"),
         format!("FROM {from}\nRUN touch /{step}\n"),
     )

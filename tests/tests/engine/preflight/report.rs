@@ -38,7 +38,6 @@ fn results(report: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-// Requirements: FR-R04, FR-R25
 #[test]
 fn healthy_engine_passes_with_and_without_controller() {
     // A private engine, because parallel tests create orphans on purpose.
@@ -60,6 +59,10 @@ fn healthy_engine_passes_with_and_without_controller() {
         "{found:#}"
     );
     assert_eq!(output.status.code(), Some(0));
+    let cleaned = argus.cli(&["orphans", "--clean", "-o", "json"]);
+    assert!(cleaned.status.success(), "{cleaned:?}");
+    let cleaned: Value = serde_json::from_slice(&cleaned.stdout).expect("JSON");
+    assert_eq!(cleaned, json!({ "items": [] }));
     argus.stop();
     let found = report(&argus.cli(&["preflight", "-o", "json"]));
     assert_eq!(found["overall"], "healthy", "{found:#}");
@@ -70,7 +73,6 @@ fn healthy_engine_passes_with_and_without_controller() {
     );
 }
 
-// Requirements: FR-R03
 #[test]
 fn lost_engine_fails_one_check_and_skips_others() {
     let engine = engine();
@@ -211,7 +213,6 @@ fn ports_images_and_journal_checks_can_fail() {
     );
 }
 
-// Requirements: FR-R03
 #[test]
 fn exhausted_pools_and_small_disks_are_reported() {
     let engine = PrivateEngine::start();

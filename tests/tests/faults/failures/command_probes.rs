@@ -13,7 +13,7 @@ use super::case::{Case, LONG};
 fn probed(name: &str, script: &str) -> String {
     let script = Value::from(script);
     format!(
-        "image: busybox:local\n    command: [\"sh\", \"-c\", \"mkdir /www; exec httpd -f -p 8080 -h /www\"]\n    container:\n      \
+        "image: busybox:local\n    command: [\"sh\", \"-c\", \"mkdir /www; echo ok > /www/index.html; exec httpd -f -p 8080 -h /www\"]\n    container:\n      \
          name: {name}-bad\n      healthcheck: {{ type: exec, command: [\"sh\", \"-c\", {script}], interval: 500ms, timeout: 1s, \
          retries: 2, startPeriod: 0s }}"
     )
@@ -69,11 +69,27 @@ fn failed_command_probes_show_their_cause() {
 }
 
 #[test]
+fn paths_of_the_only_listener_are_evidence() {
+    let check = probed("cmdport", "wget -q -O /dev/null http://127.0.0.1:8081/");
+    let case = Case::start("cmdport", LONG, &check);
+    let output = case.wait("has the paths of the other port", |bad| {
+        bad["lastError"]["details"]["probeAnswers"]["healthy paths of port 8080"].is_string()
+    });
+    let answers = &output["lastError"]["details"]["probeAnswers"];
+    assert!(
+        text(&answers["healthy paths of port 8080"]).contains('/'),
+        "{answers:#}"
+    );
+}
+
+#[test]
 fn missing_probe_program_uses_no_restart() {
     let case = Case::start(
         "noprogram",
         "restartDelay: 1s",
-        &probed("noprogram", "qurl -f http://localhost:8080/ || exit 1"),
+        // A check that times out on a busy machine does not show that its program is missing.
+        &probed("noprogram", "qurl -f http://localhost:8080/ || exit 1")
+            .replace("timeout: 1s", "timeout: 30s"),
     );
     let output = case.wait("waits for a change", |bad| {
         bad["waitingOn"]["reason"] == "ProbeNotRunnable" && bad["lastError"].is_object()

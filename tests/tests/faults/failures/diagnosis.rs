@@ -23,7 +23,8 @@ fn with_helpers(name: &'static str, service: &str) -> Case {
 fn failed_health_check_has_results_from_the_network() {
     let database =
         format!("\n  db:\n    image: {IMAGE}\n    container: {{ name: inside-db, ports: [\"0:8080\"] }}");
-    let service = web("inside", 18338, "/nowhere", "dependsOn: [db]") + &database;
+    let more = "command: [sh, -c, 'echo serving; exec httpd -f -p 8080 -h /www']\n    dependsOn: [db]";
+    let service = web("inside", 18338, "/nowhere", more) + &database;
     let case = with_helpers("inside", &service);
     case.wait("has failed", |bad| bad["lastError"].is_object());
     let output = case.wait("has the results of the helper", |bad| {
@@ -35,6 +36,7 @@ fn failed_health_check_has_results_from_the_network() {
         text(&error["message"]).contains("GET /nowhere on :8080: 404 Not Found"),
         "{error:#}"
     );
+    assert_eq!(text(&error["stdoutTail"]).trim_end(), "serving", "{error:#}");
     let answers = &error["details"]["probeAnswers"];
     let container = case.inspect().expect("it runs");
     let address = &container["NetworkSettings"]["Networks"]["argusai-inside-network"]["IPAddress"];

@@ -11,7 +11,6 @@ use rustix::process::Signal;
 
 use super::case::{Case, once, shell};
 
-// Requirements: FR-R07, FR-R10
 #[test]
 fn crash_is_reported_with_last_lines_and_restarted() {
     let script = once("echo working; echo out of ideas >&2; exit 1");
@@ -54,6 +53,22 @@ fn crash_is_reported_with_last_lines_and_restarted() {
         (&facts["containerId"], &facts["exitCode"]),
         (&now["Id"], &1.into())
     );
+    let words = [
+        "events",
+        "crashes",
+        "--type",
+        "restart_attempt,restarted",
+        "-o",
+        "json",
+    ];
+    let events: serde_json::Value = serde_json::from_slice(&case.argus.cli(&words).stdout).expect("JSON");
+    let [attempt, restarted] = [0, 1].map(|at| &events["items"][at]);
+    assert_eq!(
+        (&attempt["event"], &attempt["attempt"], &attempt["outcome"]),
+        (&"restart_attempt".into(), &1.into(), &"done".into()),
+        "{events:#}"
+    );
+    assert_eq!(restarted["event"], "restarted", "{events:#}");
     for name in ["stdout.log", "stderr.log", "evidence.json"] {
         let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");

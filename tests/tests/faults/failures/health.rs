@@ -75,7 +75,6 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
     case.argus.wait_ready("sickens", LIMIT);
 }
 
-// Requirements: FR-R07, FR-R24
 #[test]
 fn never_healthy_service_is_given_up_within_budget() {
     let case = Case::start(

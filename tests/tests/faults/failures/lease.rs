@@ -112,7 +112,6 @@ fn expired_test_lease_ends() {
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
 
-// Requirements: FR-R23
 #[test]
 fn dead_and_silent_services_are_restarted_during_a_test() {
     let (case, before) = healthy("useless", 18343);

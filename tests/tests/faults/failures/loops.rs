@@ -12,7 +12,6 @@ use super::case::{Case, shell, started};
 /// Writes a different text each time, without a digit and without an apparent id.
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
 
-// Requirements: FR-R09
 #[test]
 fn restart_delays_grow_until_the_budget_is_spent() {
     let case = Case::shell("spent", "maxRestarts: 3, restartDelay: 500ms", BABBLE);
@@ -61,7 +60,6 @@ fn restart_delays_grow_until_the_budget_is_spent() {
     );
 }
 
-// Requirements: FR-R08, FR-R11
 #[test]
 fn same_failure_uses_the_whole_budget() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";

@@ -10,7 +10,6 @@ const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
 /// Doubles a variable until the kernel kills the shell.
 pub(super) const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
 
-// Requirements: FR-R07
 #[test]
 fn process_over_its_memory_is_reported_as_oom() {
     let case = Case::start(

@@ -150,13 +150,14 @@ fn event_names_are_the_documented_ones() {
     let cut = |output: &Value| output["environment"] == "cut";
     let circuit = ["circuit_open", "circuit_half_open", "circuit_closed"];
     let request = |output: &Value| output["requested"] == true;
+    let of_all = |output: &Value| output["environment"].is_null();
     let is_reported = |received: &Received| {
         received.removal("named-left").is_some()
             && received.row(&circuit, cut).is_some()
             && !received.of("port_reassigned", named).is_empty()
             && !received.of("network_verified", named).is_empty()
             && received.of("preflight_start", request).len() >= 3
-            && received.of("preflight_end", |_| true).last() > received.of("preflight_start", request).last()
+            && received.of("preflight_end", of_all).last() > received.of("preflight_start", request).last()
     };
     while !is_reported(&received) {
         let event = stream
@@ -167,13 +168,22 @@ fn event_names_are_the_documented_ones() {
     assert!(is_in_order(received.row(&circuit, cut)), "{:#?}", received.0);
     assert!(is_in_order(received.removal("named-left")), "{:#?}", received.0);
     assert_eq!(engine.inspect("named-left"), None);
+    let is_removal = |output: &Value| output["name"] == "named-left" && output["outcome"] == "done";
+    assert!(
+        !received
+            .of("cleanup_resource", |output| named(output) && is_removal(output))
+            .is_empty()
+    );
+    assert!(!received.of("orphan_found", named).is_empty());
+    assert!(!received.of("preflight_check", named).is_empty());
     checks(&received);
 }
 
 /// Asserts that each requested preflight has a start, all its checks and an end.
 fn checks(received: &Received) {
     let begins = received.of("preflight_start", |output| output["requested"] == true);
-    let ends = received.of("preflight_end", |_| true);
+    // Those of an environment have its name.
+    let ends = received.of("preflight_end", |output| output["environment"].is_null());
     for (begin, left_out) in begins.iter().zip(["disk", "clock", "images"]) {
         let start = received.0["preflight_start"]
             .iter()
@@ -183,7 +193,7 @@ fn checks(received: &Received) {
         let end = ends.iter().find(|end| *end > begin).expect("the preflight ends");
         let checks = received.0["preflight_check"]
             .iter()
-            .filter(|(id, _)| (begin..end).contains(&id));
+            .filter(|(id, output)| (begin..end).contains(&id) && output["environment"].is_null());
         let results: BTreeMap<&str, &Value> = checks
             .map(|(_, output)| (output["check"].as_str().expect("a name"), &output["result"]))
             .collect();

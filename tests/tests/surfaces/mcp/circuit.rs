@@ -15,7 +15,6 @@ fn changes(breaker: &Value) -> Vec<&str> {
         .collect()
 }
 
-// Requirements: FR-R27, FR-R28
 #[test]
 fn breaker_reset_reports_states_and_history() {
     let engine = engine();

@@ -75,7 +75,6 @@ fn fixture_with(project: &str, port: u16) -> (McpFixture, String) {
     (fixture, name)
 }
 
-// Requirements: FR-R26
 #[test]
 fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
@@ -110,6 +109,25 @@ fn preflight_fix_removes_orphans_over_mcp() {
             .cli(&["events", "--type", "preflight_start", "-o", "json"]);
         let request = String::from_utf8_lossy(&request.stdout).replace(' ', "");
         assert_eq!(request.matches("\"requested\":true").count(), 2, "{request}");
+        // Each round is recorded when it ends: one before the removal, and one after it.
+        let words = [
+            "events",
+            "--type",
+            "preflight_check,cleanup_resource",
+            "-o",
+            "json",
+        ];
+        let listed = fixture.argus.cli(&words).stdout;
+        let listed: Value = serde_json::from_slice(&listed).expect("JSON");
+        let items = listed["items"].as_array().expect("events");
+        let removal = items
+            .iter()
+            .position(|item| item["name"] == name && item["outcome"] == "done");
+        let (before, after) = items.split_at(removal.expect("the removal"));
+        let orphans = |item: &&Value| item["check"] == "orphans" && item["environment"].is_null();
+        let is_pass = |item: Option<&Value>| item.expect("a check")["result"] == "pass";
+        assert!(!is_pass(before.iter().rfind(orphans)), "{listed:#}");
+        assert!(is_pass(after.iter().rfind(orphans)), "{listed:#}");
     }
 }
 

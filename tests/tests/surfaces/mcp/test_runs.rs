@@ -135,10 +135,8 @@ fn agent_runs_suites_and_reads_failed_cases() {
             shown.contains("failed checks: teapot (checks.yaml:4): expected `status` to be `418`, got `200`"),
             "{shown}"
         );
-        if over == Over::Stdio {
-            let progress = answer["progress"].to_string();
-            assert!(progress.contains("passed page in"), "{progress}");
-        }
+        let progress = answer["progress"].to_string();
+        assert!(progress.contains("passed page in"), "{over:?}: {progress}");
     }
     let (status, report) = post(
         &fixture,

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::agent::{McpFixture, Over, data, error, size};
 
-// Requirements: FR-R25, SC-R08
 #[test]
 fn every_tool_works_over_stdio() {
     tour(&McpFixture::start(), Over::Stdio, "tour-stdio", 18_600);

@@ -9,6 +9,7 @@ use crate::desired::{InjectedFile, ProbeHandler};
 use crate::failed_run::FailedRun;
 use crate::failed_run::FailureCause;
 use crate::failed_run::host_view::HostView;
+use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::plan::{Decision, port_references, ready};
 use crate::probe::{self, ProbeStatus};
@@ -140,6 +141,13 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
     if planner.service.one_shot {
         return Decision::Wait(WaitReason::Completion);
     }
+    if let Some(service) = restarted_dependency(planner, container) {
+        let (id, grace) = (container.id.clone(), planner.service.stop_grace);
+        return Decision::Do(
+            Action::StopContainer { id, grace },
+            Cause::DependencyRestarted { service },
+        );
+    }
     let (health, outages) = (planner.input.health, planner.input.outages);
     match probe::probe_status(planner.service.probe.as_ref(), container, health, outages) {
         None => min_run_time_end(planner, container).map_or(Decision::Settled, |until| {
@@ -152,6 +160,19 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
         Some(ProbeStatus::Starting) => Decision::Wait(WaitReason::Probe),
         Some(ProbeStatus::Unhealthy) => plan_unhealthy(planner, container),
     }
+}
+
+/// Dependency that runs since after the start of this run, and whose starts restart the service.
+fn restarted_dependency(planner: &ServicePlanner<'_>, container: &Container) -> Option<ServiceName> {
+    let started_at = |container: &Container| container.inspect.as_ref()?.started_at;
+    let own = started_at(container)?;
+    let dependencies = planner.service.depends_on.iter();
+    let restarted = dependencies.filter(|it| it.restart).find(|it| {
+        let other = ready::current_container(planner.input, &it.service);
+        let other = other.filter(|other| other.state == ContainerState::Running);
+        other.and_then(started_at).is_some_and(|at| at > own)
+    });
+    restarted.map(|it| it.service.clone())
 }
 
 /// Time from which a container without a health check is ready; `None` if it is ready now.

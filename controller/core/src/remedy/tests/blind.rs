@@ -7,12 +7,21 @@ use super::*;
 use crate::desired::ProbeHandler;
 use crate::ident::ServiceName;
 
+/// First edits of the first training set that were right.
+const TRAINING_A_RIGHT: usize = 58;
+/// First edits of the second training set that were right. Half of it was never read.
+const TRAINING_B_RIGHT: usize = 42;
 /// Cases of the second half with the right first edit, at least.
-const SECOND_RIGHT: usize = 79;
+const SECOND_RIGHT: usize = 80;
 /// Cases of the third set with the right first edit, at least.
-const THIRD_RIGHT: usize = 48;
+const THIRD_RIGHT: usize = 52;
 /// Cases of the fourth set with the right first edit, at least.
-const FOURTH_RIGHT: usize = 20;
+const FOURTH_RIGHT: usize = 58;
+/// First edits of the fifth set that are right. Its author knew no rule.
+const FIFTH_RIGHT: usize = 41;
+
+/// Controls that have an edit by design: a crash by a signal names the image.
+const DESIGNED: [&str; 1] = ["native-service-segfault"];
 
 /// Cases in which no value can be known: the key is the whole answer. All others need the value.
 const NO_VALUE: [&str; 19] = [
@@ -185,9 +194,19 @@ impl Broken {
         });
         let answer = match text {
             "connection refused" => "connection refused",
+            _ if ["timeout", "timed out", "no answer", "context deadline"]
+                .iter()
+                .any(|part| text.starts_with(part)) =>
+            {
+                return Some(format!("{request}: no answer within the timeout"));
+            }
             "connection closed before the response" => "connection closed before message completed",
             _ if text.starts_with("malformed HTTP response") => "invalid HTTP version parsed",
             _ => match status {
+                Some(status) if text.contains("TLS") || text.contains("HTTPS") => {
+                    let body = text.split_once(": ").map_or("", |(_, body)| body);
+                    return Some(format!("{request}: {status}: {body}"));
+                }
                 Some(status) => status,
                 None => return Some(text.to_owned()),
             },
@@ -256,6 +275,7 @@ fn assert_result(name: &str, set: &[Broken], least: usize) {
     }
     let alarms: Vec<String> = controls
         .iter()
+        .filter(|control| !DESIGNED.contains(&control.name.as_str()))
         .filter_map(|control| Some(format!("{}: {}", control.name, control.edit()?.0)))
         .collect();
     println!(
@@ -281,6 +301,25 @@ fn third_set_keeps_its_result() {
 }
 
 #[test]
+fn fifth_set_keeps_its_result() {
+    assert_result("fifth set", &read(include_str!("fifth-set.json")), FIFTH_RIGHT);
+}
+
+#[test]
 fn fourth_set_keeps_its_result() {
     assert_result("fourth set", &read(include_str!("fourth-set.json")), FOURTH_RIGHT);
+}
+
+#[test]
+fn training_sets_keep_their_results() {
+    assert_result(
+        "training set a",
+        &read(include_str!("training-a.json")),
+        TRAINING_A_RIGHT,
+    );
+    assert_result(
+        "training set b",
+        &read(include_str!("training-b.json")),
+        TRAINING_B_RIGHT,
+    );
 }

@@ -222,7 +222,7 @@ fn first_passwords_of_databases_are_variables() {
     ] {
         let scenario = Scenario::edited(&[], 1, &[line]);
         let (edit, fired) = scenario.edits();
-        assert_eq!(fired.first(), Some(&"known-variable"), "{line}: {fired:?}");
+        assert_eq!(fired.first(), Some(&"known-cure"), "{line}: {fired:?}");
         assert!(edit.unwrap().key.ends_with(name), "{line}");
     }
 }

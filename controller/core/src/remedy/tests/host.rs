@@ -78,6 +78,144 @@ fn scripts_that_cannot_run_have_the_fact_of_the_host() {
     }
 }
 
+/// Messages about the program `/app.d/run.sh` that could not run, and those of a script that ran.
+const DENIED: [&str; 2] = [
+    "[FATAL tini (7)] exec /app.d/run.sh failed: Permission denied",
+    "/entry.sh: exec: line 3: /app.d/run.sh: Permission denied",
+];
+const ABSENT: [&str; 5] = [
+    "[FATAL tini (7)] exec /app.d/run.sh failed: No such file or directory",
+    "exec /app.d/run.sh: no such file or directory",
+    "/bin/sh: ./run.sh: not found",
+    "/entry.sh: line 3: /app.d/run.sh: not found",
+    "env: can't execute 'bash': No such file or directory",
+];
+const RAN: [&str; 2] = [
+    "/app.d/run.sh: exec: line 2: web: not found",
+    "/app.d/run.sh: line 2: web: not found",
+];
+
+#[test]
+fn copied_scripts_name_the_file_of_the_context() {
+    let copied = |code, line: &str, mode, facts| {
+        let facts = HostFile {
+            copied_from: Some("/p/bin/run.sh".to_owned()),
+            interpreter: Some("bash".to_owned()),
+            mode: Some(FILE | mode),
+            ..facts
+        };
+        [Scenario::new("[web]", "db", TCP, code, &[line]).facts("/app.d/run.sh", facts)]
+    };
+    let crlf = || HostFile {
+        has_crlf: true,
+        ..HostFile::default()
+    };
+    for mode in [0o644, 0o744] {
+        for line in DENIED {
+            let scenario = copied(126, line, mode, HostFile::default());
+            assert_rule(
+                "script-mode",
+                "/p/bin/run.sh",
+                "chmod +x /p/bin/run.sh",
+                &scenario,
+            );
+        }
+    }
+    for line in ABSENT {
+        let change = "sed -i 's/\\r$//' /p/bin/run.sh";
+        let scenario = copied(127, line, 0o755, crlf());
+        assert_eq!(scenario[0].edits().1[0], "script-line-ends", "{line}");
+        assert!(
+            scenario[0].edits().0.unwrap().to_string().contains(change),
+            "{line}"
+        );
+        let scenario = copied(127, line, 0o755, HostFile::default());
+        let (edit, _) = scenario[0].edits();
+        assert_eq!(
+            edit.as_ref().map(|edit| edit.file.as_str()),
+            Some("/p/bin/run.sh"),
+            "{line}"
+        );
+        assert!(
+            edit.unwrap().to_string().contains("no interpreter `bash`"),
+            "{line}"
+        );
+    }
+    for line in RAN {
+        let scenario = copied(127, line, 0o755, crlf());
+        assert!(!scenario[0].edits().1.contains(&"script-line-ends"), "{line}");
+    }
+}
+
+#[test]
+fn shell_with_a_script_of_crlf_lines_names_the_script() {
+    let failed = |command: &str, code, line: &str, has_crlf| {
+        let facts = HostFile {
+            has_crlf,
+            ..file(0o644)
+        };
+        let scenario = Scenario::new(command, "db", TCP, code, &[line]).facts("/app/run.sh", facts);
+        let (edit, _) = scenario.edits();
+        edit.is_some_and(|edit| edit.to_string().contains("sed -i 's/\\r$//' app/run.sh"))
+    };
+    for (code, line) in [
+        (127, "/app/run.sh: line 2: : not found"),
+        (
+            2,
+            "/app/run.sh: line 9: syntax error: unexpected end of file (expecting \"then\")",
+        ),
+        (1, "sleep: invalid number '3600'"),
+    ] {
+        assert!(failed("[sh, /app/run.sh]", code, line, true), "{line}");
+        assert!(!failed("[sh, /app/run.sh]", code, line, false), "{line}");
+        assert!(!failed("[python, /app/run.sh]", code, line, true), "{line}");
+    }
+}
+
+#[test]
+fn written_scripts_name_the_key_of_the_file() {
+    let written = |code, line: &str, file: &str| {
+        let with_file = format!(
+            "      files: [{{ path: /x, content: x }}, {{ path: /app.d/run.sh, {file} }}]\n      environment:\n"
+        );
+        let before = "      environment:\n        DATABASE";
+        let after = format!("{with_file}        DATABASE");
+        [Scenario::edited(&[(before, after.as_str())], code, &[line])]
+    };
+    let text = "content: \"#!/usr/bin/env bash\\nexec web\\n\"";
+    for line in DENIED {
+        let key = "web.container.files[1].mode";
+        assert_rule(
+            "script-mode",
+            key,
+            "files[1].mode: 0755`",
+            &written(126, line, text),
+        );
+        let with_mode = format!("{text}, mode: 0440");
+        assert_rule(
+            "script-mode",
+            key,
+            "from `0440` to `0755`",
+            &written(126, line, &with_mode),
+        );
+    }
+    let with_mode = format!("{text}, mode: 0755");
+    for line in ABSENT {
+        let scenario = written(127, line, &with_mode);
+        let edit = scenario[0].edits().0.unwrap();
+        assert!(edit.key.ends_with("files[1].content"), "{}", edit.key);
+        assert!(edit.to_string().contains("no interpreter `bash`"), "{edit}");
+        let scenario = written(127, line, &with_mode.replace("\\n", "\\r\\n"));
+        let edit = scenario[0].edits().0.unwrap();
+        assert!(edit.key.ends_with("files[1].content"), "{}", edit.key);
+        assert!(edit.to_string().contains("CRLF"), "{edit}");
+    }
+    for line in RAN {
+        let scenario = written(127, line, &with_mode);
+        assert!(!scenario[0].edits().1.contains(&"script-interpreter"), "{line}");
+    }
+}
+
 #[test]
 fn missing_files_have_the_similar_name() {
     for (command, path, line) in [
@@ -183,6 +321,7 @@ fn other_files_of_the_host_are_not_blamed() {
     for line in [
         "/app/run.sh: line 3: psql: not found",
         "/app/run.sh: 3: psql: not found",
+        "/app/run.sh: exec: line 3: psql: not found",
     ] {
         let facts = HostFile {
             interpreter: Some("/bin/bash".to_owned()),

@@ -206,7 +206,9 @@ pub(super) fn of(context: &FailureContext<'_>, failed_run: &FailedRun) -> Struct
     let mut error = StructuredError::new(code, context.describe(failed_run)).details(details);
     if code == Code::EntrypointNotFound {
         let line = context.cause_line(failed_run).unwrap_or_default();
-        error = error.details(remedy::missing_program(&line).unwrap_or_default());
+        let is_absent = |found: &Value| !image_command::has_script(context.service, failed_run, found);
+        let missing = remedy::missing_program(&line).filter(is_absent);
+        error = error.details(missing.unwrap_or_default());
     }
     context.with_evidence(error.attempt(number.max(1)), failed_run)
 }
@@ -308,7 +310,7 @@ fn is_crash_loop(failures: &[FailedRun]) -> bool {
 }
 
 /// Describes a failure, such as `process ended with exit code 3`.
-pub(super) fn describe(failed_run: &FailedRun) -> String {
+pub(in crate::status) fn describe(failed_run: &FailedRun) -> String {
     let ran = failed_run
         .started_at
         .map(|started| failed_run.at.since(started).as_secs());

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use argus_crds::error::SpecEdit;
+use serde_json::Value;
 
 use crate::desired::{Build, Image, Service};
 use crate::dockerfile::Instruction;
@@ -11,6 +12,10 @@ use crate::quoting::PathText as _;
 
 /// Step for a program that the image does not have.
 const HINT: &str = "correct its program, or install it in the image";
+/// Step for a file that the image has, with a mode that forbids to run it.
+const NOT_EXECUTABLE: &str = "make its file executable, such as with `COPY --chmod=755`";
+/// Exit code of a program that the kernel may not run.
+const DENIED: i64 = 126;
 
 /// Moves the change of a built image to the `CMD` or the `ENTRYPOINT` that names the missing program. Without a change, adds one.
 pub(super) fn with_place(
@@ -30,7 +35,9 @@ pub(super) fn with_place(
         }),
         None => {
             let reason = format!("the image cannot run its `{}`", at.text);
-            Some(SpecEdit::new(path(build), "", reason).line(at.line).hint(HINT))
+            let is_denied = failed_run.exit_code == DENIED;
+            let hint = if is_denied { NOT_EXECUTABLE } else { HINT };
+            Some(SpecEdit::new(path(build), "", reason).line(at.line).hint(hint))
         }
     }
 }
@@ -40,12 +47,29 @@ pub(super) fn of_start(service: &Service, reason: &str) -> Option<SpecEdit> {
     let Image::Built(build) = &service.image else {
         return None;
     };
+    let (_, program) = reason.split_once("exec: \"").unwrap_or_default();
+    if build.options.inline.is_some() {
+        return None;
+    }
+    if let Some((program, _)) = program.split_once("\": permission denied") {
+        let reason = format!("the file `{program}` of the image is not executable");
+        return Some(SpecEdit::new(path(build), "", reason).hint(NOT_EXECUTABLE));
+    }
     let is_of_image = service.entrypoint.is_none() && service.command.is_none();
-    if !is_of_image || build.options.inline.is_some() || reason.contains("exec format") {
+    if !is_of_image || reason.contains("exec format") {
         return None;
     }
     let reason = "the image cannot run its `CMD` or `ENTRYPOINT`";
     Some(SpecEdit::new(path(build), "", reason).hint(HINT))
+}
+
+/// Returns whether the container has the script behind the details of a missing program: only its interpreter is missing.
+pub(super) fn has_script(service: Option<&Service>, failed_run: &FailedRun, missing: &Value) -> bool {
+    let path = missing["missingCommand"].as_str().unwrap_or_default();
+    let evidence = failed_run.evidence.as_ref();
+    let facts = evidence.and_then(|evidence| evidence.host_files.get(path));
+    let written = |service: &Service| service.process.files.iter().any(|file| file.path == path);
+    facts.is_some_and(|facts| facts.interpreter.is_some()) || service.is_some_and(written)
 }
 
 /// Instruction that names a word of the output of a container that could not run its command.

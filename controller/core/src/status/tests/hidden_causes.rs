@@ -11,7 +11,7 @@ use super::spec_edits::{
 use super::*;
 use crate::desired::Build;
 use crate::dockerfile::Instruction;
-use crate::outcome::Evidence;
+use crate::outcome::{Evidence, HostFile};
 
 /// A run whose wrapper still runs, with this last line of its output, and without a listener.
 fn wrapped(line: &'static str) -> impl FnOnce(&mut FailedRun) {
@@ -49,8 +49,12 @@ fn program_that_never_listens_is_not_a_slow_start() {
             run.at = NOW + Duration::from_secs(seconds);
         }))
     };
-    assert!(silent_for(40).remedies[0].summary.contains("startPeriod"));
-    let error = silent_for(61);
+    // Its output says that it starts.
+    for seconds in [40, 299] {
+        let summary = &silent_for(seconds).remedies[0].summary;
+        assert!(summary.contains("startPeriod"), "{summary}");
+    }
+    let error = silent_for(301);
     assert!(
         error.remedies.iter().all(|remedy| remedy.edit.is_none()),
         "{error:#?}"
@@ -81,7 +85,7 @@ fn missing_program_is_named_in_the_command() {
         "    command: [\"sh\", \"-c\", \"htpd -f; sleep 60\"]\n",
     );
     let first = |error: &StructuredError| {
-        let edit = assert_first(error, "services.web.command", 9, Some("htpd"), None);
+        let edit = assert_first(error, "services.web.command", 9, Some("htpd"), Some("httpd"));
         assert!(edit.reason.contains("no program `htpd`"), "{edit:?}");
         if error.code == Code::EntrypointNotFound {
             let details = &error.details;
@@ -399,6 +403,30 @@ fn start_of_a_built_image_names_its_dockerfile() {
     assert_ne!(first(SPEC, built(), "exec format error"), expected);
     let own = SPEC.replace("    memory: 64MB\n", "    command: [\"srv\"]\n");
     assert_ne!(first(&own, built(), missing), expected);
+    let denied = "exec: \"/srv/run.sh\": permission denied: unknown";
+    let (file, reason) = first(&own, built(), denied).unwrap();
+    assert_eq!(file, "/app/docker/Web");
+    assert_eq!(reason, "the file `/srv/run.sh` of the image is not executable");
+}
+
+#[test]
+fn script_without_its_interpreter_is_no_missing_program() {
+    let missing = |interpreter: Option<&str>| {
+        let facts = HostFile {
+            interpreter: interpreter.map(str::to_owned),
+            ..HostFile::default()
+        };
+        let shop = failing(|run| {
+            exited("[FATAL tini (7)] exec /entry.sh failed: No such file or directory")(run);
+            run.exit_code = 127;
+            let evidence = run.evidence.as_mut().unwrap();
+            evidence.host_files.insert("/entry.sh".to_owned(), facts);
+        });
+        let error = error_of_wait(shop, WaitReason::NotRunnable { exit_code: 127 });
+        error.details.get("missingCommand").cloned()
+    };
+    assert_eq!(missing(Some("/bin/bash")), None);
+    assert_eq!(missing(None), Some("/entry.sh".into()));
 }
 
 #[test]
@@ -431,6 +459,21 @@ fn command_of_a_built_image_is_named_in_its_dockerfile() {
     // The command of the file counts.
     let own = SPEC.replace("    memory: 64MB\n", "    command: [\"srv\"]\n");
     assert_eq!(failed(&own, tini, &both).unwrap().0, FILE);
+}
+
+#[test]
+fn program_of_an_image_without_its_mode_needs_it() {
+    let mut shop = failing(|run| {
+        exited("[FATAL tini (7)] exec srv failed: Permission denied")(run);
+        run.exit_code = 126;
+        run.evidence.as_mut().unwrap().image_commands = vec![instruction(9, "CMD [\"srv\"]", None)];
+    });
+    let desired = &mut shop.accepted.as_mut().unwrap().desired;
+    desired.services.get_mut(&name("web")).unwrap().image = built();
+    let error = error_of_wait(shop, WaitReason::NotRunnable { exit_code: 126 });
+    let edit = error.remedies[0].edit.clone().unwrap();
+    assert_eq!(edit.line, Some(9));
+    assert!(edit.hint.unwrap().contains("--chmod=755"));
 }
 
 #[test]

@@ -44,10 +44,17 @@ fn find_in(text: &str, error: ActionError, log: &Log) -> ActionError {
         };
     }
     let failed = dockerfile::find_step(&all, step).or_else(|| dockerfile::find_syntax_error(&all, message));
+    let newer = failed.and_then(|failed| dockerfile::find_newer_syntax(failed, message));
     let failed = failed.cloned().map(|failed| Box::new(failed.shortened()));
     match error {
         ActionError::BuildFailed { message, log, .. } => ActionError::BuildFailed {
-            message,
+            message: match newer {
+                Some(syntax) => format!(
+                    "`{syntax}` needs a newer BuildKit than that of this engine: Docker 23 or later, or `# syntax=docker/dockerfile:1` as the \
+                     first line of the Dockerfile: {message}"
+                ),
+                None => message,
+            },
             log,
             instruction: failed,
         },
@@ -120,6 +127,10 @@ mod tests {
         }
         let message = "dockerfile parse error on line 3: unknown instruction";
         assert_eq!(found(failed(message), "").0, Some(3));
+        let message = "dockerfile parse error line 4: Unknown flag: link";
+        let (line, explained, _) = found(failed(message), "");
+        let expected = "`link` needs a newer BuildKit than that of this engine: Docker 23 or later";
+        assert!(line == Some(4) && explained.starts_with(expected), "{explained}");
         let busy = ActionError::Busy("[build 2/2] RUN make".to_owned());
         assert_eq!(find_in(DOCKERFILE, busy.clone(), &log("")), busy);
     }

@@ -70,8 +70,10 @@ pub(super) fn send(
     })
 }
 
-/// Runs a build on a runtime of its own until it ends, or until its receiver does.
-pub(super) fn run(build: impl AsyncFnOnce(mpsc::Sender<Report>) + Send + 'static) -> mpsc::Receiver<Report> {
+/// Runs a build, or another call to `BuildKit`, on a runtime of its own until it ends, or until its receiver does.
+pub(super) fn run<T: Send + 'static>(
+    build: impl AsyncFnOnce(mpsc::Sender<Result<T, Error>>) + Send + 'static,
+) -> mpsc::Receiver<Result<T, Error>> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
         let runtime = match runtime::Builder::new_current_thread().enable_all().build() {

@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder;
-use argus_core::desired::{BuildOptions, SecretSource};
+use argus_core::desired::{Build, BuildOptions, SecretSource};
 use argus_core::outcome::ActionError;
 use argus_core::secrets::Secrets;
+
+use super::proxies;
 
 /// Maximum size of a secret in bytes, as in `BuildKit`.
 const MAX_SECRET_BYTES: u64 = 500 * 1024;
@@ -59,13 +61,21 @@ impl SecretValues {
         })
     }
 
-    /// Values that the log must not show, and their lines; `None` without secrets.
-    pub(super) fn redactions(&self) -> Option<Secrets> {
+    /// Values that the log must not show, and their lines: those of secrets, and logins in arguments. `None` without any.
+    pub(super) fn redactions(&self, build: &Build) -> Option<Secrets> {
         let mut secrets = Secrets::default();
         for value in self.by_id.values() {
             secrets.add(&String::from_utf8_lossy(value));
         }
-        (!self.by_id.is_empty()).then_some(secrets)
+        let logins: Vec<&str> = build
+            .args
+            .values()
+            .filter_map(|url| proxies::login(url))
+            .collect();
+        for login in &logins {
+            secrets.add(login);
+        }
+        (!self.by_id.is_empty() || !logins.is_empty()).then_some(secrets)
     }
 }
 
@@ -81,7 +91,25 @@ fn failed(message: String) -> ActionError {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use argus_core::desired::excluded::Excluded;
+    use argus_core::ident::Hash;
+
     use super::*;
+
+    /// A build with this proxy.
+    fn build(proxy: &str) -> Build {
+        Build {
+            tag: "web:1".to_owned(),
+            context: "/work".to_owned(),
+            dockerfile: "Dockerfile".to_owned(),
+            target: None,
+            args: [("HTTP_PROXY".to_owned(), proxy.to_owned())].into(),
+            options: Box::default(),
+            digest: Hash::new("1").unwrap(),
+            excluded: Excluded::default(),
+            allowed: true,
+        }
+    }
 
     fn read(source: SecretSource) -> Result<SecretValues, String> {
         let options = BuildOptions {
@@ -99,13 +127,16 @@ mod tests {
         std::fs::write(&path, "first-line\nsecond-line\n").unwrap();
         let values = read(SecretSource::File(path.display().to_string())).unwrap();
         assert_eq!(values.by_id["key"], b"first-line\nsecond-line\n");
-        let redactions = values.redactions().unwrap();
+        let redactions = values.redactions(&build("localhost")).unwrap();
         assert_eq!(redactions.redacted("got second-line"), "got [redacted]");
         // Cargo sets this variable for each test.
         let name = "CARGO_PKG_NAME";
         let values = read(SecretSource::Environment(name.to_owned())).unwrap();
         assert_eq!(values.by_id["key"], env::var(name).unwrap().into_bytes());
-        assert!(SecretValues::default().redactions().is_none());
+        let none = SecretValues::default();
+        assert!(none.redactions(&build("localhost")).is_none());
+        let redactions = none.redactions(&build("http://me:first-line@proxy")).unwrap();
+        assert_eq!(redactions.redacted("as me:first-line"), "as [redacted]");
     }
 
     #[test]

@@ -253,7 +253,7 @@ mod tests {
     use tokio::net::UnixListener;
     use tonic::Code;
 
-    use super::super::solve::{Calls, ORIGIN};
+    use super::super::control::{Calls, ORIGIN};
     use super::*;
 
     /// Calls to a session over a connection in memory.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::error::Error as _;
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use argus_backend::http1::format_chain;
@@ -18,28 +17,17 @@ use bollard_buildkit_proto::moby::buildkit::v1::{
     CacheOptions, CacheOptionsEntry, SolveRequest, StatusRequest,
 };
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, Either, select};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper::{Request, Response, Uri};
-use hyper_util::rt::TokioExecutor;
+use futures::future::{Either, select};
 use tokio::sync::mpsc;
 use tonic::Status;
-use tonic::body::Body;
-use tower_service::Service;
 
+use super::control::{self, Calls};
 use super::definition;
 use super::label::own_labels;
 use super::request::{self, Report};
 use super::session::Session;
 use crate::connect::{Endpoint, upgrade};
 
-/// Address of the engine in the requests of a connection that is open already.
-pub(super) const ORIGIN: &str = "http://engine";
-/// Maximum size of the headers of a response in bytes. The details of a failure contain the Dockerfile.
-const MAX_HEADERS: u32 = 4 * 1024 * 1024;
-/// Maximum size of a report in bytes.
-const MAX_REPORT: usize = 16 * 1024 * 1024;
 /// Maximum time for the last reports of a build that has ended.
 const LAST_REPORTS: Duration = Duration::from_secs(3);
 /// Key of the image in the response.
@@ -139,15 +127,10 @@ async fn solve(
 ) -> Result<(), Error> {
     let connection = upgrade(endpoint, "/session", &session.headers()).await?;
     let serving = session.serve(connection);
-    let connection = upgrade(endpoint, "/grpc", &[]).await?;
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder.max_header_list_size(MAX_HEADERS);
-    let (sender, connection) = builder.handshake(connection).await?;
-    let control = ControlClient::with_origin(Calls(sender), Uri::from_static(ORIGIN))
-        .max_decoding_message_size(MAX_REPORT);
+    let (control, connection) = control::connect(endpoint).await?;
     // Both connections make progress only while they are polled. Their end is not that of the build, whose call then fails.
     let connections = async {
-        futures::join!(serving.map(drop), connection.map(drop));
+        futures::join!(serving.map(drop), connection);
         std::future::pending::<()>().await;
     };
     match select(pin!(follow(control, request, reports)), pin!(connections)).await {
@@ -202,7 +185,7 @@ fn info(aux: BuildInfoAux) -> BuildInfo {
 }
 
 /// Error of the engine, or of the connection to it.
-fn explain(status: &Status) -> Error {
+pub(super) fn explain(status: &Status) -> Error {
     if let Some(source) = status.source() {
         return Error::IOError {
             err: io::Error::other(format_chain(source)),
@@ -218,24 +201,6 @@ fn explain(status: &Status) -> Error {
         message.to_owned()
     };
     Error::DockerStreamError { error }
-}
-
-/// Calls over one HTTP/2 connection.
-#[derive(Clone)]
-pub(super) struct Calls(pub(super) SendRequest<Body>);
-
-impl Service<Request<Body>> for Calls {
-    type Response = Response<Incoming>;
-    type Error = hyper::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.0.send_request(request).boxed()
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Mounted files of the host: the first remedy names the file with its fault, and the edit repairs the environment.
+//! Files of mounts, build contexts and `container.files`: the first remedy names the file with its fault, and the edit repairs the
+//! environment.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,11 +11,13 @@ use super::first_remedy;
 use super::specs::{NEVER, script, service};
 
 const RUN: &str = "#!/bin/sh\nexec sleep 3600\n";
+const DOCKERFILE: &str = "FROM busybox:local\nWORKDIR /srv\nCOPY *.sh ./\nENTRYPOINT [\"./run.sh\"]\n";
 
-/// An environment with the mounted folder `NAME`, whose file has a fault.
+/// An environment with the folder `NAME` as a mount or as a build context. A file in it, or in the spec file, has a fault.
 struct Faulty {
     name: &'static str,
-    command: String,
+    /// Lines of the service.
+    service: String,
     file: &'static str,
     text: String,
     mode: u32,
@@ -24,10 +27,7 @@ struct Faulty {
 
 impl Faulty {
     fn spec(&self) -> String {
-        let lines = format!(
-            "image: busybox:local\n    {}\n    container:\n      name: {}-bad\n      volumes: [\"./{}:/app:ro\"]",
-            self.command, self.name, self.name
-        );
+        let lines = self.service.replace("NAME", self.name);
         format!(
             "version: \"1\"\nproject: {{ name: {} }}\n{}",
             self.name,
@@ -40,6 +40,7 @@ impl Faulty {
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(&path, &self.text).expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(self.mode)).expect("a mode");
+        fs::write(path.with_file_name("Dockerfile"), DOCKERFILE).expect("a file");
         argus.write_spec(&format!("{}.e2e.yaml", self.name), &self.spec());
     }
 
@@ -61,30 +62,44 @@ impl Faulty {
     }
 }
 
-fn all() -> [Faulty; 4] {
-    let program = "command: [/app/run.sh]".to_owned();
+/// Lines of a service with the folder as a mount.
+fn mounted(command: &str) -> String {
+    format!(
+        "image: busybox:local\n    {command}\n    container:\n      name: NAME-bad\n      volumes: [\"./NAME:/app:ro\"]"
+    )
+}
+
+fn all() -> [Faulty; 7] {
+    let program = mounted("command: [/app/run.sh]");
+    let copied = "build: { context: ./NAME, image: \"NAME:test\" }\n    container: { name: NAME-bad }";
     let reading = "grep -q servr /app/web.conf || exec sleep 3600; \
                    echo '[emerg] unknown directive \"servr\" in /app/web.conf:2' >&2; echo closing >&2; echo bye >&2; exit 1";
+    let script_of = |name, service: &str, text: String, mode, expected| Faulty {
+        name,
+        service: service.to_owned(),
+        file: "run.sh",
+        text,
+        mode,
+        expected,
+    };
     [
-        Faulty {
-            name: "host-mode",
-            command: program.clone(),
-            file: "run.sh",
-            text: RUN.to_owned(),
-            mode: 0o644,
-            expected: ("host-mode/run.sh", "chmod +x"),
-        },
-        Faulty {
-            name: "host-lines",
-            command: program,
-            file: "run.sh",
-            text: RUN.replace('\n', "\r\n"),
-            mode: 0o755,
-            expected: ("host-lines/run.sh", "CRLF"),
-        },
+        script_of(
+            "host-mode",
+            &program,
+            RUN.to_owned(),
+            0o644,
+            ("host-mode/run.sh", "chmod +x"),
+        ),
+        script_of(
+            "host-lines",
+            &program,
+            RUN.replace('\n', "\r\n"),
+            0o755,
+            ("host-lines/run.sh", "CRLF"),
+        ),
         Faulty {
             name: "host-config",
-            command: script(reading),
+            service: mounted(&script(reading)),
             file: "web.conf",
             text: "listen 80\nservr on\n".to_owned(),
             mode: 0o644,
@@ -92,12 +107,34 @@ fn all() -> [Faulty; 4] {
         },
         Faulty {
             name: "host-name",
-            command: "command: [sh, /app/mian.sh]".to_owned(),
+            service: mounted("command: [sh, /app/mian.sh]"),
             file: "main.sh",
             text: RUN.to_owned(),
             mode: 0o644,
             expected: ("host-name.e2e.yaml", "to `/app/main.sh`"),
         },
+        script_of(
+            "copied-mode",
+            copied,
+            RUN.to_owned(),
+            0o644,
+            ("copied-mode/run.sh", "chmod +x"),
+        ),
+        script_of(
+            "copied-bash",
+            copied,
+            RUN.replace("/bin/sh", "/usr/bin/env bash"),
+            0o755,
+            ("copied-bash/run.sh", "no interpreter `bash`"),
+        ),
+        script_of(
+            "written-mode",
+            "image: busybox:local\n    entrypoint: [/run.sh]\n    container:\n      name: NAME-bad\n      files:\n        \
+             - path: /run.sh\n          content: \"#!/bin/sh\\nexec sleep 3600\\n\"",
+            RUN.to_owned(),
+            0o644,
+            ("written-mode.e2e.yaml", "mode: 0755"),
+        ),
     ]
 }
 
@@ -118,7 +155,19 @@ fn first_remedies_name_the_host_files() {
     fs::write(at("host-config/web.conf"), "listen 80\nserver on\n").expect("a file");
     let corrected = all[3].spec().replace("mian", "main");
     argus.write_spec("host-name.e2e.yaml", &corrected);
-    for one in &all {
+    fs::set_permissions(at("copied-mode/run.sh"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::write(at("copied-bash/run.sh"), RUN).expect("a file");
+    let fixed = argus.cli(&["fix", "written-mode", "--yes"]);
+    assert!(
+        fixed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&fixed.stderr)
+    );
+    // These edits start their builds and containers.
+    for one in &all[4..] {
+        argus.wait_ready(one.name, LIMIT);
+    }
+    for one in &all[..4] {
         drop(argus.cli(&["retry", one.name]));
         argus.wait_ready(one.name, LIMIT);
     }

@@ -1,0 +1,47 @@
+//! Names of variables in the messages of programs.
+
+use super::*;
+
+#[test]
+fn misspelled_names_differ_by_one_error() {
+    for (name, meant, expected) in [
+        ("DATABSE_URL", "DATABASE_URL", true),
+        ("DATABASE_ULR", "DATABASE_URL", true),
+        ("DB_USERS", "DB_USER", true),
+        ("DBURL_MAIN", "DB_URL_MAIN", true),
+        ("REDIS_HOST", "REDIS_PORT", false),
+        ("DB1_URL", "DB2_URL", false),
+        ("DB_URL", "DB_URL", false),
+        ("HTTP_PROXY", "HTTPS_PROXY", false),
+        ("APP_TOKEN", "APX_TOKEN", false),
+        ("PORT", "HOST", false),
+        ("MYSQL_ROOT_PASSWD", "MYSQL_ROOT_PASSWORD", true),
+        ("POSTGRES_PASS", "POSTGRES_PASSWORD", true),
+        ("DB_USERNAME", "DB_USER", true),
+        ("HOST", "HOSTNAME", false),
+        ("DB_PORT", "DB_PASSWORD", false),
+    ] {
+        assert_eq!(is_misspelled(name, meant), expected, "{name}");
+    }
+}
+
+#[test]
+fn missing_variable_is_found_in_common_messages() {
+    let set = BTreeMap::from([("LOG_LEVEL".to_owned(), "info".to_owned())]);
+    for (line, name) in [
+        ("sh: DATABASE_URL: parameter not set", Some("DATABASE_URL")),
+        ("FATAL: environment variable TOKEN is required", Some("TOKEN")),
+        ("KeyError: 'API_KEY'", Some("API_KEY")),
+        ("Error: SECRET_KEY_BASE must be set", Some("SECRET_KEY_BASE")),
+        ("ERROR: a required field is missing", None),
+        ("LOG_LEVEL is not set", None),
+        ("usage: SEED_FILE must name the seed file", Some("SEED_FILE")),
+        ("usage: main.py [-h] --config-file CONFIG_FILE", None),
+        ("started with DATABASE_URL", None),
+        ("NameError: name 'API_KEY' is not defined", None),
+        ("ReferenceError: API_KEY is not defined", None),
+        ("ssl: CERTIFICATE_VERIFY_FAILED: missing issuer", None),
+    ] {
+        assert_eq!(variable_in(line, &set).as_deref(), name, "{line}");
+    }
+}

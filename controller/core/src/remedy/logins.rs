@@ -1,0 +1,193 @@
+//! Logins: passwords and users that a sibling refuses, and parts of a login that no variable has.
+
+use argus_crds::error::SpecEdit;
+
+use super::case::{Case, contains, quoted};
+use super::database::{names_sibling, only_sibling, sibling_with};
+use super::images::{facts_of, password_variables, user_variables};
+use super::network::{is_name_of, siblings};
+use crate::desired::Service;
+use crate::desired::hosts::hosts;
+use crate::secrets::REDACTED;
+
+parts! {
+    /// Parts of a message about a password that a server refuses, in lower case.
+    REFUSED_PASSWORD: "password authentication failed" "access denied for user" "access_refused"
+        "authentication failed" "wrongpass" "no password supplied" "login failed for user" "auth failed"
+        "invalid password" "incorrect password" "login was refused" "not authenticated"
+        "requires authentication" "ora-01017" "using password: no" "authenticationfailed" "invalid username or password"
+        "sasl authentication failed" "client password must be a string" "* invalid token" "unable to authenticate user";
+    /// Parts of names of variables for a database.
+    OF_DATABASE: "DB" "DATABASE" "PG" "POSTGRES" "SQL" "MARIADB" "RABBIT" "MONGO"
+        "DATASOURCE" "JDBC";
+}
+
+/// Messages of one kind of server about a refused login, in lower case.
+const SERVERS: [(&str, &str); 5] = [
+    ("password authentication failed", "postgres"),
+    ("access denied for user", "mysql"),
+    ("access_refused", "rabbitmq"),
+    ("login failed for user", "mssql/server"),
+    ("wrongpass", "redis"),
+];
+
+/// Password that the sibling refuses. Its value is a secret, so the change names the two places only.
+pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(REFUSED_PASSWORD)?;
+    let kind = SERVERS.iter().find(|(part, _)| contains(line, &[*part]));
+    let is_kind = |sibling: &Service| {
+        kind.is_none_or(|(_, kind)| facts_of(sibling).is_none_or(|facts| facts.speaks(kind)))
+    };
+    let (sibling, theirs, expected) = sibling_with(case, &password_variables(), &is_kind)
+        .or_else(|| only_sibling(case, &password_variables()))?;
+    let set = || case.context.service.env_vars.iter();
+    let is_url = |value: &String| {
+        let is_address = value.contains("://") && !value.contains(&format!(":{expected}@"));
+        let is_list = contains(value, &["password=", "pwd="]) && !value.contains(&format!("={expected}"));
+        let has_login = value.contains('@') || !set().any(|(name, _)| contains(name, &["pass", "pwd"]));
+        names_sibling(value, sibling) && ((is_address && has_login) || is_list)
+    };
+    // Other services have passwords too.
+    let facts = facts_of(sibling);
+    let prefix = |name: &'_ String| -> Option<String> {
+        let start = name
+            .strip_suffix("HOST")
+            .or_else(|| name.rfind('_').map(|end| &name[..=end]));
+        start.map(str::to_owned)
+    };
+    let of_sibling = set().filter(|(_, value)| names_sibling(value, sibling));
+    let prefixes: Vec<String> = of_sibling.filter_map(|(name, _)| prefix(name)).collect();
+    let is_password = |name: &str| {
+        let upper = name.to_uppercase();
+        let is_of_server = OF_DATABASE.iter().any(|part| upper.contains(part))
+            || upper
+                .split('_')
+                .any(|part| part.len() >= 2 && facts.is_some_and(|facts| facts.is_meant_by(part)))
+            || prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
+        let is_token = theirs.contains("TOKEN") && upper.contains("TOKEN");
+        (upper.contains("PASS") || upper.contains("PWD") || is_token) && is_of_server
+    };
+    let in_set = set()
+        .find(|(_, value)| is_url(value) && !theirs.contains("TOKEN"))
+        .or_else(|| set().find(|(name, value)| is_password(name) && *value != expected));
+    let Some((name, value)) = in_set else {
+        return other_user(case, sibling).or_else(|| absent_password(case, sibling, theirs, &prefixes));
+    };
+    let reason = format!("its password differs from `{theirs}` of `{}`", sibling.name);
+    let edit = case.variable(name, reason);
+    let mut hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
+    let user = user_variables()
+        .into_iter()
+        .find_map(|name| sibling.env_vars.get(name));
+    if let Some(user) = user.filter(|user| value.contains("://") && !value.contains(&format!("//{user}:"))) {
+        hint = format!(
+            "write the user `{user}`, and as its password the value of `{theirs}` of `{}`",
+            sibling.name
+        );
+    }
+    Some(edit.now(REDACTED).hint(hint))
+}
+
+/// User that differs from the one of the sibling, if the passwords are the same.
+fn other_user(case: &Case<'_>, sibling: &Service) -> Option<SpecEdit> {
+    let (theirs, expected) = user_variables()
+        .into_iter()
+        .find_map(|name| Some((name, sibling.env_vars.get(name)?)))?;
+    let line = case.line_with(REFUSED_PASSWORD)?;
+    let mut variables = case.context.service.env_vars.iter();
+    let is_meant = |value: &str| quoted(line).next().is_none() || quoted(line).any(|text| text == value);
+    let (name, value) =
+        variables.find(|(name, value)| contains(name, &["user"]) && *value != expected && is_meant(value))?;
+    let reason = format!("it differs from `{theirs}` of `{}`", sibling.name);
+    Some(
+        case.variable(name, reason)
+            .now(value.as_str())
+            .suggest(expected.as_str()),
+    )
+}
+
+/// Variable for the password next to those for the host and the user of a server.
+fn absent_password(
+    case: &Case<'_>,
+    sibling: &Service,
+    theirs: &str,
+    prefixes: &[String],
+) -> Option<SpecEdit> {
+    let set = &case.context.service.env_vars;
+    let has_password = |prefix: &str| {
+        let is_one = |name: &String| name.starts_with(prefix) && name.to_uppercase().contains("PASS");
+        set.keys().any(is_one)
+    };
+    // An address has its own.
+    let has_address = set
+        .values()
+        .any(|value| value.contains("://") && names_sibling(value, sibling));
+    let prefix = prefixes
+        .iter()
+        .find(|prefix| !has_address && !has_password(prefix))?;
+    let reason = format!("`{}` requires a password, and no variable has one", sibling.name);
+    let edit = case.variable(&format!("{prefix}PASSWORD"), reason);
+    Some(edit.hint(format!("write the value of `{theirs}` of `{}`", sibling.name)))
+}
+
+/// Address without a password of a sibling that requires one.
+pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        REQUIRED: "noauth authentication required" "noauth hello" "authentication required" "wrongpass"
+            "invalid username-password pair";
+    }
+    case.line_with(REQUIRED)?;
+    let is_wrong = case.line_with(&["wrongpass", "username-password pair"]).is_some();
+    let own = case.context.service;
+    let is_protected = |sibling: &&Service| {
+        let mut words = sibling.command.iter().flatten();
+        words.any(|word| word.contains("--requirepass"))
+    };
+    let sibling = siblings(case)
+        .filter(is_protected)
+        .find(|sibling| own.env_vars.values().any(|value| names_sibling(value, sibling)))?;
+    let mut variables = own.env_vars.iter();
+    let (name, value) =
+        variables.find(|(_, value)| names_sibling(value, sibling) && (is_wrong || !value.contains('@')))?;
+    let apart = name.strip_suffix("HOST").filter(|_| !value.contains("://"));
+    let apart = apart.map(|start| format!("{start}PASSWORD"));
+    let name = apart.as_ref().unwrap_or(name);
+    let reason = format!("`{}` requires the password of its `--requirepass`", sibling.name);
+    let edit = case.variable(name, reason);
+    let edit = edit.hint(format!(
+        "write the value of `--requirepass` of `{}` as its password",
+        sibling.name
+    ));
+    let mut words = sibling
+        .command
+        .iter()
+        .flatten()
+        .skip_while(|word| *word != "--requirepass");
+    let host = hosts(value).first().map(|(host, _)| *host);
+    Some(match (words.nth(1), host) {
+        (Some(password), Some(host)) if value.contains("://") && !value.contains('@') => edit
+            .now(format!("//{host}"))
+            .suggest(format!("//:{password}@{host}")),
+        _ => edit,
+    })
+}
+
+/// Variable for a part of the login next to the one for the host, if the client uses its default.
+pub(super) fn absent_part(case: &Case<'_>, theirs: &[&'static str], names: [&str; 2]) -> Option<SpecEdit> {
+    let (sibling, variable, value) = only_sibling(case, theirs)?;
+    let set = &case.context.service.env_vars;
+    let host = set
+        .iter()
+        .find(|(_, value)| is_name_of(sibling, value))
+        .map(|(name, _)| name)?;
+    let name = match host.strip_suffix("_HOST") {
+        Some(prefix) => format!("{prefix}{}", names[1]),
+        None => names[0].to_owned(),
+    };
+    let reason = format!(
+        "its client uses a default, and `{variable}` of `{}` is `{value}`",
+        sibling.name
+    );
+    let edit = case.variable(&name, reason);
+    (!set.contains_key(&name)).then(|| edit.suggest(value.as_str()))
+}

@@ -1,0 +1,109 @@
+//! Settings of the process of a container: its folder, its capabilities, and the jobs before it.
+
+use argus_crds::error::SpecEdit;
+
+use super::case::{Case, contains, mount_of, paths, quoted};
+use super::network::siblings;
+use crate::desired::{Condition, Mount};
+
+parts! {
+    /// Files that mark the folder of a project.
+    MARKS: "package.json" "manage.py" "gemfile" "go.mod" "pom.xml" "cargo.toml" "composer.json" "pyproject.toml"
+        "mix.exs" "deno.json" "build.gradle" "makefile" "requirements.txt" "artisan" "playwright.config" "server.js"
+        "index.js" "app.py" "main.py" "rakefile" "alembic.ini";
+    /// Parts of a message about a file of the project that is missing, in lower case.
+    NOT_THERE: "no such file" "enoent" "could not read package.json" "can't open file" "could not locate" "not found"
+        "cannot find" "could not find" "could not open" "there is no" "does not exist" "no pom in this directory"
+        "no rakefile found" "no 'script_location'" "no tests found";
+    /// Parts of a message about an operation without its capability, in lower case.
+    NO_CAPABILITY: "operation not permitted" "eperm" "failed to set groups" "setgid" "setuid" "failed switching to"
+        "chown failed" "changing ownership" "permission denied (capability";
+    /// Parts of a message about a table that only a migration creates, in lower case.
+    NO_TABLE: "relation \"" "no such table" "doesn't exist" "undefinedtable" "does not exist" "unknown table"
+        "no such collection" "bucket does not exist" "nosuchbucket" "unknown topic" "index_not_found"
+        "migrations are pending" "pending migration" "has not been migrated" "schema is not up to date";
+}
+
+/// Folder of the project: the only mounted one, if the program does not find a file of the project.
+pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let mut folders = service.mounts.iter().filter(|mount| {
+        let name = mount.target().rsplit('/').next().unwrap_or_default();
+        matches!(mount, Mount::Bind { .. }) && !name.contains('.')
+    });
+    let target = folders.next().filter(|_| folders.next().is_none())?.target();
+    if service.working_dir.as_deref() == Some(target) {
+        return None;
+    }
+    // An absolute path does not depend on the folder.
+    let is_absolute = |path: &str| case.words().any(|word| word == path);
+    let is_outside =
+        |line: &str| paths(line).all(|path| mount_of(&case.context, path).is_none() && !is_absolute(path));
+    let is_meant = |line: &&str| {
+        let is_project =
+            contains(line, MARKS) || contains(line, &["no pom in this directory", "no rakefile"]);
+        contains(line, NOT_THERE) && is_project && is_outside(line)
+    };
+    let module = || {
+        let line = case.line_with(&["no module named", "could not import module"])?;
+        let name = quoted(line).next()?.split('.').next()?;
+        let mut words = case.words().flat_map(|word| word.split([' ', '.', ':']));
+        words.any(|word| word == name).then_some(line)
+    };
+    case.lines().find(is_meant).or_else(module)?;
+    let reason = format!("the project is mounted at `{target}`, and the program runs in another folder");
+    let edit = case.context.edit("workingDir", reason);
+    Some(match &service.working_dir {
+        Some(now) => edit.now(now.as_str()).suggest(target),
+        None => edit.suggest(target),
+    })
+}
+
+/// Capabilities that the service removes.
+pub(super) fn capability(case: &Case<'_>) -> Option<SpecEdit> {
+    let dropped = &case.context.service.process.cap_drop;
+    case.line_with(NO_CAPABILITY).filter(|_| !dropped.is_empty())?;
+    let reason = format!(
+        "its program needs a capability that `capDrop` removes: {}",
+        dropped.join(", ")
+    );
+    Some(case.context.edit("capDrop", reason).suggest("[]"))
+}
+
+/// Job that creates the tables, on which the service does not depend.
+pub(super) fn missing_job(case: &Case<'_>) -> Option<SpecEdit> {
+    let own = case.context.service;
+    let line = case.line_with(NO_TABLE)?;
+    let is_of_host =
+        paths(line).next().is_some() || contains(line, &["database \"", "role \"", "unknown database"]);
+    let mut jobs = siblings(case).filter(|sibling| {
+        let mut needs = own.depends_on.iter();
+        sibling.one_shot && !needs.any(|need| need.service == sibling.name)
+    });
+    let job = jobs.next().filter(|_| jobs.next().is_none() && !is_of_host)?;
+    let reason = format!(
+        "nothing waits until `{}` has created what the program needs",
+        job.name
+    );
+    Some(add_dependency(case, job.name.as_str(), reason))
+}
+
+/// The dependencies with another one.
+pub(super) fn add_dependency(case: &Case<'_>, name: &str, reason: String) -> SpecEdit {
+    let own = case.context.service;
+    let edit = case.context.edit("dependsOn", reason);
+    let is_usual = own
+        .depends_on
+        .iter()
+        .all(|need| need.condition != Condition::Started);
+    if case.context.accepted.lines.is_compose() || !is_usual {
+        return edit.hint(format!("add `{name}` with the condition `healthy`"));
+    }
+    let mut all: Vec<&str> = own.depends_on.iter().map(|need| need.service.as_str()).collect();
+    all.push(name);
+    edit.suggest(format!("[{}]", all.join(", ")))
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

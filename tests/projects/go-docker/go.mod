@@ -1,0 +1,5 @@
+module example.com/hello
+
+go 1.22
+
+require golang.org/x/text v0.14.0
