@@ -1,6 +1,7 @@
 //! Every action as exactly one change of the engine, with the reads that make the action idempotent.
 
 mod binds;
+mod container_links;
 mod container;
 pub(crate) mod mounts;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use argus_tests::fixture::{LIMIT, engine, text};
@@ -144,6 +145,55 @@ fn target_behind_a_link_of_the_image_is_refused() {
     assert!(found.is_none_or(|found| found["State"]["Running"] == false));
     argus.write_spec("e2e.yaml", &spec("/plain/app"));
     argus.wait_ready("linked", LIMIT);
+}
+
+#[test]
+fn engine_makes_no_folder_in_git_through_a_link() {
+    let engine = engine();
+    // A directory `.git/index.lock` stops git. The second link leads there by a name that exists on the host only.
+    let links = "ln -s /app/.git/index.lock /direct && ln -s /app/name /first && ln -s /first /second && ln -s /tmp/run /harmless";
+    engine.docker_ok(&["run", "--name", "git-lock", "busybox:local", "sh", "-c", links]);
+    engine.docker_ok(&["commit", "git-lock", "git-lock:local"]);
+    engine.docker_ok(&["rm", "git-lock"]);
+    let top = engine
+        .scratch("lock")
+        .canonicalize()
+        .expect("the directory exists");
+    write_repository(&top);
+    symlink(".git/index.lock", top.join("name")).expect("a link");
+    let options = RunOptions {
+        specs: Some(top.clone()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let variants = [
+        ("lock-tmpfs", "\"..:/app\"", "[/direct]", Some("/direct")),
+        ("lock-steps", "\"..:/app\"", "[/second/x]", Some("/second/x")),
+        (
+            "lock-volume",
+            "\"..:/app\", \"v:/direct\"",
+            "[/tmp]",
+            Some("/direct"),
+        ),
+        ("lock-none", "\"..:/app\", \"v:/data\"", "[/harmless]", None),
+    ];
+    for (name, volumes, tmpfs, _) in variants {
+        let spec = SPEC.replace("hooks", name).replace("\".:/app\"", volumes);
+        let spec = spec.replace("busybox:local", "git-lock:local");
+        let spec = spec.replace("    stopGrace", &format!("    tmpfs: {tmpfs}\n    stopGrace"));
+        argus.write_spec(&format!("{name}/e2e.yaml"), &spec);
+    }
+    for (name, .., link) in variants {
+        let Some(link) = link else {
+            argus.wait_ready(name, LIMIT);
+            continue;
+        };
+        argus.wait_status(name, LIMIT, "is refused", |status| {
+            let errors = status["errors"].to_string();
+            errors.contains("POLICY_VIOLATION") && errors.contains(&format!("`{link}`"))
+        });
+        assert!(!top.join(".git/index.lock").exists(), "{name}");
+    }
 }
 
 #[test]

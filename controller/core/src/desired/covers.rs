@@ -53,7 +53,9 @@ pub(super) fn check_writable(
         )
     } else if let Some(excess) = contained(&git.excess) {
         let excess = shown(&excess);
-        format!("contains more git directories or files than Argus can protect, such as `{excess}`")
+        format!(
+            "contains git directories or files that Argus cannot protect, such as `{excess}`: it protects 65 with names in UTF-8"
+        )
     } else {
         return;
     };

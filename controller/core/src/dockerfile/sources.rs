@@ -248,7 +248,9 @@ fn check_address(source: &str) -> Option<&'static str> {
     if !host.chars().all(is_usual) {
         return Some(UNUSUAL);
     }
-    matches!(last, "localhost" | "local" | "internal").then_some(PRIVATE)
+    // The host and its network resolve names without a dot, such as their own.
+    let is_local = matches!(last, "localhost" | "local" | "internal") || last == host && !host.is_empty();
+    is_local.then_some(PRIVATE)
 }
 
 /// Host of a URL or of a git address such as `git@host:path`; `None` for a file.
@@ -302,6 +304,8 @@ mod tests {
             "http://192.168.1.1?x",
             "http://a.local/x",
             "http://host.docker.internal./x",
+            "http://build-machine:9470/metrics",
+            "git@mirror:a/b.git",
             "git@127.0.0.1:repo.git",
             "https://172.16.0.1/repo.git#main",
             "\"http://127.0.0.1/\"",

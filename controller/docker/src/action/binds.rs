@@ -3,7 +3,7 @@
 //! The engine makes the mounts in the order of the depth of their targets, and resolves each target in what it has mounted before. So a
 //! link can move a mount to another place, and a later mount can hide that link. A container with covers therefore has no target behind
 //! a link at any time: not in its image, not on the host below a bind mount, and not in a volume, because no target is below one. A tmpfs
-//! is empty, and moves nothing.
+//! is empty and moves nothing, so links may lead to it, but not into another mount.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -123,6 +123,20 @@ impl Binds {
         all.map(PathBuf::from).collect()
     }
 
+    /// Returns whether a bind mount or a volume is mounted at a path.
+    pub(super) fn is_filled(&self, path: &str) -> bool {
+        self.filled().any(|target| target == path)
+    }
+
+    /// Targets of tmpfs mounts that are in no bind mount or volume.
+    pub(super) fn tmpfs_outside_mounts(&self) -> impl Iterator<Item = &String> {
+        let is_outside = |path: &&String| {
+            let mut filled = self.filled();
+            !filled.any(|target| target == *path || below(path, target).is_some())
+        };
+        self.tmpfs.iter().filter(is_outside)
+    }
+
     /// Returns a target below that of a volume, with that of the volume.
     pub(super) fn below_volume(&self) -> Option<(&str, &str)> {
         self.filled().find_map(|target| {
@@ -226,16 +240,19 @@ mod tests {
             "/p:/other",
             "/q/x:/other/y",
         ];
-        let found = mounts(&binds, &["/srv/app/node_modules", "/data"], &["/var/run"]);
+        let tmpfs = ["/var/run", "/data/tmp", "/srv/app/tmp"];
+        let found = mounts(&binds, &["/srv/app/node_modules", "/data"], &tmpfs);
         assert!(found.has_covers());
         let in_image = texts(["/data", "/other", "/srv", "/srv/app"]);
         assert_eq!(found.paths_in_image(), in_image);
-        let covered = texts(["/srv/app/.git", "/srv/app/node_modules"]);
+        let covered = texts(["/srv/app/.git", "/srv/app/node_modules", "/srv/app/tmp"]);
         assert_eq!(
             found.paths_in_container(),
             in_image.union(&covered).cloned().collect()
         );
-        let on_host = ["/p/.git", "/p/node_modules", "/p/y"].map(PathBuf::from);
+        let outside: Vec<&String> = found.tmpfs_outside_mounts().collect();
+        assert_eq!(outside, ["/var/run"]);
+        let on_host = ["/p/.git", "/p/node_modules", "/p/tmp", "/p/y"].map(PathBuf::from);
         assert_eq!(found.paths_on_host(), on_host.into());
         let found = mounts(&binds[2..], &[], &["/other/.argus:ro", "/run/x:ro"]);
         assert_eq!(

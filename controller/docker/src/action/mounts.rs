@@ -14,9 +14,9 @@ use argus_core::action::ContainerSpec;
 use argus_core::desired::{InjectedFile, closest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
-use bollard::query_parameters::ContainerArchiveInfoOptionsBuilder;
 
 use super::binds::{Binds, folders_above};
+use super::container_links as links;
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
@@ -27,7 +27,7 @@ const CAPACITY: usize = 16 * 1024;
 /// Maximum number of files that are compared with a missing one.
 const MAX_NEIGHBOURS: usize = 1_000;
 /// Subject of the refusals of targets.
-const GUARDED: &str = "a mount with a git directory or a state directory";
+pub(super) const GUARDED: &str = "a mount with a git directory or a state directory";
 
 /// The bind mounts of the containers that this process created or started.
 #[derive(Debug, Default)]
@@ -83,16 +83,21 @@ pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<()
         )));
     }
     check_no_links(binds.paths_on_host()).await?;
-    for path in binds.paths_in_container() {
-        check_target(shared, id, &path, GUARDED).await?;
-    }
-    let Some(places) = binds.places_of_moved_cover() else {
+    let places = binds.places_of_moved_cover();
+    if places.is_none() {
+        // First, because a check of the container makes the missing directories of its mounts, also behind links.
         let declared = found.config.and_then(|config| config.volumes).unwrap_or_default();
         let image = found.image.unwrap_or_default();
-        return check_image(shared, (image, binds.paths_in_image()), declared).await;
-    };
-    for place in places {
-        if find_target(shared, id, &place).await?.is_some() {
+        check_image(shared, (image, binds.paths_in_image()), declared).await?;
+    }
+    for path in binds.paths_in_container() {
+        links::check_target(shared, id, &path, GUARDED).await?;
+    }
+    for path in binds.tmpfs_outside_mounts() {
+        links::check_tmpfs(shared, id, path, &binds).await?;
+    }
+    for place in places.into_iter().flatten() {
+        if links::find_target(shared, id, &place).await?.is_some() {
             return Err(ActionError::MountRefused(format!(
                 "`{place}` exists in the container, so a link could have led {GUARDED} elsewhere"
             )));
@@ -117,7 +122,7 @@ async fn check_image(
     let id = helper::create_unmounted(shared, &checked.0, volumes).await?;
     let mut result = Ok(());
     for path in &checked.1 {
-        result = check_target(shared, &id, path, GUARDED).await;
+        result = links::check_target(shared, &id, path, GUARDED).await;
         if result.is_err() {
             break;
         }
@@ -149,7 +154,7 @@ pub(super) async fn before_copy(
     }
     let folders: BTreeSet<String> = files.iter().flat_map(|file| folders_above(&file.path)).collect();
     for folder in folders {
-        check_target(shared, id, &folder, "a file of a container with a bind mount").await?;
+        links::check_target(shared, id, &folder, "a file of a container with a bind mount").await?;
     }
     Ok(())
 }
@@ -159,33 +164,6 @@ async fn find_binds(shared: &Shared, id: &ContainerId) -> Result<Binds, ActionEr
     match known {
         Some(binds) => Ok(binds),
         None => inspect_binds(shared, id).await,
-    }
-}
-
-/// Checks that a path in a container is not a link. The engine creates a missing one.
-async fn check_target(
-    shared: &Shared,
-    id: &ContainerId,
-    path: &str,
-    use_of_path: &str,
-) -> Result<(), ActionError> {
-    match find_target(shared, id, path).await? {
-        Some(link) if !link.is_empty() => Err(ActionError::MountRefused(format!(
-            "the path `{path}` in the container is a link, and {use_of_path} needs a path without links"
-        ))),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Returns the target of a link in a container; empty for anything else, `None` if nothing is at the path.
-async fn find_target(shared: &Shared, id: &ContainerId, path: &str) -> Result<Option<String>, ActionError> {
-    let client = shared.connection.client()?;
-    let options = ContainerArchiveInfoOptionsBuilder::default().path(path).build();
-    let call = client.get_container_archive_info(id.as_str(), Some(options));
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
-        Ok(found) => Ok(Some(found.link_target)),
-        Err(error) if error.has_status(404) => Ok(None),
-        Err(error) => Err(error.classify(Op::Inspect)),
     }
 }
 
