@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
@@ -12,7 +12,9 @@ const SPEC: &str = "version: \"1\"\nproject: { name: hooks }\nservices:\n  app:\
     command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n    container: { name: hooks-app, volumes: [\".:/app\"] }\n";
 
 /// Creates a repository with a submodule.
-fn write_repository(top: &Path) {
+fn repository(engine: &PrivateEngine, name: &str) -> PathBuf {
+    let top = engine.scratch(name).canonicalize();
+    let top = top.expect("the directory exists");
     for (path, content) in [
         (".git/HEAD", "ref: refs/heads/main\n"),
         (".git/hooks/pre-commit.sample", "#!/bin/sh\n"),
@@ -27,6 +29,24 @@ fn write_repository(top: &Path) {
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         fs::write(path, content).expect("a file");
     }
+    top
+}
+
+/// Starts a controller with a project as its specs folder.
+fn start_in(engine: &PrivateEngine, top: &Path) -> Controller {
+    let options = RunOptions {
+        specs: Some(top.to_path_buf()),
+        ..RunOptions::default()
+    };
+    Controller::start(engine, options)
+}
+
+/// Commits a container of a command as an image `NAME:local`.
+fn commit(engine: &PrivateEngine, name: &str, command: &str, change: &str) {
+    engine.docker_ok(&["run", "--name", name, "busybox:local", "sh", "-c", command]);
+    let image = format!("{name}:local");
+    engine.docker_ok(&["commit", "--change", change, name, &image]);
+    engine.docker_ok(&["rm", name]);
 }
 
 /// Runs a command in the container. Returns whether it succeeded.
@@ -42,11 +62,7 @@ fn id_of_the_container(engine: &PrivateEngine) -> String {
 #[test]
 fn container_writes_no_hook_without_a_permission() {
     let engine = engine();
-    let top = engine
-        .scratch("hooks")
-        .canonicalize()
-        .expect("the directory exists");
-    write_repository(&top);
+    let top = repository(engine, "hooks");
     // A mount around private state is refused.
     let state = engine.scratch("hooks-state");
     let start = |args: &[&str]| {
@@ -115,19 +131,9 @@ fn target_behind_a_link_of_the_image_is_refused() {
     let engine = engine();
     // `/link/app` of the image is `/volume/app`, where another container could exchange a directory during the start.
     let link = "mkdir -p /volume /plain && ln -s /volume /link";
-    engine.docker_ok(&["run", "--name", "git-linker", "busybox:local", "sh", "-c", link]);
-    engine.docker_ok(&["commit", "git-linker", "git-linked:local"]);
-    engine.docker_ok(&["rm", "git-linker"]);
-    let top = engine
-        .scratch("linked")
-        .canonicalize()
-        .expect("the directory exists");
-    write_repository(&top);
-    let options = RunOptions {
-        specs: Some(top.clone()),
-        ..RunOptions::default()
-    };
-    let argus = Controller::start(engine, options);
+    commit(engine, "git-linked", link, "ENV A=b");
+    let top = repository(engine, "linked");
+    let argus = start_in(engine, &top);
     let spec = |target: &str| {
         let spec = SPEC
             .replace("hooks", "linked")
@@ -152,20 +158,10 @@ fn engine_makes_no_folder_in_git_through_a_link() {
     let engine = engine();
     // A directory `.git/index.lock` stops git. The second link leads there by a name that exists on the host only.
     let links = "ln -s /app/.git/index.lock /direct && ln -s /app/name /first && ln -s /first /second && ln -s /tmp/run /harmless";
-    engine.docker_ok(&["run", "--name", "git-lock", "busybox:local", "sh", "-c", links]);
-    engine.docker_ok(&["commit", "git-lock", "git-lock:local"]);
-    engine.docker_ok(&["rm", "git-lock"]);
-    let top = engine
-        .scratch("lock")
-        .canonicalize()
-        .expect("the directory exists");
-    write_repository(&top);
+    commit(engine, "git-lock", links, "ENV A=b");
+    let top = repository(engine, "lock");
     symlink(".git/index.lock", top.join("name")).expect("a link");
-    let options = RunOptions {
-        specs: Some(top.clone()),
-        ..RunOptions::default()
-    };
-    let argus = Controller::start(engine, options);
+    let argus = start_in(engine, &top);
     let variants = [
         ("lock-tmpfs", "\"..:/app\"", "[/direct]", Some("/direct")),
         ("lock-steps", "\"..:/app\"", "[/second/x]", Some("/second/x")),
@@ -201,25 +197,15 @@ fn link_that_a_later_mount_hides_is_refused() {
     let engine = engine();
     // The first volume is mounted at `/p`. Its link `x` leads the project elsewhere, and the second volume hides it.
     let links = "mkdir -p /real /p/x /c2 /k && ln -s /p /c && ln -s /p /c2/y";
-    let commit = |name: &str, change: &str| {
-        engine.docker_ok(&["run", "--name", name, "busybox:local", "sh", "-c", links]);
-        let image = format!("{name}:local");
-        engine.docker_ok(&["commit", "--change", change, name, &image]);
-        engine.docker_ok(&["rm", name]);
-    };
-    commit("git-hidden", "ENV A=b");
-    commit("git-volume", "VOLUME /c2/y");
-    commit("git-around", "VOLUME /p");
-    let top = engine
-        .scratch("hidden")
-        .canonicalize()
-        .expect("the directory exists");
-    write_repository(&top);
-    let options = RunOptions {
-        specs: Some(top.clone()),
-        ..RunOptions::default()
-    };
-    let argus = Controller::start(engine, options);
+    for (name, change) in [
+        ("git-hidden", "ENV A=b"),
+        ("git-volume", "VOLUME /c2/y"),
+        ("git-around", "VOLUME /p"),
+    ] {
+        commit(engine, name, links, change);
+    }
+    let top = repository(engine, "hidden");
+    let argus = start_in(engine, &top);
     let refused = [
         (
             "hidden-a",
