@@ -13,16 +13,23 @@ use crate::plan::{Decision, network};
 use crate::wait::WaitReason;
 
 /// Detaches a running container from a network that Argus replaces. The engine removes a network only without such containers.
+/// This includes the container of an earlier file, which had the service on another network.
 pub(super) fn leave_defective_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
     let desired = &planner.accepted.desired;
-    desired.networks_of(planner.service).find_map(|network| {
+    let is_used = |network: &EnvNetwork<'_>| desired.services.values().any(|service| service.is_on(network));
+    desired.declared_networks().find_map(|network| {
         let found = network::find(planner.input, &network)?;
         let defect = network::find_defect(planner.input, found, &network, desired)?;
         let is_attached = |container: &&Arc<Container>| {
             let attachment = container.networks.get(&found.name);
             container.state.is_up() && attachment.is_some_and(|at| at.network.as_ref() == Some(&found.id))
         };
-        let container = planner.owned.iter().copied().find(is_attached)?;
+        let container = planner
+            .owned
+            .iter()
+            .copied()
+            .find(is_attached)
+            .filter(|_| is_used(&network))?;
         let what = format!("its network is replaced: {defect}");
         let cause = planner.input.cause(&planner.subject, Cause::Drift { what });
         Some(Decision::Do(disconnect(&found.name, container), cause))
