@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -19,8 +20,8 @@ struct Level {
     /// Number of bytes to pass before the proxy holds back the rest.
     holds: usize,
     open: bool,
-    /// Connections that the clients have not closed.
-    clients: usize,
+    /// Connections that their clients closed while the response was held back.
+    abandoned: usize,
 }
 
 impl PausablePipe {
@@ -47,9 +48,9 @@ impl PausablePipe {
         self.0.1.notify_all();
     }
 
-    /// Number of connections that the clients have not closed.
-    pub fn clients(&self) -> usize {
-        self.level(|level| level.clients)
+    /// Returns whether a client closed a connection whose response is held back.
+    pub fn is_abandoned(&self) -> bool {
+        self.level(|level| level.abandoned > 0)
     }
 
     fn level<T>(&self, change: impl FnOnce(&mut Level) -> T) -> T {
@@ -59,20 +60,23 @@ impl PausablePipe {
     /// Copies both directions until both are closed.
     fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
-        self.level(|level| level.clients += 1);
-        let pipe = self.clone();
+        let is_held = Arc::new(AtomicBool::new(false));
+        let (pipe, held) = (self.clone(), is_held.clone());
         let request = thread::spawn(move || {
             let copied = io::copy(&mut from, &mut to);
-            pipe.level(|level| level.clients -= 1);
+            if held.load(Ordering::SeqCst) {
+                pipe.level(|level| level.abandoned += 1);
+            }
             to.shutdown(Shutdown::Write).and(copied)
         });
-        let answered = self.answers(server, client);
+        let answered = self.answers(server, client, &is_held);
         client.shutdown(Shutdown::Write)?;
         drop(request.join());
         answered
     }
 
-    fn answers(&self, mut server: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
+    /// Passes responses. `held` tells whether one waits.
+    fn answers(&self, mut server: &TcpStream, mut client: &TcpStream, held: &AtomicBool) -> io::Result<()> {
         let mut part = vec![0; 64 * 1024];
         loop {
             let many = server.read(&mut part)?;
@@ -80,9 +84,13 @@ impl PausablePipe {
                 return Ok(());
             }
             self.level(|level| level.passed += many);
-            let held = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_held = |level: &mut Level| !level.open && level.passed > level.holds;
-            drop(self.0.1.wait_while(held, is_held));
+            let level = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let must_wait = |level: &mut Level| {
+                let waits = !level.open && level.passed > level.holds;
+                held.store(waits, Ordering::SeqCst);
+                waits
+            };
+            drop(self.0.1.wait_while(level, must_wait));
             client.write_all(&part[..many])?;
         }
     }
