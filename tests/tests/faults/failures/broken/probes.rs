@@ -201,7 +201,7 @@ fn with_programs() -> Vec<Broken> {
             ),
             TIMEOUT,
             "services.bad.command",
-            Suggest::Nothing,
+            Suggest::Exactly("httpd"),
         ),
     ]
 }

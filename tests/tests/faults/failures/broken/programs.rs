@@ -93,7 +93,7 @@ fn all() -> Vec<Broken> {
             ),
             "ENTRYPOINT_NOT_FOUND",
             "services.bad.command",
-            Suggest::Nothing,
+            Suggest::Exactly("sleep"),
         ),
         Broken::edit(
             VOLUME,
