@@ -3,7 +3,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
@@ -20,8 +19,8 @@ struct Level {
     /// Number of bytes to pass before the proxy holds back the rest.
     holds: usize,
     open: bool,
-    /// Connections that their clients closed while the response was held back.
-    abandoned: usize,
+    /// True if a client closed its connection before the end of a response.
+    is_abandoned: bool,
 }
 
 impl PausablePipe {
@@ -48,9 +47,11 @@ impl PausablePipe {
         self.0.1.notify_all();
     }
 
-    /// Returns whether a client closed a connection whose response is held back.
-    pub fn is_abandoned(&self) -> bool {
-        self.level(|level| level.abandoned > 0)
+    /// Passes this number of further bytes. Returns whether a client closed its connection before the end of a response.
+    pub fn is_abandoned_after(&self, bytes: usize) -> bool {
+        self.level(|level| level.holds += bytes);
+        self.0.1.notify_all();
+        self.level(|level| level.is_abandoned)
     }
 
     fn level<T>(&self, change: impl FnOnce(&mut Level) -> T) -> T {
@@ -60,23 +61,17 @@ impl PausablePipe {
     /// Copies both directions until both are closed.
     fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
-        let is_held = Arc::new(AtomicBool::new(false));
-        let (pipe, held) = (self.clone(), is_held.clone());
         let request = thread::spawn(move || {
             let copied = io::copy(&mut from, &mut to);
-            if held.load(Ordering::SeqCst) {
-                pipe.level(|level| level.abandoned += 1);
-            }
             to.shutdown(Shutdown::Write).and(copied)
         });
-        let answered = self.answers(server, client, &is_held);
+        let answered = self.answers(server, client);
         client.shutdown(Shutdown::Write)?;
         drop(request.join());
         answered
     }
 
-    /// Passes responses. `held` tells whether one waits.
-    fn answers(&self, mut server: &TcpStream, mut client: &TcpStream, held: &AtomicBool) -> io::Result<()> {
+    fn answers(&self, mut server: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
         let mut part = vec![0; 64 * 1024];
         loop {
             let many = server.read(&mut part)?;
@@ -85,13 +80,12 @@ impl PausablePipe {
             }
             self.level(|level| level.passed += many);
             let level = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let must_wait = |level: &mut Level| {
-                let waits = !level.open && level.passed > level.holds;
-                held.store(waits, Ordering::SeqCst);
-                waits
-            };
+            let must_wait = |level: &mut Level| !level.open && level.passed > level.holds;
             drop(self.0.1.wait_while(level, must_wait));
-            client.write_all(&part[..many])?;
+            if let Err(error) = client.write_all(&part[..many]) {
+                self.level(|level| level.is_abandoned = true);
+                return Err(error);
+            }
         }
     }
 }

@@ -228,6 +228,12 @@ fn next_up_first_completes_an_earlier_removal() {
     kill_process(Pid::from_child(&up), Signal::INT).unwrap();
     let held = wait::poll(LIMIT, || proxy.is_held().then_some(()));
     held.expect("the stop is held");
+    // The request counts when it is on disk, which the stop does not wait for.
+    let stored = argus.state.join("private/state.json");
+    wait::until(LIMIT, "the removal is on disk", || {
+        let stored: Value = serde_json::from_slice(&std::fs::read(&stored).ok()?).ok()?;
+        stored["down"]["upleft"].is_object().then_some(())
+    });
     up.kill().unwrap();
     up.wait().unwrap();
     proxy.heal();
