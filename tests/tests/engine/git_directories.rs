@@ -33,7 +33,7 @@ fn repository(engine: &PrivateEngine, name: &str) -> PathBuf {
 }
 
 /// Starts a controller with a project as its specs folder.
-fn start_in(engine: &PrivateEngine, top: &Path) -> Controller {
+fn start_in<'e>(engine: &'e PrivateEngine, top: &Path) -> Controller<'e> {
     let options = RunOptions {
         specs: Some(top.to_path_buf()),
         ..RunOptions::default()
