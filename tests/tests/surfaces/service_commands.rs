@@ -132,6 +132,11 @@ fn commands_reach_a_service_by_name() {
         Some(1),
         "a held service does not restart: {output:?}"
     );
+    let output = argus.cli(&["down", "reached"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("the removal of `reached` waits: "), "{errors}");
+    assert!(argus.cli(&["resume", target]).status.success());
+    assert!(argus.cli(&["wait", "reached", "--for", "gone"]).status.success());
 }
 
 #[test]

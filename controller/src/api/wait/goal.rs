@@ -11,6 +11,7 @@ use clap::ValueEnum;
 
 use super::ended::EndedWait;
 use super::rejected;
+use super::removal;
 use super::target_status::{TargetStatus, is_current};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
@@ -93,6 +94,9 @@ pub(crate) async fn wait_until(
             }
             statuses.iter().try_for_each(TargetStatus::check_blocked)?;
             check_known(client, &statuses, started).await?;
+        }
+        if goal == WaitGoal::Gone && liveness.is_running() {
+            removal::check_held(&statuses)?;
         }
         // Without any environment, the goal Ready waits for the first one.
         let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
@@ -212,7 +216,7 @@ pub(super) fn add_warnings(error: &mut StructuredError, status: &EnvironmentStat
 }
 
 /// Returns the error behind the condition `Blocked` of an environment that is not ready.
-fn find_blocking_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
+pub(super) fn find_blocking_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
     let is_blocked = |found: &&Condition| found.kind == "Blocked" && found.status == Truth::True;
     let blocked = status.conditions.iter().find(is_blocked)?;
     let mut errors = status.errors.iter();

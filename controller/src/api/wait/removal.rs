@@ -16,7 +16,7 @@ use super::target_status::TargetStatus;
 use crate::api::commands::Down;
 use crate::api::target::Target;
 use crate::api::{Context, Operation as _};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::status_text::format_waits;
 use crate::view::Statuses;
 
@@ -128,6 +128,25 @@ async fn remove(
             Some(environment) = returned.recv() => drop(Down { environment, volumes }.run(context).await?),
         }
     }
+}
+
+/// Fails for a removal that waits for the end of a hold without a limit.
+pub(super) fn check_held(statuses: &[TargetStatus]) -> Result<(), Failure> {
+    let mut removed = statuses.iter().filter_map(|seen| seen.status.as_ref());
+    let held = removed.find_map(|status| {
+        let error = goal::find_blocking_error(status)?;
+        (error.code == Code::Held && status.phase == Phase::Terminating).then_some((status, error))
+    });
+    let Some((status, error)) = held else {
+        return Ok(());
+    };
+    let (env, why) = (&status.environment, &error.message);
+    let message = format!("the removal of `{env}` waits: {why}");
+    let error = StructuredError {
+        message,
+        ..error.clone()
+    };
+    Err(Failure::new(error).with_exit(Exit::GaveUp))
 }
 
 /// Environments whose removal has started.
