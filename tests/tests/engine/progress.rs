@@ -281,7 +281,7 @@ fn cancelled_pull_ends_in_the_engine() {
         now.to_string().contains(" MB")
     });
     assert!(argus.cli(&["cancel", "halved"]).status.success());
-    // The engine reads on before it sees that nobody waits for the image.
+    // The engine sees the end of the request when it reads on.
     wait::until(LIMIT, "the engine closes its connection to the registry", || {
         dam.is_abandoned_after(512 * 1024).then_some(())
     });

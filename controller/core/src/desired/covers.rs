@@ -54,7 +54,7 @@ pub(super) fn check_writable(
     } else if let Some(excess) = contained(&git.excess) {
         let excess = shown(&excess);
         format!(
-            "contains git directories or files that Argus cannot protect, such as `{excess}`: it protects 65 with names in UTF-8"
+            "contains git directories or files besides the 65 with UTF-8 names that Argus can protect, such as `{excess}`"
         )
     } else {
         return;
