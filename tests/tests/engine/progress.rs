@@ -286,8 +286,11 @@ fn cancelled_pull_ends_in_the_engine() {
         dam.is_abandoned_after(512 * 1024).then_some(())
     });
     // The cancel holds the environment.
-    for words in [["resume", "halved"], ["down", "halved"]] {
-        assert!(argus.cli(&words).status.success(), "{words:?}");
+    let down = argus.cli(&["down", "halved"]);
+    let errors = String::from_utf8_lossy(&down.stderr);
+    assert!(errors.contains("the removal of `halved` waits: "), "{down:?}");
+    for words in [&["resume", "halved"][..], &["wait", "halved", "--for", "gone"]] {
+        assert!(argus.cli(words).status.success(), "{words:?}");
     }
 }
 
