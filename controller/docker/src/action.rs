@@ -1,8 +1,8 @@
 //! Every action as exactly one change of the engine, with the reads that make the action idempotent.
 
 mod binds;
-mod container_links;
 mod container;
+mod container_links;
 pub(crate) mod mounts;
 #[cfg(test)]
 mod mounts_tests;
