@@ -29,7 +29,7 @@ lint:
 fast:
     ./scripts/test fast
 
-# measure Argus and a baseline of raw API calls; writes docs/performance.md and docs/performance.json
+# measure Argus and a baseline of raw API calls; writes docs/contributors/performance.md and docs/contributors/performance.json
 bench *args:
     ./scripts/bench {{args}}
 

@@ -5,7 +5,7 @@
 //! builds its tools. A command in `cli` has its own arguments, runs the operation, and prints its output as JSON or as text.
 //!
 //! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it), and
-//! name it here and in [`operations`](crate::operations). Tests then ask for its rows in `docs/http.md` and `docs/mcp.md`. For a command, write a file
+//! name it here and in [`operations`](crate::operations). Tests then ask for its rows in `docs/interfaces.md` and `docs/mcp.md`. For a command, write a file
 //! in `cli` and name it in `cli.rs`.
 
 pub(crate) mod apply;
@@ -19,6 +19,7 @@ pub(crate) mod environment_summary;
 pub(crate) mod environments;
 pub(crate) mod events;
 pub(crate) mod evidence;
+pub(crate) mod evidence_store;
 pub(crate) mod exec;
 pub(crate) mod explain;
 pub(crate) mod fix;

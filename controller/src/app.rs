@@ -1,5 +1,9 @@
 //! Composition root: builds the engine client, the controller and its interfaces from [`Settings`], and runs them.
 
+pub(crate) mod controller_start;
+pub(crate) mod service_manager;
+pub(crate) mod telemetry;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,20 +25,19 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::exec;
+use crate::app::controller_start::reconciler_options;
 use crate::client::{ControllerClient, InProcess};
-use crate::controller_start::reconciler_options;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
-use crate::exit::state_failure;
-use crate::exit::{Exit, Failure, format_chain};
 use crate::http::address::AddressListener;
 use crate::http::{self, Guard};
-use crate::http_address::HttpAddress;
-use crate::live::{self, View, screen::LiveBlock};
+use crate::local_state::status;
 use crate::metrics::Metrics;
-use crate::output;
-use crate::service_manager;
+use crate::process::exit::state_failure;
+use crate::process::exit::{Exit, Failure, format_chain};
+use crate::render::live::{self, View, screen::LiveBlock};
+use crate::render::output;
 use crate::settings::Settings;
-use crate::status;
+use crate::view::http_address::HttpAddress;
 use crate::view::{About, StatusBuilder, Statuses};
 
 /// A controller in this process with its interfaces.

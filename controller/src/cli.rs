@@ -6,11 +6,11 @@ use argus_reconciler::identity;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::get::format::GetFormat;
-use crate::call_trace;
-use crate::correlation;
-use crate::exit::{Exit, Failure};
 use crate::init;
-use crate::output;
+use crate::local_state::call_trace;
+use crate::process::correlation;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::selftest;
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -19,6 +19,7 @@ pub(crate) mod breaker;
 mod call;
 mod ci;
 mod completions;
+mod config;
 mod demo;
 mod describe;
 mod diff;
@@ -34,6 +35,7 @@ mod get;
 mod graph;
 mod helper_check;
 mod hold;
+mod images;
 pub(crate) mod incidents;
 mod invocation;
 pub(crate) mod logs;
@@ -106,12 +108,18 @@ commands! {
     Run(run::Run),
     /// Create the environment of one file, and remove it at the end
     Up(up::Up),
+    /// Pull the images of services, without starting them
+    Pull(images::Pull),
+    /// Build the images of services, without starting them
+    Build(images::Build),
     /// Check one file, run its suites, and write the reports for a CI system
     Ci(ci::Ci),
     /// Write a first spec file from a compose file or a Dockerfile
     Init(init::Init),
     /// Check spec files and report all errors
     Validate(validate::Validate),
+    /// Print a spec file or Compose file as Argus reads it, without secrets
+    Config(config::Config),
     /// Show planned actions and their causes
     Plan(plan::Plan),
     /// List environments, or the services of one
@@ -128,8 +136,10 @@ commands! {
     Wait(wait::Wait),
     /// Remove environments from the engine
     Down(down::Down),
-    /// End the controller of this project, such as that of `up --detach`
+    /// Stop services, or end the controller of this project
     Stop(stop::Stop),
+    /// Start services that `argus stop` stopped
+    Start(retry::Start),
     /// List or remove resources of dead controllers
     Orphans(orphans::Orphans),
     /// Retry given-up services, or restore removed environments

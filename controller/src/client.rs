@@ -14,16 +14,17 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::breaker_reset::BreakerBefore;
-use crate::command_reply::CommandReply;
-use crate::correlation;
-use crate::exit::Failure;
-use crate::liveness::Liveness;
+use crate::client::command_reply::CommandReply;
+use crate::local_state::liveness::Liveness;
+use crate::local_state::status;
 use crate::metrics::Metrics;
+use crate::process::correlation;
+use crate::process::exit::Failure;
 use crate::settings::{Settings, trust};
-use crate::status;
 use crate::view::Statuses;
+use crate::view::breaker_reset::BreakerBefore;
 
+pub(crate) mod command_reply;
 pub(crate) mod http;
 pub(crate) mod remote;
 mod status_changes;
@@ -249,13 +250,13 @@ impl ControllerClient {
         }
     }
 
-    /// Runs blocking reads of state or spec files on the pool of [`crate::blocking_io`].
+    /// Runs blocking reads of state or spec files on the pool of [`crate::process::blocking_io`].
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let client = self.clone();
-        crate::blocking_io::read(move || work(&client)).await
+        crate::process::blocking_io::read(move || work(&client)).await
     }
 
     /// As [`Self::run_blocking`], for long reads: the token is cancelled when the caller gives up.
@@ -264,7 +265,7 @@ impl ControllerClient {
         work: impl FnOnce(&Self, &CancellationToken) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let client = self.clone();
-        crate::blocking_io::read_until(move |stop| work(&client, stop)).await
+        crate::process::blocking_io::read_until(move |stop| work(&client, stop)).await
     }
 
     /// Returns the command that starts a controller, if none runs.

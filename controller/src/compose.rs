@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_core::budget::Budget;
 use serde_json::{Map, Value, json};
 
-use crate::spec_draft::note::{Note, Place};
-use crate::spec_draft::{Draft, ProjectInfo};
+use crate::compose::spec_draft::note::{Note, Place};
+use crate::compose::spec_draft::{Draft, ProjectInfo};
 
 mod build;
 mod deploy;
@@ -25,15 +25,18 @@ mod parts;
 mod process;
 mod readiness;
 mod secret_values;
+mod selection;
 mod shape;
+pub(crate) mod spec_draft;
 mod translation;
 mod unknown_keys;
 mod variables;
 mod volumes;
 
-use deploy::has_no_replicas;
 pub(crate) use document::Document;
 pub(crate) use overrides::{FILES, PROFILES};
+use selection::Omitted;
+pub(crate) use selection::{OPTIONAL, SERVICES};
 pub(crate) use translation::translate;
 pub(crate) use variables::NAME;
 use variables::{Variables, replace_in_paths, replace_variables};
@@ -63,32 +66,12 @@ pub(crate) fn create_draft_with_dotenv(
     let first = notes.len();
     let nothing = Map::new();
     let services = value["services"].as_object().unwrap_or(&nothing);
-    let active = project.variables.get(PROFILES).map_or("", String::as_str);
-    let active: Vec<&str> = active.split(',').map(str::trim).collect();
-    let mut is_omitted = |service: &Value| {
-        let profiles = service["profiles"].as_array().filter(|all| !all.is_empty());
-        let is_inactive = profiles.is_some_and(|profiles| {
-            let mut names = profiles.iter().filter_map(Value::as_str);
-            !active.contains(&"*") && !names.any(|name| active.contains(&name))
-        });
-        is_inactive || has_no_replicas(service, &mut variables)
-    };
-    let omitted: BTreeSet<&str> = services
-        .iter()
-        .filter(|(_, service)| is_omitted(service))
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let omitted = Omitted::find(services, &mut variables, document, &mut notes);
     let awaited = find_awaited(services);
     let (mut found, mut env_files) = (Vec::new(), document.env_files.clone());
     for (name, service) in services {
-        if omitted.contains(name.as_str()) {
-            let (key, why) = if has_no_replicas(service, &mut variables) {
-                ("scale", "no replicas")
-            } else {
-                ("profiles", "`profiles`")
-            };
-            let what = format!("left out: service `{name}`, which has {why}");
-            notes.push(Note::omission(what, document.place(name, key)));
+        if omitted.names.contains(name.as_str()) {
+            notes.extend(omitted.note(name, service, &mut variables, document));
             continue;
         }
         let mut one = Service {
@@ -96,7 +79,7 @@ pub(crate) fn create_draft_with_dotenv(
             project,
             document,
             top: &value,
-            omitted: &omitted,
+            omitted: &omitted.names,
             awaited: &awaited,
             notes: &mut notes,
             env_files: &mut env_files,

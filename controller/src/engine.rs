@@ -10,9 +10,9 @@ use argus_crds::error::Code;
 use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_reconciler::clock;
 
-use crate::blocking_io;
-use crate::exit::{Exit, Failure};
-use crate::own_image;
+use crate::process::blocking_io;
+use crate::process::exit::{Exit, Failure};
+use crate::process::own_image;
 use crate::settings::Settings;
 
 mod breaker_check;
@@ -38,8 +38,8 @@ pub(crate) fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docke
         endpoint,
         Arc::new(clock::now),
         Some(own_image).filter(|_| settings.helpers),
-        settings.times.deadlines.long,
-        settings.times.waits.list_interval,
+        settings.times.deadlines,
+        settings.times.delays.list_interval,
         settings.build_cache_limit.map(ByteSize::bytes),
     )
 }

@@ -80,7 +80,7 @@ async fn forbid_sniffing(mut response: Response) -> Response {
 
 /// Converts a failure into its response, for tests of other modules.
 #[cfg(test)]
-pub(crate) fn failure_response(failure: crate::exit::Failure) -> Response {
+pub(crate) fn failure_response(failure: crate::process::exit::Failure) -> Response {
     axum::response::IntoResponse::into_response(problem::Problem::from(failure))
 }
 

@@ -15,6 +15,7 @@ use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason};
+use argus_reconciler::specs::git_paths;
 use argus_reconciler::specs::location::worktrees_of;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use clap::Args;
@@ -23,12 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::compose;
 use crate::compose::Document;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::Format;
+use crate::compose::spec_draft::note::Note;
+use crate::compose::spec_draft::{Draft, ProjectInfo, ReadFile, project};
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::Format;
 use crate::settings::{ComposeOptions, Options, Settings, SpecOptions};
-use crate::spec_draft::note::Note;
-use crate::spec_draft::{Draft, ProjectInfo, ReadFile, project};
 use crate::spec_files;
 
 mod dockerfile;
@@ -79,7 +80,12 @@ impl Init {
             document.as_ref()?.place(service, key)
         })?;
         self.write(&target, &real, &text)?;
-        if has_others == [false, false] {
+        // A checkout can contain it.
+        let is_tracked = draft
+            .from
+            .as_deref()
+            .is_some_and(|name| git_paths::is_tracked(&dir, &[name]));
+        if has_others == [false, false] && !is_tracked {
             permission::allow_project(&target);
         }
         let settings = Settings::resolve(options, &self.specs)?;
@@ -186,7 +192,7 @@ struct Dotenv {
 }
 
 fn read_dotenv(path: &Path) -> Result<Dotenv, Failure> {
-    let (folder, name) = Folder::of(path).map_err(|error| dotenv_failure(path, &error))?;
+    let (folder, name) = Folder::parent_of(path).map_err(|error| dotenv_failure(path, &error))?;
     let text = match folder.open_file(&name) {
         Ok(file) => read_opened(file, MAX_FILE_BYTES).map_err(|error| dotenv_failure(path, &error))?,
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),

@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use crate::api::exec;
 use crate::client::ControllerClient;
-use crate::correlation;
-use crate::exit::Failure;
+use crate::process::correlation;
+use crate::process::exit::Failure;
 
 mod bound;
 mod cut;

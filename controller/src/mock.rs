@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 use state::Shared;
 
 mod admin;

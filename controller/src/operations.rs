@@ -13,7 +13,7 @@ use crate::api::{
     environments, events, evidence, exec, explain, fix, incidents, logs, mock_requests, network, orphans,
     plan, preflight, prune, repairs, status, sync, test, test_results, validate, wait, why,
 };
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::test_runner::operation::RunTests;
 
 /// An operation of the list.

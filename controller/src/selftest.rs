@@ -11,13 +11,13 @@ use argus_reconciler::shutdown::Signals;
 use clap::{Args, ValueEnum as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::controller_start;
+use crate::app::controller_start;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::Format;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod environment;

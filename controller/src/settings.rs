@@ -13,7 +13,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::exit::{Failure, state_failure};
+use crate::process::exit::{Failure, state_failure};
 pub(crate) use compose_options::{ComposeOptions, DEFAULT_FILE};
 use files::{Found, invalid_settings, read};
 pub(crate) use listen::Listen;
@@ -23,6 +23,7 @@ use times::Times;
 
 pub(crate) mod abandoned;
 mod compose_options;
+mod delays;
 mod files;
 mod listen;
 mod paths;
@@ -30,7 +31,6 @@ mod shared_state;
 mod status_group;
 pub(crate) mod times;
 pub(crate) mod trust;
-mod waits;
 
 /// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -103,6 +103,14 @@ pub(crate) struct AdmissionOptions {
     /// Folders outside the project that spec files may mount [default: none]
     #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',')]
     pub(crate) allow_mount: Vec<PathBuf>,
+    /// External volumes that files of a project without `argus allow` may mount [default: none]
+    #[arg(
+        long,
+        env = "ARGUS_ALLOW_EXTERNAL",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub(crate) allow_external: Vec<String>,
     /// Let containers write the git directories of a mounted project [default: read-only]
     #[arg(long, env = "ARGUS_GIT_WRITABLE", value_parser = FalseyValueParser::new())]
     pub(crate) git_writable: bool,
@@ -189,6 +197,7 @@ struct File {
     slow_retry_interval: Option<String>,
     action_attempts: Option<u32>,
     action_retry_interval: Option<String>,
+    shed_optional: Option<bool>,
 }
 
 /// Resolved settings of a command.
@@ -209,6 +218,7 @@ pub(crate) struct Settings {
     /// Variables that the options of Compose files set.
     pub(crate) compose: BTreeMap<String, String>,
     pub(crate) allow_mount: Vec<PathBuf>,
+    pub(crate) allow_external: Vec<String>,
     pub(crate) git_writable: bool,
     pub(crate) namespace_from: NamespaceFrom,
     /// Limits of the operator for all spec files.
@@ -257,6 +267,7 @@ impl Settings {
             strict,
             env_allow,
             allow_mount,
+            allow_external,
             git_writable,
             allow_privileged,
             namespace_from,
@@ -303,6 +314,7 @@ impl Settings {
             .concat(),
             compose,
             allow_mount: first_given(allow_mount, file.allow_mount),
+            allow_external,
             git_writable: git_writable || file.git_writable.unwrap_or(false),
             namespace_from: namespace_from.or(of_file).unwrap_or_default(),
             ceiling: Ceiling {
@@ -368,6 +380,7 @@ impl File {
             slow_retry_interval: self.slow_retry_interval.or(other.slow_retry_interval),
             action_attempts: self.action_attempts.or(other.action_attempts),
             action_retry_interval: self.action_retry_interval.or(other.action_retry_interval),
+            shed_optional: self.shed_optional.or(other.shed_optional),
         }
     }
 }

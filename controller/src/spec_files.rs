@@ -8,24 +8,28 @@ use std::time::Duration;
 use argus_backend::host_path::{self, PathError};
 use argus_core::desired::Desired;
 use argus_core::quoting::PathText as _;
+use argus_core::secrets::{Secrets, is_secret};
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::error::Reason;
+use argus_crds::error::{Code, Reason};
+use argus_crds::yaml;
 use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::specs::evaluation::{BuildContexts, Evaluation};
 use argus_reconciler::specs::location::HostAccess;
-use argus_reconciler::specs::scan::{BAD_NAME, MAX_FILE_BYTES, Text, is_bad_name, read_bounded};
+use argus_reconciler::specs::parsed_file::ComposeSource;
+use argus_reconciler::specs::scan::{BAD_NAME, MAX_FILE_BYTES, Text, is_bad_name, read_spec};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose;
-use crate::exit::Failure;
-use crate::own_image;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::process::own_image;
 use crate::settings::{Settings, private_folders};
-use crate::status;
 
 /// A spec file that was read and checked.
 #[derive(Debug)]
@@ -105,7 +109,7 @@ pub(crate) fn read_file(settings: &Settings, path: &Path, stop: &CancellationTok
     if is_bad_name(Path::new(path.file_name().unwrap_or_default())) {
         return rejected(BAD_NAME.to_owned());
     }
-    match read_bounded(path, MAX_FILE_BYTES) {
+    match read_spec(path, &create_admitter(settings).access) {
         Ok(Some(bytes)) => parse_text(settings, path, &bytes, stop),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => missing(),
@@ -139,6 +143,86 @@ pub(crate) fn parse_text(
         text: String::from_utf8_lossy(bytes).into_owned(),
         diagnostics: admission.diagnostics,
         desired: admission.desired.filter(|_| !rejected),
+    }
+}
+
+/// Formats an accepted file as YAML: a Compose file after its translation, with the values of variables. All secrets are redacted, and a
+/// variable with a secret name keeps its reference.
+pub(crate) fn format_resolved(settings: &Settings, file: &SpecFile) -> Result<String, Failure> {
+    let absolute = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+    let location = create_admitter(settings).locate(&host_path::real(&absolute));
+    let process = create_process_env(settings);
+    let permitted = env_vars::permitted(&process, &settings.env_allow);
+    let (mut variables, _) = env_vars::dotenv(&location, &permitted);
+    variables.extend(permitted);
+    if location.host.allowed {
+        variables.extend(process);
+    }
+    let name = file.path.shown().to_string();
+    let translation = compose::translate(&ComposeSource {
+        name: &name,
+        file: &location.file,
+        bytes: file.text.as_bytes(),
+        read: &|path: &Path| match location.read(path, MAX_FILE_BYTES) {
+            Ok(found) => found.ok_or_else(|| format!("it is longer than {MAX_FILE_BYTES} bytes")),
+            Err(error) => Err(error.to_string()),
+        },
+        variables: &variables,
+    });
+    let text = translation.map_or_else(|| file.text.clone(), |translation| translation.text);
+    let document = yaml::document(&name, text.as_bytes())
+        .map_err(|diagnostic| Failure::with_code(Code::SpecInvalid, diagnostic.message))?;
+    let mut value = document.value;
+    if let Some(desired) = &file.desired {
+        let secrets = desired.secret_values();
+        redact_numbers(&mut value, &secrets);
+        value = secrets.redacted_json(value, &[]);
+    }
+    // The value of a variable can contain that of another one.
+    let mut secrets = Secrets::default();
+    variables.retain(|name, value| {
+        let is_secret = is_secret(name);
+        if is_secret {
+            secrets.add(value);
+        }
+        !is_secret
+    });
+    fill_variables(&mut value, &variables);
+    let value = secrets.redacted_json(value, &[]);
+    yaml::to_yaml(&value).map_err(|error| Failure::operation_failed("cannot write YAML", &error))
+}
+
+/// Redacts the numbers of a document that are secrets.
+fn redact_numbers(value: &mut Value, secrets: &Secrets) {
+    match value {
+        Value::Number(number) => {
+            let text = number.to_string();
+            let redacted = secrets.redacted(&text);
+            if redacted != text {
+                *value = Value::String(redacted);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_numbers(item, secrets)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| redact_numbers(field, secrets)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Replaces the references `{{env.NAME}}` in all texts of a document.
+fn fill_variables(value: &mut Value, variables: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) if text.contains("{{env.") => {
+            for (name, value) in variables {
+                *text = text.replace(&format!("{{{{env.{name}}}}}"), value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_variables(item, variables)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| fill_variables(field, variables)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -206,6 +290,7 @@ fn create_admitter(settings: &Settings) -> SpecAdmitter {
         access: HostAccess {
             allow_mounts: allowed_mounts(settings),
             allowed: settings.allowed.clone(),
+            allow_external: settings.allow_external.clone(),
             git_writable: settings.git_writable,
             state: absolute(settings.state.root()),
             private: private_folders().into_iter().chain([own]).collect(),

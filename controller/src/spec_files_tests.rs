@@ -73,6 +73,33 @@ fn shell_counts_in_a_compose_file_only_after_an_allow() {
 }
 
 #[test]
+fn resolved_file_has_values_and_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        state: Some(dir.path().join("state")),
+        ..Options::default()
+    };
+    let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+    let dotenv = "TAG=1.25\nDB_PASSWORD=hunter2hunter2\nDATABASE_URL=postgres://u:${DB_PASSWORD}@db/x\n";
+    std::fs::write(dir.path().join(".env"), dotenv).unwrap();
+    let text = "x-base: &base { image: \"web:${TAG}\" }\nservices:\n  web: { <<: *base, environment: { API_TOKEN: s3cr3ts3cr3t, \
+                WORD: \"the ${DB_PASSWORD}\", URL: \"${DATABASE_URL}\", PIN_PASSWORD: 87654321 } }\n  debug: { image: x, profiles: [debug] }\n";
+    let path = dir.path().join("compose.yaml");
+    let file = parse_text(&settings, &path, text.as_bytes(), &CancellationToken::new());
+    let resolved = format_resolved(&settings, &file).unwrap();
+    for part in [
+        "image: web:1.25",
+        "API_TOKEN: \"[redacted]\"",
+        "{{env.DB_PASSWORD}}",
+    ] {
+        assert!(resolved.contains(part), "{part}: {resolved}");
+    }
+    for part in ["hunter2", "s3cr3t", "87654321", "debug"] {
+        assert!(!resolved.contains(part), "{part}: {resolved}");
+    }
+}
+
+#[test]
 fn name_with_a_line_break_is_shown_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {

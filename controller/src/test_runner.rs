@@ -1,6 +1,7 @@
 //! Runs suites against a Ready environment. [`run_suites`] is the entry point for all commands.
 
 mod child;
+pub(crate) mod ci_files;
 mod job;
 mod jobs;
 pub(crate) mod operation;
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::test::parse_environment;
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use job::Job;
 use report::{Outcome, Report, TestVerdict};
 use runner::{Ended, Runner};

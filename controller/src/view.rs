@@ -19,8 +19,10 @@ use argus_reconciler::{EnvFiles, Journal, Snapshot, StatusView};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
+pub(crate) mod breaker_reset;
 mod calls;
 mod controller;
+pub(crate) mod http_address;
 
 pub(crate) use controller::{About, ENGINE_READABLE, FILES_WATCHED};
 

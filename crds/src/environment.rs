@@ -308,6 +308,10 @@ pub struct RestartPolicy {
     /// Exit codes after which Argus never restarts the container, such as that of a wrong configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub never: Vec<u8>,
+    /// Share of its memory limit in percent above which Argus replaces a container, within the restart budget. Default: no share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 90, max = 99))]
+    pub memory_above: Option<u8>,
 }
 
 impl Default for RestartPolicy {
@@ -319,6 +323,7 @@ impl Default for RestartPolicy {
             halt_after_same: HaltAfterSame::default(),
             mode: RestartMode::GiveUp,
             never: Vec::new(),
+            memory_above: None,
         }
     }
 }

@@ -18,11 +18,10 @@ macro_rules! listed {
 
 mod action;
 mod call;
-mod code;
+mod codes;
 mod kind;
 mod reason;
 mod steps;
-mod table;
 
 use std::time::Duration;
 
@@ -32,10 +31,9 @@ use serde_json::{Map, Value};
 
 pub use action::{ActionId, Confidence, Remedy, SpecEdit, ToolCall};
 pub use call::Call;
-pub use code::UnknownCode;
+pub use codes::{Code, Explanation, UnknownCode};
 pub use kind::{Category, Class, Severity};
 pub use reason::Reason;
-pub use table::{Code, Explanation};
 
 /// Error of Argus, with the same fields in status files, CLI, HTTP, MCP and events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

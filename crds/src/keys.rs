@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::key_schema::{self, ANY, Keys, join};
-use crate::suggestion::{nearest, normalize};
+use crate::suggestion::nearest;
 use crate::yaml::to_yaml;
 
 /// Maximum number of places that an error names.
@@ -113,8 +113,7 @@ fn elsewhere(parent: &str, known: Option<&'static Keys>, name: &str) -> Result<K
             .into_iter()
             .flat_map(|known| known.keys().map(String::as_str))
     };
-    let same = names().find(|known| normalize(known) == normalize(name));
-    let hint = if let Some(near) = same.or_else(|| nearest(name, names())) {
+    let hint = if let Some(near) = nearest(name, names()) {
         format!("did you mean `{}`?", join(parent, near))
     } else if !places.is_empty() {
         let listed = places

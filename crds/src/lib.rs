@@ -12,7 +12,7 @@
 //! - [`keys::explain`] returns the meaning, the type and an example of a key of a spec file.
 //! - [`status`] and [`incident`] hold the documents that Argus writes to its state directory.
 //! - [`schema`] generates the JSON Schemas and the CRD from these types. Doc comments on serialized types become
-//!   descriptions in the schemas and in `docs/keys.md`.
+//!   descriptions in the schemas and in `docs/reference/keys.md`.
 //!
 //! The crate checks the shape of a file only. The crate `argus-core` checks the meaning of its values, for example
 //! names, templates and mounts.

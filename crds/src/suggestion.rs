@@ -1,10 +1,10 @@
-//! Suggestion of a similar word for an unknown one, the same for keys, values, commands and error codes.
+//! Suggestion of a similar word for an unknown one, the same for keys, values, names, commands and error codes.
 
-/// Maximum length of a word that gets a suggestion.
-const MAX_LENGTH: usize = 64;
+/// Maximum length of compared words. The cost is the product of two lengths, and longer words are no typing errors.
+const MAX_LENGTH: usize = 128;
 
-/// Returns the most similar candidate. Case and separators do not count, a transposition of two letters counts as one edit, and one edit per
-/// three letters is similar.
+/// Returns the most similar candidate, of several the first by name. Case and separators do not count, a transposition of two letters counts
+/// as one edit, and one edit per three letters is similar.
 ///
 /// ```
 /// use argus_crds::suggestion::nearest;
@@ -20,16 +20,11 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     let (word, most) = (normalize(word), (word.chars().count() / 3).max(1));
     candidates
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&word, &normalize(name)), name))
+        .filter(|name| name.len() <= MAX_LENGTH)
+        .map(|name| (strsim::osa_distance(&word, &normalize(name)), name))
         .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
+        .min()
         .map(|(_, name)| name)
-}
-
-/// Returns the edit distance of two names: changed, added, removed or swapped characters, ignoring case.
-#[must_use]
-pub fn distance(one: &str, other: &str) -> usize {
-    strsim::osa_distance(&one.to_lowercase(), &other.to_lowercase())
 }
 
 /// Returns a word in lower case, without separators.
@@ -38,4 +33,29 @@ pub(crate) fn normalize(word: &str) -> String {
         .filter(|c| !matches!(c, '_' | '-' | ' '))
         .flat_map(char::to_lowercase)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_is_the_name_behind_a_typing_error() {
+        let known = ["postgres", "redis", "api", "build-cache", "ape"];
+        let cases = [
+            ("postgre", Some("postgres")),
+            ("postgers", Some("postgres")),
+            ("Redis", Some("redis")),
+            ("buildCache", Some("build-cache")),
+            // Two are equally similar.
+            ("apj", Some("ape")),
+            ("queue", None),
+            ("", None),
+        ];
+        for (written, meant) in cases {
+            assert_eq!(nearest(written, known), meant, "{written}");
+        }
+        let long = "a".repeat(MAX_LENGTH + 1);
+        assert_eq!(nearest(&long, [long.as_str()]), None);
+    }
 }

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 180
@@ -210,8 +211,23 @@ def facts_of(container, folder, peers):
     return facts
 
 
+def settled():
+    """Inspects the containers once none has started or ended for three seconds: `up --detach` does not wait for jobs."""
+    previous, since = None, time.monotonic()
+    deadline = since + 30
+    while True:
+        containers = inspect_all()
+        states = sorted((container["Id"], container["State"]["StartedAt"], container["State"]["Status"]) for container in containers)
+        now = time.monotonic()
+        if states == previous and now - since >= 3 or now > deadline:
+            return containers
+        if states != previous:
+            previous, since = states, now
+        time.sleep(0.5)
+
+
 def all_facts(folder):
-    containers = {service_of(container): container for container in inspect_all()}
+    containers = {service_of(container): container for container in settled()}
     return {name: facts_of(container, folder, containers) for name, container in containers.items()}
 
 

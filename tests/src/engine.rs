@@ -2,6 +2,7 @@
 //!
 //! It never touches the host's engine, its iptables or its containers. A watchdog process owns the cleanup: it waits at
 //! the end of a pipe until the owner stops or dies, so that nothing remains even after SIGKILL.
+//! Invariant 15: the tests leave nothing on the machine.
 
 mod permit;
 mod pool;

@@ -12,7 +12,7 @@ pub struct PortHolder(Child);
 impl PortHolder {
     /// Starts a program that has nothing to do with the engine.
     #[must_use]
-    pub fn of(engine: &PrivateEngine, port: u16) -> Self {
+    pub fn new(engine: &PrivateEngine, port: u16) -> Self {
         let script = format!("exec busybox nc -ll -p {port} -e /bin/true");
         Self::run(engine, port, &script)
     }

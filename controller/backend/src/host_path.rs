@@ -25,10 +25,7 @@ use rustix::io::Errno;
 
 pub mod folder;
 pub mod own_files;
-mod roots;
 pub mod sockets;
-
-pub use roots::Roots;
 
 /// Maximum number of links in one walk, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -76,7 +73,7 @@ impl FileId {
         clippy::useless_conversion,
         reason = "the width of these fields differs between systems"
     )]
-    pub fn of(stat: &Stat) -> Self {
+    pub fn new(stat: &Stat) -> Self {
         Self {
             dev: u64::from(stat.st_dev),
             ino: u64::from(stat.st_ino),
@@ -142,7 +139,7 @@ impl Resolved {
         }
         let file = rustix::fs::openat(&step.directory, &step.name, folder::READ, Mode::empty())?;
         let stat = folder::check_regular(&file)?;
-        if FileId::of(&stat) != identity {
+        if FileId::new(&stat) != identity {
             return Err(io::Error::other("the file was replaced while it was opened"));
         }
         Ok(File::from(file))
@@ -290,7 +287,7 @@ impl Walk {
         let is = |kind| stat.is_some_and(|stat: Stat| FileType::from_raw_mode(stat.st_mode) == kind);
         Ok(Resolved {
             path,
-            identity: stat.as_ref().map(FileId::of),
+            identity: stat.as_ref().map(FileId::new),
             owner: stat.as_ref().map(|stat| stat.st_uid),
             followed: self.followed,
             is_directory: is(FileType::Directory),
@@ -318,6 +315,52 @@ fn split(path: &OsStr) -> VecDeque<OsString> {
 /// The `stat` of an entry, without following a link.
 pub(crate) fn stat_of(path: &Path) -> Option<Stat> {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()
+}
+
+/// Directories that paths may lead into, with their links resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roots(Vec<PathBuf>);
+
+impl Roots {
+    /// Allows these directories. They may be named through links, because an operator names them.
+    pub fn new<'a>(directories: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self(directories.into_iter().map(real).collect())
+    }
+
+    /// Allows a directory whose path has no links. Does not follow a link that replaced a component of it since.
+    #[must_use]
+    pub fn with_resolved(mut self, directory: &Path) -> Self {
+        self.0.push(directory.to_owned());
+        self
+    }
+
+    /// Returns whether a path without links is in one of these directories.
+    pub fn contain(&self, path: &Path) -> bool {
+        self.0.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Resolves an absolute path and refuses one that leads out of all of these directories.
+    ///
+    /// # Errors
+    /// The path leads out, or cannot be resolved.
+    pub fn resolve(&self, path: &Path) -> Result<Resolved, PathError> {
+        let resolved = resolve(path)?;
+        if self.contain(&resolved.path) {
+            return Ok(resolved);
+        }
+        Err(PathError::Outside {
+            path: path.to_owned(),
+            real: resolved.path,
+        })
+    }
+
+    /// Opens a regular file that an absolute path leads to, as [`Self::resolve`] and [`Resolved::open`] do.
+    ///
+    /// # Errors
+    /// The path leads out, or the file cannot be opened.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        self.resolve(path).map_err(io::Error::other)?.open()
+    }
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ const DISPLACING_BYTES: usize = 16 * 1024;
 const RETRY_TAILS: [Option<u32>; 2] = [Some(64_000), None];
 /// Maximum stored bytes per stream; the end of a longer stream is stored.
 const MAX_STREAM_BYTES: usize = 512 * 1024;
-/// Deadline of a collection of evidence, below the deadline of the action: what arrives later is reported as missing.
-const COLLECTION_TIMEOUT: Duration = Duration::from_secs(4);
+/// Default deadline of a collection of evidence, below the deadline of the action: what arrives later is reported as missing.
+pub const COLLECTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time between two reads of a log with a backlog.
 const REREAD_INTERVAL: Duration = Duration::from_millis(200);
 /// Time after the end of a run from which a written line shows that the engine may have dropped the rest. Docker stops reading
@@ -36,16 +36,24 @@ const REREAD_INTERVAL: Duration = Duration::from_millis(200);
 const DROPS_AFTER: Duration = Duration::from_millis(1_500);
 
 /// The common deadline of all parts of a collection.
-pub type Deadline = Shared<Sleep>;
-
-/// Starts the deadline of a collection.
-pub fn start_deadline() -> Deadline {
-    sleep(COLLECTION_TIMEOUT).shared()
+#[derive(Debug, Clone)]
+pub struct Deadline {
+    limit: Duration,
+    end: Shared<Sleep>,
 }
 
-/// Error of a part that did not arrive before the deadline.
-pub fn timeout_error() -> ActionError {
-    ActionError::Unknown(format!("no answer within {} s", COLLECTION_TIMEOUT.as_secs()))
+impl Deadline {
+    /// Starts the deadline of a collection.
+    pub fn start(limit: Duration) -> Self {
+        let end = sleep(limit).shared();
+        Self { limit, end }
+    }
+
+    /// Waits for the deadline. Returns the error of a part that did not arrive before it.
+    pub async fn passed(&self) -> ActionError {
+        self.end.clone().await;
+        ActionError::Unknown(format!("no answer within {} s", self.limit.as_secs()))
+    }
 }
 
 /// Log of a failed run.
@@ -121,7 +129,7 @@ where
         while tails.iter().any(|tail| self.lag(tail).is_some()) {
             tokio::select! {
                 biased;
-                () = self.deadline.clone() => {}
+                _ = self.deadline.passed() => {}
                 () = sleep(REREAD_INTERVAL) => {}
             }
             let again = self.read_both().await;
@@ -221,7 +229,7 @@ async fn gather_lines(
     loop {
         let next = tokio::select! {
             biased;
-            () = deadline.clone() => Some(Err(timeout_error())),
+            why = deadline.passed() => Some(Err(why)),
             next = all.next() => next,
         };
         let text = match next {

@@ -33,7 +33,7 @@ async fn read_log(times: impl Fn(u32) -> Vec<i64> + Sync) -> (Evidence, u32) {
         open,
         since: None,
         ended_at: Some(END),
-        deadline: start_deadline(),
+        deadline: Deadline::start(COLLECTION_TIMEOUT),
     };
     let mut evidence = Evidence::default();
     log.add_to(&mut evidence).await.unwrap();
@@ -105,25 +105,43 @@ async fn lines_before_a_cut_or_an_error_are_kept() {
     let broken = || Err(ActionError::Unknown("reset".to_owned()));
     let slow = futures::stream::iter([Ok(line("one")), Ok(line("two"))]).chain(futures::stream::pending());
     let silent = futures::stream::pending();
-    let tail = gather_lines(slow.boxed(), None, start_deadline()).await.unwrap();
+    let tail = gather_lines(slow.boxed(), None, Deadline::start(COLLECTION_TIMEOUT))
+        .await
+        .unwrap();
     assert_eq!(tail.lines, ["one", "two"]);
     assert_eq!(tail.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
     let torn = futures::stream::iter([Ok(line("one")), broken()]);
-    let tail = gather_lines(torn, None, start_deadline()).await.unwrap();
+    let tail = gather_lines(torn, None, Deadline::start(COLLECTION_TIMEOUT))
+        .await
+        .unwrap();
     assert_eq!((tail.lines.len(), tail.cut.is_some()), (1, true));
-    let whole = gather_lines(futures::stream::iter([Ok(line("one"))]), None, start_deadline()).await;
+    let whole = gather_lines(
+        futures::stream::iter([Ok(line("one"))]),
+        None,
+        Deadline::start(COLLECTION_TIMEOUT),
+    )
+    .await;
     assert_eq!(whole.unwrap().cut, None);
     // No response is not an empty log: the caller retries.
     assert!(
-        gather_lines(silent.boxed(), None, start_deadline())
+        gather_lines(silent.boxed(), None, Deadline::start(COLLECTION_TIMEOUT))
             .await
             .is_err()
     );
     assert!(
-        gather_lines(futures::stream::iter([broken()]), None, start_deadline())
-            .await
-            .is_err()
+        gather_lines(
+            futures::stream::iter([broken()]),
+            None,
+            Deadline::start(COLLECTION_TIMEOUT)
+        )
+        .await
+        .is_err()
     );
-    let empty = gather_lines(futures::stream::empty().boxed(), None, start_deadline()).await;
+    let empty = gather_lines(
+        futures::stream::empty().boxed(),
+        None,
+        Deadline::start(COLLECTION_TIMEOUT),
+    )
+    .await;
     assert!(empty.unwrap().lines.is_empty());
 }

@@ -54,7 +54,7 @@ pub enum SimEvent {
 pub struct CallId(u64);
 
 /// The engine, the connection to it and its watch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Engine {
     /// Actual state of the engine, without the delays of the watch.
     pub model: Model,
@@ -99,17 +99,9 @@ impl Engine {
     /// An empty engine with a fault profile; `seed` determines all of its randomness.
     pub fn new(seed: u64, faults: FaultProfile) -> Self {
         Self {
-            model: Model::default(),
             faults,
             rng: Rng::new(seed),
-            watch: SimWatch::default(),
-            agenda: BTreeMap::new(),
-            count: 0,
-            now: Timestamp::default(),
-            down: false,
-            session: 0,
-            list_requested: false,
-            injected_faults: 0,
+            ..Self::default()
         }
     }
 

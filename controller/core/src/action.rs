@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::connectivity::Target;
 use crate::desired::networks::EnvNetwork;
-use crate::desired::{Build, InjectedFile};
+use crate::desired::{Build, Image, InjectedFile};
 use crate::failed_run::{FailedRun, host_view::HostView};
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::secrets::Secrets;
@@ -23,15 +23,14 @@ mod container_spec;
 mod failure;
 mod failure_signs;
 mod kind;
-mod progress;
 
+pub use argus_crds::status::Amount;
 pub use call::Deadlines;
 pub use cause::Cause;
 pub use container_spec::{Binding, ContainerSpec};
 pub use failure::{ActionFailure, CallArgs, FailedAttempt};
 pub(crate) use failure_signs::{EngineSign, ObservedStateAfterFailure};
 pub use kind::ActionKind;
-pub use progress::{ActionProgress, Amount};
 
 /// Object of an action. At most one action per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +76,19 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Returns the subject of a service.
+    pub fn of_service(environment: &EnvName, service: &ServiceName) -> Self {
+        Self::Service {
+            environment: environment.clone(),
+            service: service.clone(),
+        }
+    }
+
+    /// Returns the subject of an image.
+    pub fn of_image(image: &Image) -> Self {
+        Self::Image { key: image.key() }
+    }
+
     /// Returns the subject of a network.
     pub fn of_network(environment: &EnvName, network: &EnvNetwork<'_>) -> Self {
         Self::Network {
@@ -352,5 +364,27 @@ impl Action {
                 | Self::CopyFile { .. }
                 | Self::StartContainer { .. }
         )
+    }
+}
+
+/// Progress of a pull or a build.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActionProgress {
+    /// Line for people, such as `layer 3/7 12.1 MB of 40.0 MB` or `Step 2/5 : COPY`.
+    pub line: String,
+    /// Layers of a pull.
+    pub layers: Option<Amount>,
+    /// Bytes of the known layers of a pull.
+    pub bytes: Option<Amount>,
+    /// Steps of a build.
+    pub steps: Option<Amount>,
+}
+
+impl From<String> for ActionProgress {
+    fn from(line: String) -> Self {
+        Self {
+            line,
+            ..Self::default()
+        }
     }
 }

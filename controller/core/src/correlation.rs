@@ -49,10 +49,7 @@ mod tests {
     fn failure_and_service_keep_the_id_of_the_last_start() {
         let env = EnvName::new("shop").unwrap();
         let service = ServiceName::new("web").unwrap();
-        let subject = Subject::Service {
-            environment: env.clone(),
-            service: service.clone(),
-        };
+        let subject = Subject::of_service(&env, &service);
         let step = Step {
             subject: subject.clone(),
             action: Action::StartContainer {

@@ -14,7 +14,6 @@ mod container_files;
 mod container_labels;
 mod container_limits;
 pub(crate) mod covers;
-mod criticality;
 mod dependency;
 mod effective;
 pub mod env_file;
@@ -25,7 +24,6 @@ pub mod host;
 pub(crate) mod hosts;
 mod identity;
 mod image;
-mod injected_file;
 pub mod key_lines;
 mod mock;
 pub mod mounted_file;
@@ -36,7 +34,6 @@ pub mod nested_mounts;
 pub mod networks;
 pub(crate) mod paths;
 mod policy;
-mod port_policy;
 pub mod ports;
 mod probe;
 mod process;
@@ -47,8 +44,7 @@ mod service_conflicts;
 mod settings;
 mod shared_network;
 mod shell_words;
-pub mod spec_values;
-pub(crate) mod suggest;
+mod suggest;
 pub mod template;
 mod tmpfs;
 mod volumes;
@@ -65,24 +61,26 @@ use crate::ident::{EnvName, PortKey, Protocol, ProtocolPort, ResourceName, Revis
 use crate::secrets::Secrets;
 
 pub use accepted::Accepted;
+pub use argus_crds::suggestion::nearest;
 pub use argus_crds::{PullPolicy, RestartMode};
 pub use build::{
     Build, BuildOptions, CacheTarget, NamedContext, SENT_DOCKERFILE, SecretSource, substitute_tag,
 };
+pub use container_files::{FileAccess, InjectedFile};
 pub use container_limits::ContainerLimits;
-pub use criticality::Criticality;
-pub use dependency::{Condition, Dependency};
+pub use dependency::{Condition, Criticality, Dependency};
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, is_reserved_tag, own_image_tag, short_reference};
-pub use injected_file::{FileAccess, InjectedFile};
+pub use mock::RECORDINGS;
 pub use networks::NamedNetwork;
+pub use paths::{FILES_OF_ENGINE, KERNEL_FOLDERS};
 pub use policy::{Device, Privileges};
-pub use port_policy::{PortPolicy, PortStrategy};
+pub use ports::{PortPolicy, PortStrategy};
 pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};
 pub use process::ProcessOptions;
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 pub use shared_network::SharedNetwork;
-pub use suggest::{closest, similar_image};
+pub use suggest::similar_image;
 pub use tmpfs::tmpfs_path;
 
 /// Desired state of one environment at one revision.
@@ -122,7 +120,7 @@ pub struct Desired {
     pub restart: RestartPolicy,
     /// Limits and privileges of its containers.
     #[serde(default, rename = "confinement")]
-    #[serde(skip_serializing_if = "ContainerLimits::is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub container_limits: ContainerLimits,
     /// Circuit breaker settings; `None` disables the breaker for this environment.
     #[serde(default)]
@@ -184,7 +182,7 @@ pub struct Service {
     /// Image to run.
     pub image: Image,
     /// Time of its pull.
-    #[serde(default, skip_serializing_if = "is_missing")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pull_policy: PullPolicy,
     /// Replaces the entry point of the image.
     pub entrypoint: Option<Vec<String>>,
@@ -212,7 +210,7 @@ pub struct Service {
     /// Working directory in the container.
     pub working_dir: Option<String>,
     /// Settings of the process that most files omit.
-    #[serde(default, skip_serializing_if = "ProcessOptions::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub process: Box<ProcessOptions>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
@@ -296,20 +294,15 @@ pub struct Port {
 impl Port {
     /// Returns the requested host port with its protocol.
     pub fn requested_host(&self) -> Option<ProtocolPort> {
-        self.requested.map(|number| ProtocolPort {
-            number,
-            protocol: self.protocol,
-        })
+        self.requested
+            .map(|number| ProtocolPort::new(number, self.protocol))
     }
 
     /// Returns the port in the container of its service.
     pub fn key(&self, service: &ServiceName) -> PortKey {
         PortKey {
             service: service.clone(),
-            container: ProtocolPort {
-                number: self.container,
-                protocol: self.protocol,
-            },
+            container: ProtocolPort::new(self.container, self.protocol),
         }
     }
 }
@@ -346,9 +339,9 @@ impl Mount {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_missing(policy: &PullPolicy) -> bool {
-    *policy == PullPolicy::Missing
+/// Returns whether a setting has its default. Hashes then omit it, so that an upgrade keeps revisions and containers.
+pub(crate) fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
 }
 
 /// Restart policy for failed containers.
@@ -375,4 +368,7 @@ pub struct RestartPolicy {
     /// Exit codes after which a container does not restart.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub never: BTreeSet<u8>,
+    /// Share of its memory limit in percent above which a container is replaced; `None` for no share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_above: Option<u8>,
 }

@@ -10,7 +10,6 @@ use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
 mod facts;
-pub mod failed_dependency;
 pub mod host_view;
 mod log;
 mod memory;
@@ -88,6 +87,9 @@ pub struct FailedRun {
     /// Time of a successful answer to a probe that had ended with its timeout; at most five times the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_answer: Option<Duration>,
+    /// Memory use in bytes above `argus.restart.memoryAbove`, which made the run unhealthy; `None` for other failures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_used: Option<u64>,
     /// Dependency that was not ready when the run failed, and that explains the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<ServiceName>,
@@ -113,7 +115,7 @@ pub struct FailedRun {
 
 impl FailedRun {
     /// Creates a failure whose time is the only known fact.
-    pub fn of(container: ContainerId, at: Timestamp) -> Self {
+    pub fn new(container: ContainerId, at: Timestamp) -> Self {
         Self {
             container,
             started_at: None,
@@ -136,6 +138,7 @@ impl FailedRun {
             failing_since: None,
             host_pressure: None,
             late_answer: None,
+            memory_used: None,
             failed_dependency: None,
             evidence: None,
             followed_by_run: false,
@@ -157,7 +160,7 @@ impl FailedRun {
                 .unwrap_or_default(),
             hash: owner.and_then(|owner| owner.spec_hash),
             image: container.image.clone(),
-            ..Self::of(container.id.clone(), at)
+            ..Self::new(container.id.clone(), at)
         };
         match &container.inspect {
             Some(info) => Self {
@@ -191,6 +194,16 @@ impl FailedRun {
             && (is_wrong_format(&self.error) || last_line.is_some_and(|line| is_wrong_format(line)))
     }
 
+    /// Returns the dependency that explains the failure. A lack of memory, a signal, or a command that cannot run has a cause of
+    /// its own.
+    pub fn explaining_dependency(&self) -> Option<&ServiceName> {
+        let dependency = self.failed_dependency.as_ref()?;
+        match kind(self) {
+            FailureKind::Exit | FailureKind::Unhealthy => Some(dependency),
+            FailureKind::Signal | FailureKind::OutOfMemory | FailureKind::NotRunnable => None,
+        }
+    }
+
     /// Returns whether the image does not have the program of the health check, so that no restart can help: each recorded output
     /// says only that.
     pub fn has_missing_probe(&self) -> bool {
@@ -210,7 +223,7 @@ pub enum FailureCause {
     /// The main process exited.
     #[default]
     Exited,
-    /// The process kept running, and its probe failed more often than its retries allow.
+    /// The process kept running, and its probe failed more often than its retries allow, or it used more memory than the file allows.
     Unhealthy,
 }
 

@@ -12,7 +12,7 @@ fn failed_run(exit_code: i64, last_line: &str) -> FailedRun {
             stderr: vec![last_line.to_owned()],
             ..Evidence::default()
         }),
-        ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(0))
+        ..FailedRun::new(ContainerId::new("c1").unwrap(), Timestamp(0))
     }
 }
 
@@ -86,7 +86,7 @@ fn kill_in_the_control_group_is_a_proof() {
     ] {
         assert_eq!(kind(&failed_run), expected, "{failed_run:?}");
         assert_eq!(oom_confidence(&failed_run), confidence, "{failed_run:?}");
-        let facts = RunFacts::of(&failed_run, false);
+        let facts = RunFacts::from_run(&failed_run, false);
         assert_eq!(
             (facts.oom_kills, facts.oom_confidence),
             (failed_run.oom_kills(), confidence)

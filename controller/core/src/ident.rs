@@ -197,6 +197,13 @@ pub struct ProtocolPort {
     pub protocol: Protocol,
 }
 
+impl ProtocolPort {
+    /// Creates the port with this number and protocol.
+    pub const fn new(number: u16, protocol: Protocol) -> Self {
+        Self { number, protocol }
+    }
+}
+
 impl fmt::Display for ProtocolPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.protocol)

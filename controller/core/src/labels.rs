@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ident::{ContainerSpecHash, EnvName, ServiceName};
+use crate::ident::{ContainerSpecHash, EnvName, ResourceName, ServiceName};
 
 /// Prefix of all labels of Argus.
 pub const PREFIX: &str = "argusai.";
@@ -50,6 +50,24 @@ pub const LEASE: &str = "argusai.lease";
 
 /// `Delete` on volumes that Argus removes together with their environment.
 pub const DELETION: &str = "argusai.deletion";
+
+/// Name of the project, on every object that Compose created.
+pub const COMPOSE_PROJECT: &str = "com.docker.compose.project";
+
+/// Name of the volume in its file, on every named volume that Compose created.
+pub const COMPOSE_VOLUME: &str = "com.docker.compose.volume";
+
+/// Returns the Compose project that created an object. Its name is a text of another program, and becomes part of a command, so another
+/// name than a plain one is left out.
+pub fn compose_project(labels: &BTreeMap<String, String>) -> Option<&String> {
+    let project = labels.get(COMPOSE_PROJECT)?;
+    ResourceName::new(project.as_str()).ok().map(|_| project)
+}
+
+/// Describes a Compose project that holds a name or a port, with the command that ends it.
+pub fn describe_compose_project(project: &str) -> String {
+    format!("the Compose project `{project}` (`docker compose -p {project} down` ends it)")
+}
 
 /// Controller that created an object, and the folder of its project. Objects of older versions have no folder.
 pub type Maker<'a> = (&'a str, Option<&'a str>);
@@ -222,6 +240,20 @@ mod tests {
         assert!(text.contains("`argus orphans --clean` removes it"), "{text}");
         let text = of("Shop").unwrap().describe_holder(Some("/b"));
         assert_eq!(text, "environment `shop`, controller ``");
+    }
+
+    #[test]
+    fn compose_project_is_named_only_if_a_shell_can_read_it() {
+        let of = |project: &str| BTreeMap::from([(COMPOSE_PROJECT.to_owned(), project.to_owned())]);
+        let labels = of("my_shop");
+        let project = compose_project(&labels).map(|it| describe_compose_project(it));
+        assert_eq!(
+            project.as_deref(),
+            Some("the Compose project `my_shop` (`docker compose -p my_shop down` ends it)")
+        );
+        assert_eq!(compose_project(&of("a; rm -rf /")), None);
+        assert_eq!(compose_project(&of("-p")), None);
+        assert_eq!(compose_project(&BTreeMap::new()), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Each controller stores its [`LeaseSpec`] as a labelled object on the engine and renews it before its `ttl` ends.
 //! [`ControllerLeases`] holds all leases of the last list and returns the [`Ownership`] of an environment. The first living
-//! controller that claimed an environment owns it.
+//! controller that claimed an environment owns it. Invariant 4: Argus changes only objects with its labels, and a dead or its own lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,6 @@ use crate::ident::EnvName;
 use crate::time::Timestamp;
 
 mod registry;
-mod validity;
 
 pub use registry::{ControllerLeases, ProcessIdentity};
 
@@ -166,4 +165,29 @@ pub enum Liveness<'a> {
     Dead,
     /// The leases have not been listed yet.
     Unknown,
+}
+
+/// Time after which all claims of one engine second are in a new list. The engine reports times in whole seconds.
+const CLAIM_SECOND: Duration = Duration::from_millis(1_100);
+
+/// Returns whether the lease of this process is still valid for it.
+///
+/// The validity ends at two thirds of the `ttl`, so that running actions can finish before others take over.
+fn is_still_valid(own: &ControllerLease, now: Timestamp) -> bool {
+    now.since(own.renewed_at) < validity_period(own)
+}
+
+/// Order of controllers that claimed an environment in the same second: the one that runs longer, then the lower run id.
+fn seniority(lease: &ControllerLease) -> (Timestamp, &str) {
+    (lease.since(), &lease.spec.run)
+}
+
+/// Own time from which a list contains every claim of this engine second.
+fn end_of_second(own: &ControllerLease, claimed_at: Timestamp) -> Timestamp {
+    let offset = own.renewed_at.0.saturating_sub(own.created_at.0);
+    Timestamp(claimed_at.0.saturating_add(offset)) + CLAIM_SECOND
+}
+
+fn validity_period(own: &ControllerLease) -> Duration {
+    own.spec.ttl * 2 / 3
 }

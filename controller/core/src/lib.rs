@@ -1,6 +1,6 @@
 //! Pure core of Argus: admission, planning, failure history and status.
 //!
-//! This crate has no I/O, no clock and no randomness. Every function receives the current time as a
+//! Invariant 14: dependencies point down. This crate has no I/O, no clock and no randomness. Every function receives the current time as a
 //! [`Timestamp`](time::Timestamp). Equal inputs always have equal results, so the simulation tests can replay a run.
 //!
 //! The reconciler calls it in this order:
@@ -20,7 +20,7 @@
 //! [`hex`] formats bytes. [`quoting`] escapes texts of others for a line, and for a shell.
 //! [`socket_access`] recognizes a socket that refuses the user.
 //! [`budget`] bounds evaluations of texts that are not trusted. [`dotenv`] reads files with variables, and [`dockerfile`] the places in a Dockerfile.
-//! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`waits`] holds the waits that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
+//! [`mode`] selects the operating mode, [`retry`] limits retries and restarts, [`delays`] holds the delays that tests shorten, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
 //! and notes is the predecessor of Argus, whose labelled objects Argus recognizes.
@@ -32,6 +32,7 @@ pub mod backoff;
 pub mod budget;
 pub mod connectivity;
 pub mod correlation;
+pub mod delays;
 pub mod desired;
 pub mod dockerfile;
 pub mod dotenv;
@@ -64,4 +65,3 @@ pub mod test_results;
 pub mod time;
 pub mod user_requests;
 pub mod wait;
-pub mod waits;

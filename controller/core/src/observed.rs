@@ -4,6 +4,7 @@
 //! [`Observed`], which the planner compares with the desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::ident::{ContainerId, ContainerSpecHash, NetworkId};
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
+mod compose_volumes;
 mod config;
 mod containers;
 mod merge;
@@ -21,7 +23,6 @@ mod network;
 mod outage;
 mod released;
 pub mod store;
-mod unreadable;
 
 pub use config::Config;
 pub use containers::Containers;
@@ -29,7 +30,6 @@ pub use network::Network;
 pub use outage::Outage;
 pub use released::{Released, ReleasedNames};
 pub use store::{RetryState, Store};
-pub use unreadable::Unreadable;
 
 /// Event of the watch on one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum WatchEvent {
     StoppedByOther(ContainerId, Timestamp),
     /// The kernel reported a lack of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
-    /// The memory use of this container is above 90 % of its limit, or `None` when it is normal again.
+    /// The memory use of this container is above 90 % of its limit and higher than reported before, or `None` when it is normal again.
     MemoryHigh(ContainerId, Option<MemoryUse>),
     /// The image reference of this container now names another image, or none.
     ImageRetagged(ContainerId),
@@ -73,6 +73,35 @@ pub enum WatchEvent {
     EventsLost(Timestamp, String),
     /// The engine delivers events again.
     EventsRestored,
+}
+
+/// Response of the engine that Argus cannot read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unreadable {
+    /// Kind of response, such as `an event` or `the list of containers`.
+    pub what: String,
+    /// Version of the engine.
+    pub version: String,
+    /// Reason why Argus cannot read it.
+    pub cause: String,
+    /// First 2 KiB of the response; empty if it is not JSON.
+    pub text: String,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            what,
+            version,
+            cause,
+            text,
+        } = self;
+        write!(
+            f,
+            "cannot read {what} of the engine (version {version}): {cause}: {text}"
+        )
+    }
 }
 
 /// Object of the engine with the labels of Argus.
@@ -222,7 +251,7 @@ impl Attachment {
 }
 
 /// Fields of a container that only an inspect reports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InspectInfo {
     /// Time of the last start.
     pub started_at: Option<Timestamp>,
@@ -280,7 +309,7 @@ impl Container {
     }
 }
 
-/// Named volume with the labels of Argus.
+/// Named volume with the labels of Argus or of Compose.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
     /// Name on the engine, which also identifies it.
@@ -309,8 +338,21 @@ pub struct MemoryUse {
     pub used: u64,
     /// Limit in bytes.
     pub limit: u64,
-    /// Time of the sample.
+    /// Time since which the use is high.
     pub at: Timestamp,
+}
+
+impl MemoryUse {
+    /// Returns whether the use is that of the current run of the container. A sample of an earlier run says nothing about this one.
+    pub fn is_of(&self, container: &Container) -> bool {
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+        started_at.is_none_or(|started_at| started_at <= self.at)
+    }
+
+    /// Returns whether the use is above this share of the limit in percent.
+    pub fn is_above(&self, percent: u8) -> bool {
+        u128::from(self.used) * 100 > u128::from(self.limit) * u128::from(percent)
+    }
 }
 
 /// Observed objects of one environment.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dockerfile::Instruction;
 use crate::ident::{ContainerId, NetworkId, ProtocolPort};
+use crate::labels::describe_compose_project;
 
 /// End of the holder in [`ActionError::NameTaken`] for a network without an owner.
 pub const FOREIGN_NETWORK: &str = "a network that Argus did not create";
@@ -342,6 +343,9 @@ pub enum PortOwner {
         name: String,
         /// Container id.
         id: String,
+        /// Compose project that created it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<String>,
     },
     /// A process on the host.
     Process {
@@ -360,7 +364,13 @@ impl fmt::Display for PortOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Environment { environment, service } => write!(f, "`{environment}/{service}`"),
-            Self::Container { name, .. } => write!(f, "container `{name}`"),
+            Self::Container { name, project, .. } => {
+                write!(f, "container `{name}`")?;
+                match project {
+                    Some(project) => write!(f, " of {}", describe_compose_project(project)),
+                    None => Ok(()),
+                }
+            }
             Self::Process { pid, command } => write!(f, "process {pid} (`{}`)", one_line(command)),
             Self::StaleAllocation => f.write_str("a stale allocation of the engine"),
             Self::Unknown => f.write_str("an unknown owner"),

@@ -1,10 +1,10 @@
 //! Planning of one environment: pure decisions as data, one [`Plan`] per environment.
 //!
 //! [`plan`] compares the desired state with the observed state, and returns [`Step`]s (actions that are possible now) and
-//! [`Wait`]s (reasons why a subject cannot proceed). Each subject has at most one action, planned or in flight.
+//! [`Wait`]s (reasons why a subject cannot proceed). Invariant 3: each subject has at most one action, planned or in flight.
 //!
 //! The order of the stages matters: network, volumes, services, images, garbage collection (`gc`), then the filters that
-//! turn steps into waits: `holds`, `stop_order`, [`restart_rate_limit`] and `breaker_filter`.
+//! turn steps into waits: `shed`, `holds` with the breakers, `stop_order` and [`restart_rate_limit`].
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Cause, FailedAttempt, Step, Subject};
+use crate::action::{Action, Cause, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{ContainerSpecHash, EnvName, PortMap, Revision, ServiceName};
@@ -28,7 +28,6 @@ use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 use crate::wait::{Wait, WaitReason};
 
-mod breaker_filter;
 mod drift;
 mod gc;
 pub(crate) mod held_port;
@@ -45,6 +44,7 @@ pub mod render;
 mod required;
 pub mod restart_rate_limit;
 mod service;
+mod shed;
 mod startup;
 mod stop_order;
 mod volume;
@@ -185,21 +185,19 @@ impl PlanInput<'_> {
         None
     }
 
-    /// Wait reason for a name that another object has. If a live controller owns that object, the wait names the controller.
-    fn name_taken(
-        &self,
-        name: String,
-        conflicting_object: String,
-        until: Timestamp,
-        attempts: Vec<FailedAttempt>,
-    ) -> WaitReason {
-        let containers = self.store.containers().filter(|held| held.name == name);
+    /// Replaces the subject's name by the engine's name in a wait for a taken name. If a live controller owns the object with that
+    /// name, the wait names the controller.
+    fn with_engine_name(&self, mut wait: WaitReason, engine_name: &str) -> WaitReason {
+        let WaitReason::NameTaken { name, until, .. } = &mut wait else {
+            return wait;
+        };
+        let containers = self.store.containers().filter(|held| held.name == engine_name);
         let networks = self
             .store
             .environments()
             .values()
             .flat_map(|seen| seen.networks.values());
-        let networks = networks.filter(|held| held.name == name);
+        let networks = networks.filter(|held| held.name == engine_name);
         let owners = containers
             .map(|held| held.owner())
             .chain(networks.map(|held| held.owner()));
@@ -210,18 +208,12 @@ impl PlanInput<'_> {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
                     Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead | Liveness::Unknown => None,
                 });
-        match alive.next() {
-            Some(controller) => {
-                let until = Some(until);
-                WaitReason::LeaseHeldByOther { controller, until }
-            }
-            None => WaitReason::NameTaken {
-                name,
-                conflicting_object,
-                until,
-                attempts,
-            },
+        if let Some(controller) = alive.next() {
+            let until = Some(*until);
+            return WaitReason::LeaseHeldByOther { controller, until };
         }
+        engine_name.clone_into(name);
+        wait
     }
 
     /// Checks that the engine and its disk allow new objects. Existing objects can always be changed. The facts must be fresh
@@ -309,10 +301,11 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         image::plan(input, &accepted.desired, &mut plan);
     }
     gc::plan(input, &mut plan);
+    shed::apply(input, &mut plan);
     holds::apply(input, &mut plan);
     stop_order::apply(input, &mut plan);
     restart_rate_limit::apply(input, &mut plan);
-    breaker_filter::apply(input, &mut plan);
+    holds::apply_breakers(input, &mut plan);
     plan
 }
 

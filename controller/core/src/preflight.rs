@@ -2,6 +2,8 @@
 //!
 //! The preflight task collects [`PreflightFacts`]. [`evaluate`] evaluates them, [`report`] converts the results for the
 //! status, and [`PreflightSnapshot::check_creation`] blocks the creation of objects that would fail later.
+//!
+//! Invariant 21: below the disk threshold, Argus creates nothing new, still repairs, and resumes automatically.
 
 use argus_crds::error::Code;
 use argus_crds::status::{

@@ -61,6 +61,22 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// Returns the start of a text: at most so many bytes, up to the end of a character.
+///
+/// ```
+/// use argus_core::quoting::start_of;
+///
+/// assert_eq!(start_of("größe", 4), "grö");
+/// assert_eq!(start_of("größe", 3), "gr");
+/// ```
+pub fn start_of(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// A path as text for people.
 pub trait PathText {
     /// Returns the path as a part of one line, as [`escape_line`] does.

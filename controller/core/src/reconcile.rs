@@ -17,7 +17,8 @@
 //!    immediately, so that the next environment of the same pass already sees them.
 //! 7. **Compute the next wake-up.** Take the earliest of all waits, expectations, breakers and leases.
 //!
-//! The pass performs no I/O and reads no clock: the same [`Inputs`] and state give the same [`ReconcileResult`].
+//! Invariant 1: the pass performs no I/O and reads no clock: the same [`Inputs`] and state give the same [`ReconcileResult`].
+//! Invariant 2: planning settles in bounded rounds, and a settled plan is empty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,6 @@ use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
 mod breakers;
-mod expectations;
 pub mod forecast;
 mod invalidation;
 mod observation;
@@ -49,7 +49,6 @@ mod peers;
 mod requests;
 mod reservations;
 mod restart_queue;
-mod slow_call;
 
 use peers::LastLeaseInputs;
 use reservations::Reserved;
@@ -225,7 +224,7 @@ impl Planner {
                 result.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
             }
         }
-        Self::recheck_disk(inputs, &mut result);
+        self.recheck_disk(inputs, &mut result);
         result.plans = self.cached_plans();
         self.reservations = reserved.unchanged();
         let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
@@ -296,13 +295,13 @@ impl Planner {
     fn plan(
         &mut self,
         env: &EnvName,
-        accepted: Option<&Arc<Accepted>>,
+        file: Option<&Arc<Accepted>>,
         observed: &Observed,
         inputs: &Inputs<'_>,
         reserved: &mut Reserved,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
-        if let Some(mut plan) = self.plan_not_owned(env, accepted.map(AsRef::as_ref), inputs) {
+        if let Some(mut plan) = self.plan_not_owned(env, file.map(AsRef::as_ref), inputs) {
             // Orphans stay in the report, whichever controller acts here, until their controller returns.
             let is_dead = |controller: &str| inputs.leases.liveness(controller, inputs.now) == Liveness::Dead;
             let orphans = cached.plan.orphans.iter();
@@ -310,16 +309,16 @@ impl Planner {
             plan.orphans.extend(remaining.cloned());
             cached.version = Some(observed.version);
             cached.plan = Arc::new(plan);
-            cached.accepted = accepted.cloned();
+            cached.accepted = file.cloned();
             cached.rendered = Rendered::default();
             cached.ports = Assignment::default();
             cached.stale = false;
             self.cache.insert(env.clone(), cached);
             return Vec::new();
         }
-        let file = accepted;
         let exists = |name: &ResourceName| observed.volumes.contains_key(name.as_str());
-        let adopted = file.and_then(|file| file.with_present_volumes(exists));
+        let of_compose = |key: &str| Some(inputs.store.compose_volume(env, key)?.0);
+        let adopted = file.and_then(|file| file.with_present_volumes(exists, of_compose));
         let accepted = adopted.as_ref().or(file.map(AsRef::as_ref));
         if let Some(accepted) = accepted {
             let desired = &accepted.desired;
@@ -345,7 +344,7 @@ impl Planner {
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
-                let holder = reserved.ports.get(&ProtocolPort { number, protocol });
+                let holder = reserved.ports.get(&ProtocolPort::new(number, protocol));
                 holder.is_none_or(|(by, _)| by == env)
             });
             let history = self.state.environments.entry(env.clone()).or_default();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
+use argus_crds::suggestion::nearest;
 use argus_crds::{ByteSize, HumanDuration};
 
 use crate::desired::hosts::{dns_names, misspelled_hosts};
-use crate::desired::suggest::closest;
 use crate::desired::{Accepted, Condition, Dependency, Probe, Service};
 use crate::failed_run::{self, FailedRun, FailureKind};
 use crate::observed::Volume;
@@ -22,6 +22,7 @@ macro_rules! parts {
 }
 
 mod case;
+mod classes;
 mod command;
 mod cures;
 mod database;
@@ -42,6 +43,8 @@ mod probe_client;
 mod probe_command;
 mod process;
 mod program;
+mod rejected;
+mod reported;
 mod rule;
 mod settings;
 mod shell;
@@ -50,6 +53,7 @@ mod signals;
 #[cfg(test)]
 mod test_environment;
 mod tls;
+mod unread;
 mod values;
 mod versions;
 
@@ -123,6 +127,9 @@ impl EditContext<'_> {
 
     /// Parts of the examination of a run, in order.
     fn phases(&self, failed_run: &FailedRun) -> Vec<Phase> {
+        if failed_run.memory_used.is_some() {
+            return vec![Phase::Memory];
+        }
         if headline::is_crash(failed_run) {
             return vec![Phase::Crash, Phase::Crashed];
         }
@@ -141,7 +148,12 @@ impl EditContext<'_> {
             FailureKind::Signal => vec![Phase::Signal],
             FailureKind::OutOfMemory => Vec::new(),
         };
-        of_memory.into_iter().chain(of_kind).collect()
+        let is_failure = [Phase::Exit, Phase::Check]
+            .iter()
+            .any(|phase| of_kind.contains(phase));
+        let is_ended = failed_run.exit_code != 0 || of_kind.contains(&Phase::Check);
+        let rest = (is_failure && is_ended && !self.was_healthy()).then_some(Phase::Rest);
+        of_memory.into_iter().chain(of_kind).chain(rest).collect()
     }
 
     /// Returns whether a service is unhealthy because its program ended behind a wrapper that still runs, or answers with errors.
@@ -246,7 +258,13 @@ impl EditContext<'_> {
         const MIB: u64 = 1 << 20;
         let limit = failed_run.memory_limit?;
         let peak = failed_run.peak().unwrap_or(limit).max(limit);
-        let (needed, reason) = if failed_run.run_duration() < IMMEDIATE {
+        let (needed, reason) = if let Some(used) = failed_run.memory_used {
+            let used = ByteSize::from_bytes(used.div_ceil(MIB) * MIB);
+            (
+                limit.saturating_mul(3) / 2,
+                format!("it used {used} of its limit"),
+            )
+        } else if failed_run.run_duration() < IMMEDIATE {
             (
                 limit.saturating_mul(2),
                 "it ran out of memory immediately".to_owned(),
@@ -292,7 +310,7 @@ fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<Sp
         _ if is_shell => edit.suggest("sh"),
         "python" => edit.suggest("python3"),
         "pip" => edit.suggest("pip3"),
-        _ => match closest(name, PROGRAMS.iter().copied()).filter(|meant| *meant != name) {
+        _ => match nearest(name, PROGRAMS.iter().copied()).filter(|meant| *meant != name) {
             Some(meant) => edit.suggest(meant),
             None => edit,
         },

@@ -210,7 +210,7 @@ mod tests {
         Arc::new(Accepted {
             desired: admit(&spec, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::of(&spec, &read.source),
+            lines: KeyLines::from_spec(&spec, &read.source),
             accepted_at: Timestamp(1_000),
             has_pending_edit: false,
             allowed: false,
@@ -227,7 +227,7 @@ mod tests {
                 stderr: vec![line.to_owned()],
                 ..Evidence::default()
             }),
-            ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(at))
+            ..FailedRun::new(ContainerId::new("c1").unwrap(), Timestamp(at))
         }
     }
 

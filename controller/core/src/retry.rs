@@ -1,4 +1,4 @@
-//! Settings of automatic retries and restarts, for all environments of a controller.
+//! Settings of automatic retries, restarts and shedding, for all environments of a controller.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ pub struct RetrySettings {
     pub action_attempts: u32,
     /// Interval of these retries.
     pub slow_action: Duration,
+    /// True if optional services stop while the host is short of memory or disk space.
+    pub shed_optional: bool,
 }
 
 impl Default for RetrySettings {
@@ -22,6 +24,7 @@ impl Default for RetrySettings {
             slow_restart: Duration::from_secs(60),
             action_attempts: 5,
             slow_action: Duration::from_secs(60),
+            shed_optional: false,
         }
     }
 }

@@ -7,8 +7,8 @@ use argus_crds::diff::{ImageChange, KeyChange};
 use argus_crds::yaml::SourceMap;
 use serde::{Deserialize, Serialize};
 
+use crate::desired::key_lines::{SpecValues, spec_values};
 use crate::desired::secret_values::is_harmless;
-use crate::desired::spec_values::{SpecValues, spec_values};
 use crate::desired::{Desired, Image};
 use crate::ident::{Revision, ServiceName};
 use crate::secrets::{Secrets, is_secret, replaced};

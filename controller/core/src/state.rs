@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionFailure, ActionKind, Subject};
+use crate::delays::Delays;
 use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailedRun;
 use crate::ident::PortMap;
@@ -25,24 +26,19 @@ use crate::ident::{
 use crate::outcome::PortRefusal;
 use crate::retry::RetrySettings;
 use crate::time::Timestamp;
-use crate::waits::Waits;
 
 pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
 mod case_attribution;
-mod changed_files;
-mod completion;
 mod dependencies;
 mod disruption;
-pub mod ended_budget;
 pub mod expectation;
-mod external_network;
 mod failed_dependency;
 mod forget;
 mod healthy_run;
-mod image_retagged;
 mod interruption;
+mod memory_use;
 mod moved_network;
 pub mod observe;
 pub(crate) mod port_labels;
@@ -51,19 +47,19 @@ mod refused_call;
 mod requested_restart;
 pub mod restart;
 pub mod run_count;
-mod stopped_run;
+mod run_end;
 
 pub use breaker_registry::BreakerRegistry;
 pub use case_attribution::{CaseAttribution, CaseEvidence, FailureOrigin};
 pub use dependencies::Dependencies;
 pub use disruption::{Disruption, TestRestart};
-pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use interruption::{Attribution, Interruption, Originator};
 pub use moved_network::MovedNetwork;
 pub use reattach::Reattached;
 pub use refused_call::RefusedCall;
+pub use restart::EndedBudget;
 
 /// Time for which a refusal is remembered. When Argus searches the range, a remembered port comes last.
 pub(crate) const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
@@ -103,8 +99,8 @@ pub struct PlannerState {
     pub external_networks: BTreeSet<(EnvName, ResourceName)>,
     /// Limits of automatic retries and restarts.
     pub retries: RetrySettings,
-    /// Waits of the planner.
-    pub waits: Waits,
+    /// Delays of the planner.
+    pub delays: Delays,
 }
 
 impl PlannerState {
@@ -138,7 +134,7 @@ pub struct EnvHistory {
     /// True if the last accepted file requests the removal of the volumes with the environment.
     pub delete_volumes: Option<bool>,
     /// Dependencies of each service in the last accepted file, and of removed services that still have containers.
-    #[serde(skip_serializing_if = "dependencies::is_empty")]
+    #[serde(skip_serializing_if = "crate::desired::is_default")]
     pub depends_on: Arc<Dependencies>,
     /// External volumes of the last accepted file, which Argus never removes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

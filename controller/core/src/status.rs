@@ -26,9 +26,6 @@ mod condition;
 mod connectivity;
 mod error;
 mod fork_note;
-mod memory;
-mod mounted_file;
-mod moved_network;
 mod orphan;
 mod phase;
 pub mod plan_text;
@@ -40,13 +37,14 @@ mod service;
 mod state;
 mod users;
 mod wait;
+mod warning;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
-pub use error::{code_of, error_id, is_blocking, unwritable, with_controller};
+pub use error::{code_of, command_error, error_id, is_blocking, unwritable, with_controller};
 pub use fork_note::fork_notes;
 pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use phase::is_good;
@@ -215,8 +213,8 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .iter()
             .cloned()
             .chain(port::unreachable(input))
-            .chain(mounted_file::replaced(input))
-            .chain(moved_network::warnings(input))
+            .chain(warning::replaced_files(input))
+            .chain(warning::moved_networks(input))
             .collect(),
         connectivity: connectivity::matrix(input),
         preflight: preflight::report(input),

@@ -95,6 +95,9 @@ pub struct Hold {
     pub since: Timestamp,
     /// End time; `None` until a resume request.
     pub until: Option<Timestamp>,
+    /// True if Argus also stops the service, until its start is requested.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
     /// Reason, as the requester gave it.
     pub reason: String,
     /// Requester, as it named itself.
@@ -163,9 +166,8 @@ impl UserRequests {
 
     /// Returns whether the removal of the orphans of a project was requested.
     pub fn is_orphan_removal_requested(&self, project: &str, now: Timestamp) -> bool {
-        self.orphan_removal_until
-            .get(project)
-            .is_some_and(|until| *until > now)
+        let until = self.orphan_removal_until.get(project);
+        until.is_some_and(|until| *until > now)
     }
 
     /// Returns the hold on the whole environment.
@@ -180,16 +182,17 @@ impl UserRequests {
         let own = |hold: &&Hold| {
             hold.environment == *env && hold.service.as_ref() == Some(service) && is_active(hold.until, now)
         };
+        let all = || self.holds.iter().filter(own);
         self.environment_hold(env, now)
-            .or_else(|| self.holds.iter().find(own))
+            .or_else(|| all().find(|hold| hold.stops))
+            .or_else(|| all().next())
     }
 
     /// Returns the test lease of an environment that ends last.
     pub fn test_lease(&self, env: &EnvName, now: Timestamp) -> Option<&TestLease> {
-        self.test_leases
-            .iter()
-            .filter(|lease| lease.environment == *env && lease.until > now)
-            .max_by_key(|lease| lease.until)
+        let leases = self.test_leases.iter();
+        let active = leases.filter(|lease| lease.environment == *env && lease.until > now);
+        active.max_by_key(|lease| lease.until)
     }
 
     /// Starts a test, or restarts it with a new lease.
@@ -200,10 +203,8 @@ impl UserRequests {
 
     /// Ends a test and returns its lease, if it had one.
     pub fn end(&mut self, env: &EnvName, case: &str) -> Option<TestLease> {
-        let at = self
-            .test_leases
-            .iter()
-            .position(|lease| lease.environment == *env && lease.case == case)?;
+        let is_of_test = |lease: &TestLease| lease.environment == *env && lease.case == case;
+        let at = self.test_leases.iter().position(is_of_test)?;
         Some(self.test_leases.remove(at))
     }
 
@@ -211,19 +212,19 @@ impl UserRequests {
     pub fn record_tests(&mut self, env: &EnvName, run: TestRun) {
         self.test_results.entry(env.clone()).or_default().record(run);
         if self.test_results.len() > MAX_RESULTS {
-            let oldest = self
-                .test_results
-                .iter()
-                .min_by_key(|(_, history)| history.last_at());
+            let results = self.test_results.iter();
+            let oldest = results.min_by_key(|(_, history)| history.last_at());
             if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
                 self.test_results.remove(&oldest);
             }
         }
     }
 
-    /// Adds a hold, which replaces an earlier hold on the same subject.
+    /// Adds a hold, which replaces an earlier hold on the same subject. A stop and a hold of one service stay next to each other.
     pub fn add_hold(&mut self, hold: Hold) {
-        self.resume(&hold.environment, hold.service.as_ref());
+        let subject = |hold: &Hold| (hold.environment.clone(), hold.service.clone(), hold.stops);
+        let added = subject(&hold);
+        self.holds.retain(|earlier| subject(earlier) != added);
         self.holds.push(hold);
     }
 
@@ -234,6 +235,14 @@ impl UserRequests {
             hold.environment != *env || service.is_some_and(|service| hold.service.as_ref() != Some(service))
         });
         self.holds.len() < before
+    }
+
+    /// Removes the holds that stop a service, or any service of an environment.
+    pub fn start(&mut self, env: &EnvName, service: Option<&ServiceName>) {
+        self.holds.retain(|hold| {
+            let is_other = service.is_some_and(|service| hold.service.as_ref() != Some(service));
+            !hold.stops || hold.environment != *env || is_other
+        });
     }
 
     /// Removes ended requests. An expired test lease stays for one hour, so that its test can still be ended.
@@ -277,6 +286,7 @@ mod tests {
             service: name.map(service),
             since: Timestamp(0),
             until: until.map(Timestamp),
+            stops: false,
             reason: String::new(),
             holder: None,
             command: None,
@@ -303,6 +313,41 @@ mod tests {
         assert!(requests.resume(&env("shop"), None));
         assert_eq!(requests, UserRequests::default());
         assert!(!requests.resume(&env("shop"), None));
+    }
+
+    #[test]
+    fn start_ends_only_the_stops_of_its_services() {
+        let stop = |name: &str| Hold {
+            stops: true,
+            ..hold(Some(name), None)
+        };
+        let mut requests = UserRequests {
+            holds: vec![hold(Some("db"), None), stop("web"), stop("api")],
+            ..UserRequests::default()
+        };
+        requests.start(&env("other"), None);
+        assert_eq!(requests.holds.len(), 3);
+        requests.start(&env("shop"), Some(&service("web")));
+        assert_eq!(requests.holds, [hold(Some("db"), None), stop("api")]);
+        requests.start(&env("shop"), None);
+        assert_eq!(requests.holds, [hold(Some("db"), None)]);
+    }
+
+    #[test]
+    fn later_hold_keeps_a_stop() {
+        let stop = Hold {
+            stops: true,
+            ..hold(Some("web"), None)
+        };
+        let mut requests = UserRequests::default();
+        requests.add_hold(stop.clone());
+        requests.add_hold(hold(None, Some(100)));
+        requests.add_hold(hold(Some("web"), Some(100)));
+        let web = |at: i64| requests.hold(&env("shop"), &service("web"), Timestamp(at));
+        assert_eq!(web(99), Some(&hold(None, Some(100))), "no step at all");
+        assert_eq!(web(100), Some(&stop));
+        requests.expire(Timestamp(100));
+        assert_eq!(requests.holds, [stop]);
     }
 
     #[test]

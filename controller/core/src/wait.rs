@@ -1,4 +1,5 @@
 //! Wait reasons: why a subject cannot proceed, and until when.
+//! Invariant 9: an environment that is not Ready has one.
 
 use argus_crds::SpecEdit;
 use argus_crds::error::Code;
@@ -177,6 +178,11 @@ pub enum WaitReason {
         /// End of the hold; `None` without one.
         until: Option<Timestamp>,
         /// Reason given with the hold.
+        why: String,
+    },
+    /// The service is optional, and the host is short of memory or disk space.
+    Shed {
+        /// Scarce resource.
         why: String,
     },
     /// The restart policy disables restarts.
@@ -361,6 +367,7 @@ impl WaitReason {
             | Self::ProbeNotRunnable
             | Self::NoHealthcheck
             | Self::RestartsDisabled
+            | Self::Shed { .. }
             | Self::SpecPending
             | Self::Containers
             | Self::InUse { .. }

@@ -1,4 +1,5 @@
 //! Every action as exactly one change of the engine, with the reads that make the action idempotent.
+//! Invariant 7: every action can be repeated without harm.
 
 mod binds;
 mod container;
@@ -7,7 +8,6 @@ pub(crate) mod mounts;
 #[cfg(test)]
 mod mounts_tests;
 mod network;
-mod port;
 mod volume;
 
 use argus_backend::Progress;

@@ -3,21 +3,50 @@
 use std::future::Future;
 use std::time::Duration;
 
+use argus_core::action::Deadlines;
 use argus_core::outcome::ActionError;
 
 use crate::Shared;
 use crate::error::{self, Op};
 
-/// Deadline of a read. A longer one indicates a problem with the object or with the engine.
-pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// Deadline of a ping.
-pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Deadline of a change. It also covers the response body, which the client's own timeout does not.
-///
-/// The caller of an action has its own deadline, up to `ARGUS_TIMEOUT_SHORT`.
-pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Deadline of the removal of a container, which waits for the kill and for the file system.
-pub(crate) const REMOVE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum deadline of a call: a call that takes longer has no answer.
+const MAX_CALL: Duration = Duration::from_secs(600);
+
+/// Deadlines of calls by their kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallTimes {
+    /// Deadline of a read. A longer one indicates a problem with the object or with the engine.
+    pub(crate) read: Duration,
+    /// Deadline of a ping.
+    pub(crate) ping: Duration,
+    /// Deadline of a change. It also covers the response body, which the client's own timeout does not.
+    ///
+    /// The caller of an action has its own deadline.
+    pub(crate) write: Duration,
+    /// Deadline of the removal of a container, which waits for the kill and for the file system.
+    pub(crate) remove: Duration,
+    /// Deadline of a collection of evidence, below that of its action: what arrives later is reported as missing.
+    pub(crate) evidence: Duration,
+}
+
+impl CallTimes {
+    /// Deadlines of a slow engine grow with the settings. Shorter settings only shorten actions: all else depends on these calls. Long settings
+    /// are for pulls and builds, which have no deadline here.
+    pub(crate) fn of(settings: Deadlines) -> Self {
+        let least = Deadlines::default();
+        let (short, long) = (
+            settings.short.clamp(least.short, MAX_CALL),
+            settings.long.clamp(least.long, MAX_CALL),
+        );
+        Self {
+            read: short / 2,
+            ping: short / 5,
+            write: long / 2,
+            remove: long,
+            evidence: short * 2 / 5,
+        }
+    }
+}
 
 /// Waits for a call within its deadline and classifies its error.
 pub(crate) async fn run<T>(
@@ -31,7 +60,21 @@ pub(crate) async fn run<T>(
     }
 }
 
-/// Like [`run`], for callers that treat some error responses as success.
+/// Like [`run`]; `None` for an error response that the caller accepts, such as that of an object which is gone already.
+pub(crate) async fn run_accepting<T>(
+    op: Op,
+    limit: Duration,
+    call: impl Future<Output = Result<T, bollard::errors::Error>>,
+    is_accepted: impl Fn(&CallError) -> bool,
+) -> Result<Option<T>, ActionError> {
+    match run_raw(op, limit, call).await {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_accepted(&error) => Ok(None),
+        Err(error) => Err(error.classify(op)),
+    }
+}
+
+/// Like [`run`], for callers that use the error response.
 pub(crate) async fn run_raw<T>(
     op: Op,
     limit: Duration,
@@ -95,5 +138,25 @@ impl CallError {
 /// Checks that the engine responds.
 pub(crate) async fn ping(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
-    run(Op::Ping, PING_TIMEOUT, client.ping()).await.map(drop)
+    run(Op::Ping, shared.times.ping, client.ping()).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_of_calls_grow_with_the_settings() {
+        let seconds = |short, long| {
+            let times = CallTimes::of(Deadlines {
+                short: Duration::from_secs(short),
+                long: Duration::from_secs(long),
+            });
+            [times.ping, times.read, times.evidence, times.write, times.remove].map(|time| time.as_secs())
+        };
+        assert_eq!(seconds(10, 120), [2, 5, 4, 60, 120], "the default");
+        assert_eq!(seconds(60, 600), [12, 30, 24, 300, 600]);
+        assert_eq!(seconds(1, 5), seconds(10, 120));
+        assert_eq!(seconds(86_400, 86_400), [120, 300, 240, 300, 600], "the longest");
+    }
 }

@@ -12,6 +12,7 @@ use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
 
+pub(crate) use self::build::{build_failed, build_interrupted};
 use crate::bridges::missing_bridge;
 
 /// Kind of a call. The same status has different meanings in different calls.
@@ -77,6 +78,7 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
         "is already in progress",
         "is marked for removal",
         "device or resource busy",
+        "too many open files",
     ]) {
         return ActionError::Busy(trimmed());
     }
@@ -106,6 +108,16 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
         _ if has(&["unavailable"]) => ActionError::Engine(trimmed()),
         // A 500 of one resource does not describe the engine, and the call may have had an effect.
         _ => ActionError::Unknown(trimmed()),
+    }
+}
+
+/// Classifies a failure of a call whose answer is a stream.
+pub(crate) fn classify(op: Op, failure: &Error) -> ActionError {
+    match failure {
+        Error::DockerResponseServerError { status_code, message } => {
+            classify_response(op, *status_code, message)
+        }
+        other => classify_transport(other),
     }
 }
 

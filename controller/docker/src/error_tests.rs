@@ -180,6 +180,17 @@ fn container_errors_are_classified() {
 }
 
 #[test]
+fn too_many_open_files_are_temporary() {
+    let start = "OCI runtime create failed: unable to start container process: too many open files: unknown";
+    check(Op::StartContainer, 500, start, "Busy");
+    let create = "open /var/lib/docker/image/repositories.json: too many open files";
+    check(Op::CreateContainer, 500, create, "Busy");
+    check(Op::CreateNetwork, 500, "accept4: too many open files", "Busy");
+    check(Op::Pull, 500, create, "PullFailed");
+    check(Op::Build, 500, create, "BuildInterrupted");
+}
+
+#[test]
 fn network_and_volume_errors_are_classified() {
     use Op::*;
     let table = [

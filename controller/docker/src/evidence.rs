@@ -1,13 +1,11 @@
 //! Collection of the evidence of a failed run: its last log lines, its memory peak, and the state of its port.
 
-mod platform;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use argus_backend::LogQuery;
-use argus_backend::run_log::{Deadline, RunLog, start_deadline, timeout_error};
+use argus_backend::run_log::{Deadline, RunLog};
 use argus_core::failed_run::is_wrong_format;
 use argus_core::ident::ContainerId;
 use argus_core::observed::Attachment;
@@ -16,6 +14,8 @@ use argus_core::time::Timestamp;
 use tokio::net::TcpStream;
 
 use crate::Shared;
+use crate::call;
+use crate::error::Op;
 use crate::logs;
 use crate::ownership;
 use crate::service_sockets;
@@ -49,7 +49,7 @@ pub(crate) struct Run<'a> {
 /// # Errors
 /// The container is gone, the engine is unreachable, or neither stream of the log could be read.
 pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
-    let deadline = start_deadline();
+    let deadline = Deadline::start(shared.times.evidence);
     let log = RunLog {
         open: |query: LogQuery| logs::lines(shared, run.id, &query),
         since: run.lines_since,
@@ -63,9 +63,10 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     );
     read?;
     shared.peaks.sample_one(run.id);
-    evidence.memory_peak = shared.peaks.peak_of(run.id, run.since);
-    evidence.pids_peak = shared.peaks.pids_peak_of(run.id, run.since);
-    evidence.oom_kills = shared.peaks.oom_kills_of(run.id, run.since);
+    let peaks = shared.peaks.peaks_of(run.id, run.since);
+    evidence.memory_peak = peaks.memory;
+    evidence.pids_peak = peaks.pids;
+    evidence.oom_kills = peaks.oom_kills;
     if evidence.memory_peak.is_none() && run.since.is_some() {
         evidence.missing.push(NO_PEAK.to_owned());
     }
@@ -79,7 +80,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     if evidence.stderr.last().is_some_and(|line| is_wrong_format(line)) {
-        evidence.wrong_platform = platform::describe_difference(shared, run.id).await;
+        evidence.wrong_platform = describe_platforms(shared, run.id).await;
     }
     Ok(Done::Evidence(Box::new(evidence)))
 }
@@ -91,7 +92,7 @@ async fn run_until<T>(
     tokio::select! {
         biased;
         result = call => result,
-        () = deadline => Err(timeout_error()),
+        why = deadline.passed() => Err(why),
     }
 }
 
@@ -197,4 +198,23 @@ fn format_listeners(listening: &[SocketAddr]) -> String {
     }
     let addresses: Vec<String> = listening.iter().map(ToString::to_string).collect();
     addresses.join(", ")
+}
+
+/// Describes the platforms of the container's image and of the engine; `None` if they are equal or unknown.
+async fn describe_platforms(shared: &Shared, id: &ContainerId) -> Option<String> {
+    let (image, engine) = platforms(shared, id).await.ok()??;
+    (image != engine).then(|| format!("its image is built for `{image}`, but the engine runs `{engine}`"))
+}
+
+/// Platforms of the container's image and of the engine, such as `linux/arm64`.
+async fn platforms(shared: &Shared, id: &ContainerId) -> Result<Option<(String, String)>, ActionError> {
+    let client = shared.connection.client()?;
+    let container = client.inspect_container(id.as_str(), None);
+    let container = call::run(Op::Inspect, shared.times.read, container).await?;
+    let image = container.image.unwrap_or_default();
+    let image = call::run(Op::Inspect, shared.times.read, client.inspect_image(&image)).await?;
+    let engine = call::run(Op::Info, shared.times.read, client.version()).await?;
+    let platform =
+        |os: Option<String>, architecture: Option<String>| Some(format!("{}/{}", os?, architecture?));
+    Ok(platform(image.os, image.architecture).zip(platform(engine.os, engine.arch)))
 }

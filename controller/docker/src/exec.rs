@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use tokio::io::AsyncWrite;
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::call;
 use crate::error::{self, Op};
 
 /// Maximum stored output of a probe, in bytes: its end, which contains the cause of a failure. A result of a probe is cut to 4 KiB together
@@ -88,13 +88,18 @@ impl Exec {
             height: rows,
             width: columns,
         };
-        call::run(Op::Exec, READ_TIMEOUT, client.resize_exec(&self.id, size)).await
+        call::run(
+            Op::Exec,
+            self.shared.times.read,
+            client.resize_exec(&self.id, size),
+        )
+        .await
     }
 
     /// Exit code of the command after its end.
     pub async fn exit_code(&self) -> Result<i64, ActionError> {
         let client = self.shared.connection.client()?;
-        let ended = call::run(Op::Exec, READ_TIMEOUT, client.inspect_exec(&self.id)).await?;
+        let ended = call::run(Op::Exec, self.shared.times.read, client.inspect_exec(&self.id)).await?;
         ended
             .exit_code
             .ok_or_else(|| ActionError::Unknown("the engine reported no exit code".to_owned()))
@@ -132,13 +137,18 @@ async fn start_marked(
         env: Some(vec![mark.clone()]),
         ..Default::default()
     };
-    let created = call::run(Op::Exec, READ_TIMEOUT, client.create_exec(id.as_str(), options)).await?;
+    let created = call::run(
+        Op::Exec,
+        shared.times.read,
+        client.create_exec(id.as_str(), options),
+    )
+    .await?;
     let options = StartExecOptions {
         tty: command.tty,
         ..Default::default()
     };
     let started = client.start_exec(&created.id, Some(options));
-    match call::run(Op::Exec, WRITE_TIMEOUT, started).await? {
+    match call::run(Op::Exec, shared.times.write, started).await? {
         StartExecResults::Attached { output, input } => Ok(ExecSession {
             exec: Exec {
                 shared: shared.clone(),

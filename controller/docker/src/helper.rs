@@ -22,7 +22,7 @@ use futures::StreamExt as _;
 use tokio::sync::Mutex;
 
 use crate::Shared;
-use crate::call::{self, REMOVE_TIMEOUT, WRITE_TIMEOUT};
+use crate::call;
 use crate::connect::MAX_ANSWER_BYTES;
 use crate::error::{self, Op};
 use crate::image::build::build;
@@ -99,7 +99,9 @@ pub(crate) async fn create_unmounted(
         ..ContainerCreateBody::default()
     };
     let create = client.create_container(None::<CreateContainerOptions>, body);
-    let id = call::run(Op::CreateContainer, WRITE_TIMEOUT, create).await?.id;
+    let id = call::run(Op::CreateContainer, shared.times.write, create)
+        .await?
+        .id;
     shared.record_change(EngineChange::created(ChangedObject::Helper, &id).purpose("links in an image"));
     ContainerId::new(id).map_err(|bad| ActionError::Unknown(bad.to_string()))
 }
@@ -138,7 +140,9 @@ pub(crate) async fn run(
         ..ContainerCreateBody::default()
     };
     let create = client.create_container(None::<CreateContainerOptions>, body);
-    let id = call::run(Op::CreateContainer, WRITE_TIMEOUT, create).await?.id;
+    let id = call::run(Op::CreateContainer, shared.times.write, create)
+        .await?
+        .id;
     shared.record_change(EngineChange::created(ChangedObject::Helper, &id).purpose(purpose));
     let output = run_attached(shared, &id).await;
     if output.is_ok() {
@@ -162,13 +166,9 @@ async fn run_attached(shared: &Shared, id: &str) -> Result<String, ActionError> 
         .stdout(true)
         .build();
     let attach = client.attach_container(id, Some(options));
-    let mut stream = call::run(Op::Logs, WRITE_TIMEOUT, attach).await?.output;
-    call::run(
-        Op::StartContainer,
-        WRITE_TIMEOUT,
-        client.start_container(id, None),
-    )
-    .await?;
+    let mut stream = call::run(Op::Logs, shared.times.write, attach).await?.output;
+    let start = client.start_container(id, None);
+    call::run(Op::StartContainer, shared.times.write, start).await?;
     let mut output = Vec::new();
     let all = async {
         while let Some(part) = stream.next().await {
@@ -181,12 +181,12 @@ async fn run_attached(shared: &Shared, id: &str) -> Result<String, ActionError> 
         }
         Ok(())
     };
-    tokio::time::timeout(WRITE_TIMEOUT, all)
+    tokio::time::timeout(shared.times.write, all)
         .await
         .unwrap_or_else(|_| {
             Err(ActionError::TimedOut(format!(
                 "the helper container did not end within {} s",
-                WRITE_TIMEOUT.as_secs()
+                shared.times.write.as_secs()
             )))
         })?;
     Ok(String::from_utf8_lossy(&output).into_owned())
@@ -227,7 +227,12 @@ async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
         .all(true)
         .filters(&ours)
         .build();
-    let helpers = call::run(Op::List, WRITE_TIMEOUT, client.list_containers(Some(options))).await?;
+    let helpers = call::run(
+        Op::List,
+        shared.times.write,
+        client.list_containers(Some(options)),
+    )
+    .await?;
     let now = (shared.now)();
     for helper in helpers {
         let created_at = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
@@ -246,10 +251,55 @@ pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError>
         .force(true)
         .v(true)
         .build();
-    call::run(
-        Op::RemoveContainer,
-        REMOVE_TIMEOUT,
-        client.remove_container(id, Some(options)),
-    )
-    .await
+    let call = client.remove_container(id, Some(options));
+    call::run(Op::RemoveContainer, shared.times.remove, call).await
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::time::Timestamp;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixListener;
+
+    use super::*;
+    use crate::{Docker, Endpoint};
+
+    /// An engine with one helper of a run that has ended.
+    async fn serve(listener: UnixListener) {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).await.unwrap();
+            let head = String::from_utf8_lossy(&head[..read]).into_owned();
+            let body = match head.split(' ').next() {
+                Some("GET") => json!([{ "Id": "old", "Created": 0 }]).to_string(),
+                Some("POST") => json!({ "Id": "new", "Warnings": [] }).to_string(),
+                _ => String::new(),
+            };
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn created_and_removed_helpers_are_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("engine.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let docker = Docker::new(Endpoint::Unix(path), Arc::new(|| Timestamp(120_000)));
+        let recorded = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let into = recorded.clone();
+        docker.record_changes(Box::new(move |change| into.lock().unwrap().push(change)));
+        tokio::select! {
+            made = create_unmounted(&docker.shared, "web:1", Vec::new()) => assert_eq!(made.unwrap().as_str(), "new"),
+            () = serve(listener) => panic!("the engine ended"),
+        }
+        let expected = [
+            EngineChange::removed(ChangedObject::Helper, "old"),
+            EngineChange::created(ChangedObject::Helper, "new").purpose("links in an image"),
+        ];
+        assert_eq!(*recorded.lock().unwrap(), expected);
+    }
 }

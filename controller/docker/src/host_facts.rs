@@ -16,11 +16,20 @@ use crate::Shared;
 use crate::call;
 use crate::error::Op;
 
+/// File of the kernel with the waiting times for memory.
+const MEMORY_PRESSURE: &str = "/proc/pressure/memory";
+
 /// Collects all facts, each part within its deadline. Without `with_disk`, it does not measure the disk.
 pub(crate) async fn collect(shared: &Shared, with_disk: bool) -> HostFacts {
+    // Known even if the engine is too slow to answer, which is when it matters.
+    let memory_stall = memory_stall(shared);
+    let unknown = |error: &argus_core::outcome::ActionError| HostFacts {
+        memory_stall,
+        ..HostFacts::unknown(&error.to_string())
+    };
     let client = match shared.connection.client() {
         Ok(client) => client,
-        Err(error) => return HostFacts::unknown(&error.to_string()),
+        Err(error) => return unknown(&error),
     };
     let about = async {
         let requested_at = (shared.now)();
@@ -35,7 +44,7 @@ pub(crate) async fn collect(shared: &Shared, with_disk: bool) -> HostFacts {
     let (about, networks, listeners) = futures::join!(about, networks, listeners);
     let (version, info, requested_at, responded_at) = match about {
         Ok(about) => about,
-        Err(error) => return HostFacts::unknown(&error.to_string()),
+        Err(error) => return unknown(&error),
     };
     let networks = match networks {
         Ok(networks) => Fact::Known(NetworksFact {
@@ -61,7 +70,22 @@ pub(crate) async fn collect(shared: &Shared, with_disk: bool) -> HostFacts {
         disk,
         networks,
         listeners,
+        memory_stall,
     }
+}
+
+/// Share of the last 10 s in which all tasks waited for memory, in percent. Measured by the kernel of this host.
+fn memory_stall(shared: &Shared) -> Option<u8> {
+    shared.connection.endpoint().socket()?;
+    average_of_full(&std::fs::read_to_string(MEMORY_PRESSURE).ok()?)
+}
+
+/// Value `avg10` of the line `full`, without its fraction.
+fn average_of_full(text: &str) -> Option<u8> {
+    let line = text.lines().find(|line| line.starts_with("full "))?;
+    let mut words = line.split_whitespace();
+    let average = words.find_map(|word| word.strip_prefix("avg10="))?;
+    average.split('.').next()?.parse().ok()
 }
 
 fn engine(
@@ -90,4 +114,16 @@ async fn within<T>(limit: Duration, measurement: impl Future<Output = Fact<T>>) 
     tokio::time::timeout(limit, measurement)
         .await
         .unwrap_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_stall_is_the_average_of_all_tasks() {
+        let text = "some avg10=91.00 avg60=8.66 avg300=5.74 total=9\nfull avg10=23.99 avg60=1.00 avg300=0.00 total=7\n";
+        assert_eq!(average_of_full(text), Some(23));
+        assert_eq!(average_of_full("some avg10=91.00 total=9\n"), None);
+    }
 }

@@ -1,19 +1,45 @@
-//! Version and facts that an engine reports about itself.
+//! Version, facts and limits that an engine reports about itself.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use argus_backend::EngineInfo;
+use argus_core::observed::Container;
 use argus_core::outcome::ActionError;
+use bollard::models::SystemInfo;
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
+
+/// Limits that the engine enforces, taken from the engine info that other queries fetch anyway. An engine drops a limit that it cannot
+/// enforce without an error.
+#[derive(Debug, Default)]
+pub(crate) struct EffectiveLimits {
+    pids: AtomicBool,
+}
+
+impl EffectiveLimits {
+    /// Stores the limits that the engine reports.
+    pub(crate) fn update(&self, info: &SystemInfo) {
+        self.pids.store(info.pids_limit == Some(true), Ordering::Relaxed);
+    }
+
+    /// Sets a missing PID limit to 0 (unlimited) when the engine enforces PID limits. Otherwise the limit stays unknown.
+    pub(crate) fn complete(&self, container: &mut Container) {
+        if let Some(info) = &mut container.inspect
+            && self.pids.load(Ordering::Relaxed)
+        {
+            info.config.pids_limit.get_or_insert(0);
+        }
+    }
+}
 
 /// Fetches version and facts in parallel.
 pub(crate) async fn fetch(shared: &Shared) -> Result<EngineInfo, ActionError> {
     let client = shared.connection.client()?;
-    let version = call::run(Op::Info, READ_TIMEOUT, client.version());
-    let info = call::run(Op::Info, READ_TIMEOUT, client.info());
+    let version = call::run(Op::Info, shared.times.read, client.version());
+    let info = call::run(Op::Info, shared.times.read, client.info());
     let (version, info) = futures::try_join!(version, info)?;
     let mut facts = BTreeMap::new();
     let mut add_fact = |key: &str, value: Option<String>| {

@@ -11,6 +11,7 @@ use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo, Network,
     Volume,
 };
+use argus_core::quoting::start_of;
 use argus_core::time::Timestamp;
 use bollard::models;
 
@@ -205,11 +206,7 @@ fn convert_health(found: models::Health) -> Option<EngineHealth> {
         recent,
         status,
         failing_streak: u32::try_from(found.failing_streak.unwrap_or(0)).unwrap_or(0),
-        output: last
-            .as_ref()
-            .and_then(|check| check.output.as_deref())
-            .map(truncate_output)
-            .unwrap_or_default(),
+        output: last.as_ref().map(output_of).unwrap_or_default().to_owned(),
         checked_at: last.and_then(|check| convert_time(check.end)),
     })
 }
@@ -217,19 +214,14 @@ fn convert_health(found: models::Health) -> Option<EngineHealth> {
 /// Request and response of one check.
 fn describe_check(check: &models::HealthcheckResult) -> String {
     let code = check.exit_code.unwrap_or(-1);
-    let output = check.output.as_deref().map(truncate_output).unwrap_or_default();
     format!(
         "HEALTHCHECK of the image: exit code {code}: {}",
-        output.trim_end()
+        output_of(check).trim_end()
     )
 }
 
-fn truncate_output(text: &str) -> String {
-    let mut end = text.len().min(MAX_OUTPUT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default().to_owned()
+fn output_of(check: &models::HealthcheckResult) -> &str {
+    start_of(check.output.as_deref().unwrap_or_default(), MAX_OUTPUT_BYTES)
 }
 
 /// Converts a folder or a named volume. An image declares anonymous volumes, which have a digest as their name.
@@ -269,10 +261,7 @@ fn convert_host_config(host: models::HostConfig) -> Config {
                 .and_then(|port| port.parse().ok())
                 .filter(|number| *number > 0);
             let Some(number) = number else { continue };
-            let published = ProtocolPort {
-                number,
-                protocol: container.protocol,
-            };
+            let published = ProtocolPort::new(number, container.protocol);
             bindings.push((container, published));
             addresses.extend(parse_address(binding.host_ip.as_deref()).map(|address| (published, address)));
         }
@@ -323,10 +312,7 @@ fn parse_port_key(key: &str) -> Option<ProtocolPort> {
         "udp" => Protocol::Udp,
         _ => return None,
     };
-    Some(ProtocolPort {
-        number: number.parse().ok()?,
-        protocol,
-    })
+    Some(ProtocolPort::new(number.parse().ok()?, protocol))
 }
 
 /// Converts a time that the client has parsed.

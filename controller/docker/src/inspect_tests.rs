@@ -72,7 +72,7 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
     );
     assert_eq!(health.output.len(), 4096);
     assert_eq!(health.checked_at, Some(Timestamp(1_700_000_003_000)));
-    let port = |number, protocol| ProtocolPort { number, protocol };
+    let port = ProtocolPort::new;
     assert_eq!(
         info.config.bindings,
         [
@@ -139,8 +139,8 @@ fn unlimited_is_known_only_of_an_engine_with_limits() {
         let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});
         convert_inspect(serde_json::from_value(found).unwrap()).unwrap()
     };
-    let limits = crate::effective_limits::EffectiveLimits::default();
-    let seen = |limits: &crate::effective_limits::EffectiveLimits, limit| {
+    let limits = crate::info::EffectiveLimits::default();
+    let seen = |limits: &crate::info::EffectiveLimits, limit| {
         let mut container = unlimited(limit);
         limits.complete(&mut container);
         container.inspect.unwrap().config.pids_limit

@@ -19,7 +19,7 @@ use bollard::models::{Volume, VolumeCreateRequest};
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 use crate::inspect::convert_time;
 
@@ -65,7 +65,7 @@ async fn list_after(shared: &Shared, written: Option<&str>) -> Result<Vec<Contro
     let client = shared.connection.client()?;
     let filters = HashMap::from([("label", vec![LEASE])]);
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-    let listed = call::run(Op::List, READ_TIMEOUT, client.list_volumes(Some(options))).await?;
+    let listed = call::run(Op::List, shared.times.read, client.list_volumes(Some(options))).await?;
     let found: Vec<_> = listed
         .volumes
         .unwrap_or_default()
@@ -100,7 +100,7 @@ async fn list_after(shared: &Shared, written: Option<&str>) -> Result<Vec<Contro
 async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();
-    let info = call::run(Op::Info, READ_TIMEOUT, client.info()).await?;
+    let info = call::run(Op::Info, shared.times.read, client.info()).await?;
     shared.limits.update(&info);
     let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
     let Some(theirs) = engine_time else { return Ok(0) };
@@ -146,7 +146,9 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
         labels: Some(labels_of(spec, now)),
         ..Default::default()
     };
-    call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
+    // A lease that is not renewed in time is dead for other controllers, however slow the engine is.
+    let limit = shared.times.write.min(spec.ttl / 3);
+    call::run(Op::CreateVolume, limit, client.create_volume(request)).await?;
     record_renewal(shared, &name, spec);
     let mut found = list_after(shared, Some(&name)).await?;
     let now = (shared.now)();
@@ -157,7 +159,7 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
         older || before || now.since(lease.renewed_at) >= stale_age
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
-        match remove(shared, &lease.name).await {
+        match remove(shared, &lease.name, limit).await {
             Ok(()) if lease.spec.run != spec.run => {
                 shared.record_change(EngineChange::removed(ChangedObject::Lease, &lease.name));
             }
@@ -188,25 +190,17 @@ pub(crate) async fn release(shared: &Shared, run: &str) -> Result<(), ActionErro
         .into_iter()
         .filter(|lease| lease.spec.run == run)
     {
-        remove(shared, &lease.name).await?;
+        remove(shared, &lease.name, shared.times.write).await?;
     }
     Ok(())
 }
 
-async fn remove(shared: &Shared, name: &str) -> Result<(), ActionError> {
+async fn remove(shared: &Shared, name: &str, limit: Duration) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = RemoveVolumeOptionsBuilder::default().build();
-    match call::run_raw(
-        Op::RemoveVolume,
-        WRITE_TIMEOUT,
-        client.remove_volume(name, Some(options)),
-    )
-    .await
-    {
-        Ok(()) => Ok(()),
-        Err(error) if error.has_status(404) => Ok(()),
-        Err(error) => Err(error.classify(Op::RemoveVolume)),
-    }
+    let call = client.remove_volume(name, Some(options));
+    let removed = call::run_accepting(Op::RemoveVolume, limit, call, |error| error.has_status(404));
+    removed.await.map(drop)
 }
 
 fn labels_of(spec: &LeaseSpec, now: Timestamp) -> HashMap<String, String> {

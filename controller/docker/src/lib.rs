@@ -20,7 +20,6 @@ mod build_cleanup;
 mod call;
 mod connect;
 mod create;
-mod effective_limits;
 mod error;
 mod evidence;
 mod exec;
@@ -48,9 +47,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
-use argus_core::action::Action;
+use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::action::{Action, Deadlines};
 use argus_core::connectivity::{LinkSource, Target, TargetResult};
+use argus_core::delays::Delays;
 use argus_core::ident::{ContainerId, ProtocolPort};
 use argus_core::journal::EngineChange;
 use argus_core::lease::{ControllerLease, LeaseSpec};
@@ -59,7 +59,6 @@ use argus_core::outcome::{ActionError, Done, PortOwner};
 use argus_core::preflight::HostFacts;
 use argus_core::prune::BuiltImage;
 use argus_core::time::Timestamp;
-use argus_core::waits::Waits;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::Notify;
@@ -73,10 +72,11 @@ pub use service_sockets::listening_addresses;
 
 use bridges::Bridges;
 use build_cleanup::BuildCleanup;
+use call::CallTimes;
 use connect::Connection;
-use effective_limits::EffectiveLimits;
 use helper::Helpers;
 use in_flight::InFlightCalls;
+use info::EffectiveLimits;
 use memory_peaks::MemoryPeaks;
 use own_stops::OwnStops;
 use ownership::{ImageLabels, OwnedIds};
@@ -120,6 +120,8 @@ pub(crate) struct Shared {
     pub(crate) leases: lease::RenewalCache,
     pub(crate) helpers: Helpers,
     changes: OnceLock<ChangeRecorder>,
+    /// Deadlines of single calls.
+    pub(crate) times: CallTimes,
     /// Time without progress after which a pull or a build is given up.
     pub(crate) progress_timeout: Duration,
     /// Minimum interval of the lists in addition to events.
@@ -152,20 +154,21 @@ impl Docker {
 
     /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
-        let list_interval = Waits::default().list_interval;
-        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT, list_interval, None)
+        let list_interval = Delays::default().list_interval;
+        Self::with_own_image(endpoint, now, None, Deadlines::default(), list_interval, None)
     }
 
     /// A backend for the engine at `endpoint`.
     ///
-    /// `own_image` builds this program's image for helper containers; `None` disables them. A pull or a build without
-    /// progress for `progress_timeout` is given up. The watch lists every `list_interval`, or less often if that is expensive.
+    /// `own_image` builds this program's image for helper containers; `None` disables them. The deadlines of all calls follow
+    /// from `deadlines`; a pull or a build without progress for the long one is given up. The watch lists every `list_interval`,
+    /// or less often if that is expensive.
     /// `build_cache_limit` is the maximum size of the unused build cache in bytes after a build.
     pub fn with_own_image(
         endpoint: Endpoint,
         now: Clock,
         own_image: Option<OwnImageBuilder>,
-        progress_timeout: Duration,
+        deadlines: Deadlines,
         list_interval: Duration,
         build_cache_limit: Option<u64>,
     ) -> Self {
@@ -184,7 +187,8 @@ impl Docker {
                 leases: lease::RenewalCache::default(),
                 helpers: Helpers::new(own_image),
                 changes: OnceLock::new(),
-                progress_timeout,
+                times: CallTimes::of(deadlines),
+                progress_timeout: deadlines.long,
                 list_interval,
                 build_cache_limit,
                 kept_images: Mutex::default(),
@@ -207,7 +211,7 @@ impl Docker {
         self.shared.connection.endpoint().to_string()
     }
 
-    /// Pings the engine; fails unless it responds within two seconds.
+    /// Pings the engine; fails unless it responds within two seconds, or more with longer settings.
     pub async fn ping(&self) -> Result<(), ActionError> {
         call::ping(&self.shared).await
     }
@@ -278,11 +282,6 @@ impl Docker {
             holders: holders.collect(),
             complete: snapshot.is_complete(),
         }
-    }
-
-    /// Every host port in use on the engine's host, as far as it is visible from this host.
-    pub async fn taken_ports(&self) -> BTreeSet<ProtocolPort> {
-        listeners::take_snapshot(&self.shared, None).await.busy()
     }
 }
 

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
-use argus_core::labels::ObjectLabels;
+use argus_core::labels::{ObjectLabels, compose_project};
 use argus_core::outcome::PortOwner;
 use argus_core::preflight::{Fact, ListenerFact, ListenersFact};
 use bollard::models::{ContainerSummary, PortSummaryTypeEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 use crate::inspect;
 use sockets::{Socket, SocketOwner, Sockets};
@@ -182,7 +182,7 @@ async fn list_published(
         return BTreeMap::new();
     };
     let options = ListContainersOptionsBuilder::default().all(true).build();
-    let Ok(list) = call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(options))).await else {
+    let Ok(list) = call::run(Op::List, shared.times.read, client.list_containers(Some(options))).await else {
         return BTreeMap::new();
     };
     let others = list
@@ -204,7 +204,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
             };
             port.public_port
                 .filter(|number| *number > 0)
-                .map(|number| ProtocolPort { number, protocol })
+                .map(|number| ProtocolPort::new(number, protocol))
         })
         .collect();
     let Some(found) = inspect::convert_summary(summary) else {
@@ -219,6 +219,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
                 .map_or_else(String::new, |service| service.to_string()),
         },
         None => PortOwner::Container {
+            project: compose_project(&container.labels).cloned(),
             name: container.name,
             id: container.id.to_string(),
         },
@@ -238,10 +239,7 @@ mod tests {
     use super::*;
 
     fn tcp(number: u16) -> ProtocolPort {
-        ProtocolPort {
-            number,
-            protocol: Protocol::Tcp,
-        }
+        ProtocolPort::new(number, Protocol::Tcp)
     }
 
     #[test]
@@ -253,6 +251,7 @@ mod tests {
         let container = PortOwner::Container {
             name: "db".into(),
             id: "abc".into(),
+            project: None,
         };
         let snapshot = ListenerSnapshot {
             published: BTreeMap::from([(tcp(1), container.clone())]),
@@ -318,6 +317,21 @@ mod tests {
     }
 
     #[test]
+    fn a_published_port_names_its_compose_project() {
+        let summary = serde_json::from_value(serde_json::json!({
+            "Id": "abc", "Names": ["/shop-web-1"], "Labels": {"com.docker.compose.project": "shop"},
+            "Ports": [{"PrivatePort": 80, "PublicPort": 8080, "Type": "tcp"}],
+        }));
+        let owners = ports_of(summary.unwrap());
+        let text = owners[0].1.to_string();
+        assert!(
+            text.starts_with("container `shop-web-1` of the Compose project `shop`"),
+            "{text}"
+        );
+        assert!(text.contains("`docker compose -p shop down` ends it"), "{text}");
+    }
+
+    #[test]
     fn a_published_port_names_its_environment() {
         let summary = serde_json::from_value(serde_json::json!({
             "Id": "abc", "Names": ["/web"],
@@ -329,10 +343,7 @@ mod tests {
             environment: "e".into(),
             service: "web".into(),
         };
-        let udp = ProtocolPort {
-            number: 53,
-            protocol: Protocol::Udp,
-        };
+        let udp = ProtocolPort::new(53, Protocol::Udp);
         assert_eq!(
             ports_of(summary.unwrap()),
             [(tcp(8080), owner.clone()), (udp, owner)]

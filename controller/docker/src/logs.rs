@@ -2,22 +2,22 @@
 
 mod lines;
 
+use std::time::Duration;
+
 use argus_backend::{LogLine, LogQuery, Stream};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use bollard::container::LogOutput;
-use bollard::errors::Error;
 use bollard::query_parameters::LogsOptionsBuilder;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::Shared;
-use crate::call::WRITE_TIMEOUT;
 use crate::error::{self, Op};
 use lines::Lines;
 
-/// Log lines, oldest first. Without `follow` a pause of the engine of more than [`WRITE_TIMEOUT`] is an error.
+/// Log lines, oldest first. Without `follow` a pause of the engine beyond the deadline of a change is an error.
 pub(crate) fn lines(
     shared: &Shared,
     id: &ContainerId,
@@ -41,12 +41,13 @@ pub(crate) fn lines(
         .build();
     let parts = client
         .logs(id.as_str(), Some(options))
-        .map_err(|failure| classify(&failure))
+        .map_err(|failure| error::classify(Op::Logs, &failure))
         .boxed();
     let reader = Reader {
         parts: Some(parts),
         lines: Lines::new(query.timestamps),
         follow: query.follow,
+        max_pause: shared.times.write,
     };
     stream::unfold(reader, |mut reader| async {
         let line = reader.next().await?;
@@ -65,6 +66,8 @@ struct Reader {
     lines: Lines,
     /// Wait for further lines without a deadline.
     follow: bool,
+    /// Maximum pause of the engine.
+    max_pause: Duration,
 }
 
 impl Reader {
@@ -77,11 +80,11 @@ impl Reader {
             let part = if self.follow {
                 parts.next().await
             } else {
-                match tokio::time::timeout(WRITE_TIMEOUT, parts.next()).await {
+                match tokio::time::timeout(self.max_pause, parts.next()).await {
                     Ok(part) => part,
                     Err(_) => Some(Err(ActionError::TimedOut(format!(
                         "no log within {} s",
-                        WRITE_TIMEOUT.as_secs()
+                        self.max_pause.as_secs()
                     )))),
                 }
             };
@@ -102,14 +105,5 @@ impl Reader {
                 }
             }
         }
-    }
-}
-
-fn classify(failure: &Error) -> ActionError {
-    match failure {
-        Error::DockerResponseServerError { status_code, message } => {
-            error::classify_response(Op::Logs, *status_code, message)
-        }
-        other => error::classify_transport(other),
     }
 }

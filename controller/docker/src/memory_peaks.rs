@@ -18,9 +18,9 @@ pub(crate) const ROUND_INTERVAL: Duration = Duration::from_secs(2);
 /// A run is sampled in each of its first rounds, and later once per this many rounds: every 10 s.
 const ROUNDS_PER_SAMPLE: u32 = 5;
 /// Share of the limit above which the memory use is high, in percent.
-const HIGH_PERCENT: u64 = 90;
+const HIGH_PERCENT: u8 = 90;
 /// Share of the limit below which it is no longer high, in percent.
-const NORMAL_PERCENT: u64 = 80;
+const NORMAL_PERCENT: u8 = 80;
 
 /// Mount point of cgroups, version 1 and 2.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -54,6 +54,17 @@ pub(crate) struct MemoryPeaks {
     runs: Mutex<HashMap<ContainerId, Run>>,
 }
 
+/// Highest samples of a run; `None` for what the kernel does not report.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Peaks {
+    /// Memory in bytes.
+    pub(crate) memory: Option<u64>,
+    /// Number of processes and threads; `None` with cgroup version 1, which has it elsewhere.
+    pub(crate) pids: Option<u64>,
+    /// Number of processes that the kernel killed for a lack of memory; `None` with kernels before 4.13.
+    pub(crate) oom_kills: Option<u64>,
+}
+
 #[derive(Debug)]
 struct Run {
     started_at: Option<Timestamp>,
@@ -61,12 +72,9 @@ struct Run {
     files: &'static Files,
     /// Memory limit in bytes; `None` without a limit.
     limit: Option<u64>,
-    peak: Option<u64>,
-    /// Highest number of processes and threads; `None` with cgroup version 1, which has it elsewhere.
-    pids_peak: Option<u64>,
-    /// Number of processes that the kernel killed for a lack of memory; `None` with kernels before 4.13.
-    oom_kills: Option<u64>,
-    is_high: bool,
+    peaks: Peaks,
+    /// Highest use since it is high; `None` while it is not.
+    high: Option<MemoryUse>,
     /// Number of rounds since the start of the sampling.
     rounds: u32,
 }
@@ -97,10 +105,8 @@ impl MemoryPeaks {
                 folder,
                 files,
                 limit,
-                peak: None,
-                pids_peak: None,
-                oom_kills: None,
-                is_high: false,
+                peaks: Peaks::default(),
+                high: None,
                 rounds: 0,
             };
             run.sample();
@@ -118,20 +124,20 @@ impl MemoryPeaks {
         self.lock().is_empty()
     }
 
-    /// Samples the runs that are due. Returns an event for each run whose use became high, or normal again.
+    /// Samples the runs that are due. Returns an event for each run whose use became high, higher by a percent, or normal again.
     pub(crate) fn sample_due(&self, now: Timestamp) -> Vec<WatchEvent> {
         let mut runs = self.lock();
         let changed = runs.iter_mut().filter_map(|(id, run)| {
             // The last seconds before a lack of memory matter most.
-            let is_due = run.rounds < ROUNDS_PER_SAMPLE || run.rounds % ROUNDS_PER_SAMPLE == 0 || run.is_high;
+            let is_due =
+                run.rounds < ROUNDS_PER_SAMPLE || run.rounds % ROUNDS_PER_SAMPLE == 0 || run.high.is_some();
             run.rounds = run.rounds.wrapping_add(1);
             if !is_due {
                 return None;
             }
             run.sample();
-            let (used, limit) = run.changed_use()?;
-            let high = run.is_high.then_some(MemoryUse { used, limit, at: now });
-            Some(WatchEvent::MemoryHigh(id.clone(), high))
+            let has_changed = run.measure_use(now)?;
+            has_changed.then(|| WatchEvent::MemoryHigh(id.clone(), run.high))
         });
         changed.collect()
     }
@@ -143,25 +149,11 @@ impl MemoryPeaks {
         }
     }
 
-    /// Highest sampled memory of this run, in bytes.
-    pub(crate) fn peak_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
+    /// Highest samples of this run.
+    pub(crate) fn peaks_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Peaks {
         let runs = self.lock();
-        let run = runs.get(id).filter(|run| run.started_at == started_at)?;
-        run.peak
-    }
-
-    /// Highest sampled number of processes and threads of this run.
-    pub(crate) fn pids_peak_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
-        let runs = self.lock();
-        let run = runs.get(id).filter(|run| run.started_at == started_at)?;
-        run.pids_peak
-    }
-
-    /// Number of processes of this run that the kernel killed for a lack of memory.
-    pub(crate) fn oom_kills_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
-        let runs = self.lock();
-        let run = runs.get(id).filter(|run| run.started_at == started_at)?;
-        run.oom_kills
+        let run = runs.get(id).filter(|run| run.started_at == started_at);
+        run.map(|run| run.peaks).unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, Run>> {
@@ -175,7 +167,7 @@ impl Run {
         let now = self
             .read(self.files.peak)
             .or_else(|| self.read(self.files.current));
-        self.peak = self.peak.max(now);
+        self.peaks.memory = self.peaks.memory.max(now);
         // Kernels before 6.1 do not have the peak.
         let pids = self.read("pids.peak").or_else(|| self.read("pids.current"));
         // A use below the limit between two samples hides that the kernel refused a process.
@@ -183,27 +175,29 @@ impl Run {
             .read_field("pids.events", "max")
             .is_some_and(|count| count > 0);
         let limit = self.read("pids.max").filter(|_| is_refused);
-        self.pids_peak = self.pids_peak.max(pids).max(limit);
-        self.oom_kills = self.oom_kills.max(self.read_field(self.files.kills, "oom_kill"));
+        self.peaks.pids = self.peaks.pids.max(pids).max(limit);
+        let kills = self.read_field(self.files.kills, "oom_kill");
+        self.peaks.oom_kills = self.peaks.oom_kills.max(kills);
     }
 
-    /// Use and limit if the use became high, or normal again.
-    fn changed_use(&mut self) -> Option<(u64, u64)> {
+    /// Measures the use of a run with a limit. Returns whether it became high, higher by a percent, or normal again.
+    fn measure_use(&mut self, now: Timestamp) -> Option<bool> {
         let limit = self.limit?;
         // The kernel frees this cache before it refuses memory.
         let used = self.read(self.files.current)?.saturating_sub(
             self.read_field("memory.stat", self.files.inactive_cache)
                 .unwrap_or(0),
         );
-        let percent = if self.is_high {
-            NORMAL_PERCENT
-        } else {
-            HIGH_PERCENT
+        let found = MemoryUse { used, limit, at: now };
+        let percent = |used: u64| u128::from(used) * 100 / u128::from(limit.max(1));
+        let high = match self.high {
+            None => found.is_above(HIGH_PERCENT).then_some(found),
+            Some(high) if percent(used) > percent(high.used) => Some(MemoryUse { used, ..high }),
+            Some(high) => found.is_above(NORMAL_PERCENT).then_some(high),
         };
-        let is_high = u128::from(used) * 100 > u128::from(limit) * u128::from(percent);
-        let has_changed = is_high != self.is_high;
-        self.is_high = is_high;
-        has_changed.then_some((used, limit))
+        let has_changed = high != self.high;
+        self.high = high;
+        Some(has_changed)
     }
 
     fn read(&self, file: &str) -> Option<u64> {

@@ -34,10 +34,8 @@ fn tracked(limit: Option<u64>) -> (tempfile::TempDir, MemoryPeaks, ContainerId) 
         folder: dir.path().to_path_buf(),
         files: &VERSION_2,
         limit,
-        peak: None,
-        pids_peak: None,
-        oom_kills: None,
-        is_high: false,
+        peaks: Peaks::default(),
+        high: None,
         rounds: 0,
     };
     peaks.lock().insert(id.clone(), run);
@@ -57,31 +55,31 @@ fn a_peak_never_decreases_and_belongs_to_one_run() {
     ] {
         std::fs::write(&file, text).unwrap();
         assert_eq!(peaks.sample_due(Timestamp(2)), []);
-        assert_eq!(peaks.peak_of(&id, started_at), known, "{text}");
+        assert_eq!(peaks.peaks_of(&id, started_at).memory, known, "{text}");
     }
     std::fs::remove_file(&file).unwrap();
     peaks.sample_one(&id);
     assert_eq!(
-        peaks.peak_of(&id, started_at),
+        peaks.peaks_of(&id, started_at).memory,
         Some(200),
         "the peak survives its cgroup"
     );
     // An old kernel has no peak.
     std::fs::write(dir.path().join("memory.current"), "300\n").unwrap();
     peaks.sample_one(&id);
-    assert_eq!(peaks.peak_of(&id, started_at), Some(300));
-    assert_eq!(peaks.peak_of(&id, Some(Timestamp(2))), None);
-    assert_eq!(peaks.pids_peak_of(&id, started_at), None);
+    assert_eq!(peaks.peaks_of(&id, started_at).memory, Some(300));
+    assert_eq!(peaks.peaks_of(&id, Some(Timestamp(2))).memory, None);
+    assert_eq!(peaks.peaks_of(&id, started_at).pids, None);
     for (text, known) in [("512\n", 512), ("7\n", 512)] {
         std::fs::write(dir.path().join("pids.current"), text).unwrap();
         peaks.sample_one(&id);
-        assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known));
+        assert_eq!(peaks.peaks_of(&id, started_at).pids, Some(known));
     }
     std::fs::write(dir.path().join("pids.max"), "600\n").unwrap();
     for (events, known) in [("max 0\n", 512), ("max 3\n", 600)] {
         std::fs::write(dir.path().join("pids.events"), events).unwrap();
         peaks.sample_one(&id);
-        assert_eq!(peaks.pids_peak_of(&id, started_at), Some(known), "{events}");
+        assert_eq!(peaks.peaks_of(&id, started_at).pids, Some(known), "{events}");
     }
     peaks.forget(&id);
     assert!(peaks.is_empty());
@@ -105,8 +103,12 @@ fn kills_are_counted_in_both_cgroup_versions() {
         peaks.sample_one(&id);
         std::fs::remove_file(&file).unwrap();
         peaks.sample_one(&id);
-        assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(1))), kills, "{text}");
-        assert_eq!(peaks.oom_kills_of(&id, Some(Timestamp(2))), None, "another run");
+        assert_eq!(peaks.peaks_of(&id, Some(Timestamp(1))).oom_kills, kills, "{text}");
+        assert_eq!(
+            peaks.peaks_of(&id, Some(Timestamp(2))).oom_kills,
+            None,
+            "another run"
+        );
     }
 }
 
@@ -118,7 +120,7 @@ fn old_runs_are_sampled_once_in_five_rounds() {
     for round in 0..20 {
         std::fs::write(&file, format!("{}\n", round + 1)).unwrap();
         peaks.sample_due(Timestamp(2));
-        if peaks.peak_of(&id, Some(Timestamp(1))) == Some(round + 1) {
+        if peaks.peaks_of(&id, Some(Timestamp(1))).memory == Some(round + 1) {
             samples.push(round);
         }
     }
@@ -126,25 +128,25 @@ fn old_runs_are_sampled_once_in_five_rounds() {
 }
 
 #[test]
-fn use_near_the_limit_is_reported_once_without_cache() {
+fn use_near_the_limit_is_reported_per_percent_without_cache() {
     let (dir, peaks, id) = tracked(Some(1_000));
-    let at = Timestamp(2);
-    for (current, cache, expected) in [
-        (850, 0, None),
-        (950, 100, None),
-        (
-            950,
-            10,
-            Some(Some(MemoryUse {
-                used: 940,
-                limit: 1_000,
-                at,
-            })),
-        ),
-        (990, 0, None),
-        (850, 0, None),
-        (790, 0, Some(None)),
-        (790, 0, None),
+    let since = Timestamp(2);
+    let high = |used| {
+        Some(Some(MemoryUse {
+            used,
+            limit: 1_000,
+            at: since,
+        }))
+    };
+    for (at, current, cache, expected) in [
+        (0, 850, 0, None),
+        (1, 950, 100, None),
+        (2, 950, 10, high(940)),
+        (3, 945, 0, None),
+        (4, 990, 0, high(990)),
+        (5, 850, 0, None),
+        (6, 790, 0, Some(None)),
+        (7, 790, 0, None),
     ] {
         std::fs::write(dir.path().join("memory.current"), format!("{current}\n")).unwrap();
         std::fs::write(
@@ -153,7 +155,7 @@ fn use_near_the_limit_is_reported_once_without_cache() {
         )
         .unwrap();
         peaks.lock().get_mut(&id).unwrap().rounds = 0;
-        let changed = peaks.sample_due(at);
+        let changed = peaks.sample_due(Timestamp(at));
         let event = |high| WatchEvent::MemoryHigh(id.clone(), high);
         let expected: Vec<_> = expected.map(event).into_iter().collect();
         assert_eq!(changed, expected, "{current} - {cache}");

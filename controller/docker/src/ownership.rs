@@ -16,7 +16,7 @@ use argus_core::time::Timestamp;
 use bollard::models;
 
 use crate::Shared;
-use crate::call::{self, CallError, READ_TIMEOUT};
+use crate::call::{self, CallError};
 use crate::error::Op;
 use crate::inspect;
 use crate::lease;
@@ -95,7 +95,7 @@ pub(crate) async fn inspect_container(
 ) -> Result<Option<Inspected>, ActionError> {
     let client = shared.connection.client()?;
     let call = client.inspect_container(name_or_id, None);
-    let found = match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
+    let found = match call::run_raw(Op::Inspect, shared.times.read, call).await {
         Ok(found) => found,
         Err(error) if error.is_gone() => return Ok(None),
         Err(error) => return Err(classify_read(error)),
@@ -192,13 +192,8 @@ pub(crate) async fn inspect_network(
     name_or_id: &str,
 ) -> Result<Option<models::NetworkInspect>, ActionError> {
     let client = shared.connection.client()?;
-    match call::run_raw(
-        Op::Inspect,
-        READ_TIMEOUT,
-        client.inspect_network(name_or_id, None),
-    )
-    .await
-    {
+    let call = client.inspect_network(name_or_id, None);
+    match call::run_raw(Op::Inspect, shared.times.read, call).await {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.is_gone() => Ok(None),
         Err(error) => Err(classify_read(error)),
@@ -260,7 +255,7 @@ pub(crate) async fn inspect_image(
 ) -> Result<Option<BTreeMap<String, String>>, ActionError> {
     check_reference(reference)?;
     let client = shared.connection.client()?;
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_image(reference)).await {
+    match call::run_raw(Op::Inspect, shared.times.read, client.inspect_image(reference)).await {
         Ok(found) => Ok(Some(inspect::to_btree_map(
             found.config.and_then(|config| config.labels),
         ))),

@@ -115,17 +115,11 @@ async fn build_of_an_image_counts_and_not_a_copied_label() {
     ] {
         let mut found = container(&labels(&[]));
         found.inspect = Some(InspectInfo {
-            started_at: None,
-            finished_at: None,
-            exit_code: 0,
-            oom_killed: false,
-            error: String::new(),
-            image_id: None,
-            health: None,
             config: Config {
                 build: label.to_owned(),
                 ..Config::default()
             },
+            ..InspectInfo::default()
         });
         read_build(&docker.shared, &mut found, image_id).await;
         assert_eq!(

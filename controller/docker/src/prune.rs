@@ -17,7 +17,7 @@ use bollard::query_parameters::{
 use hyper::Method;
 
 use crate::Shared;
-use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::call::{self, CallError};
 use crate::error::Op;
 use crate::image::build::BUILD_TAG;
 use crate::image::build::label::{history, is_ours, writes_our_label};
@@ -46,9 +46,13 @@ async fn list_labelled(
         .build();
     let containers = ListContainersOptionsBuilder::default().all(true).build();
     let (everything, labelled, containers) = futures::try_join!(
-        call::run(Op::List, READ_TIMEOUT, client.list_images(Some(everything))),
-        call::run(Op::List, READ_TIMEOUT, client.list_images(Some(labelled))),
-        call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(containers))),
+        call::run(Op::List, shared.times.read, client.list_images(Some(everything))),
+        call::run(Op::List, shared.times.read, client.list_images(Some(labelled))),
+        call::run(
+            Op::List,
+            shared.times.read,
+            client.list_containers(Some(containers))
+        ),
     )?;
     let parents = everything.into_iter().map(|image| image.parent_id);
     let run = containers.into_iter().filter_map(|container| container.image_id);
@@ -144,13 +148,8 @@ pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), Action
         .force(false)
         .noprune(!all_steps)
         .build();
-    match call::run_raw(
-        Op::RemoveImage,
-        WRITE_TIMEOUT,
-        client.remove_image(id, Some(options), None),
-    )
-    .await
-    {
+    let call = client.remove_image(id, Some(options), None);
+    match call::run_raw(Op::RemoveImage, shared.times.write, call).await {
         Ok(_) => Ok(()),
         Err(error) if error.has_status(404) => Ok(()),
         Err(CallError::Response(409, why)) => Err(ActionError::Busy(why)),
@@ -218,9 +217,10 @@ pub(crate) async fn prune_build_cache(shared: &Shared, keep: u64) -> Result<u64,
     let path = format!("/build/prune?all=true&keep-storage={keep}&reserved-space={keep}");
     let endpoint = shared.connection.endpoint();
     let pruning = raw_http::call(endpoint, Method::POST, &path);
-    let pruned = tokio::time::timeout(WRITE_TIMEOUT, pruning).await;
-    let pruned = pruned
-        .map_err(|_| ActionError::Unknown(format!("no answer within {} s", WRITE_TIMEOUT.as_secs())))??;
+    let pruned = tokio::time::timeout(shared.times.write, pruning).await;
+    let pruned = pruned.map_err(|_| {
+        ActionError::Unknown(format!("no answer within {} s", shared.times.write.as_secs()))
+    })??;
     Ok(pruned["SpaceReclaimed"].as_u64().unwrap_or(0))
 }
 

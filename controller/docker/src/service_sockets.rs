@@ -14,7 +14,7 @@ use procfs::process::Process;
 use tokio::net::TcpStream;
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 use crate::helper::{self, HelperNetwork};
 
@@ -52,12 +52,8 @@ pub fn listening_addresses() -> Vec<SocketAddr> {
 /// Returns the TCP addresses on which a running container listens. `None` if they are not visible.
 pub(crate) async fn find(shared: &Shared, id: &ContainerId) -> Option<Vec<SocketAddr>> {
     let client = shared.connection.client().ok()?;
-    let inspected = call::run_raw(
-        Op::Inspect,
-        READ_TIMEOUT,
-        client.inspect_container(id.as_str(), None),
-    )
-    .await;
+    let call = client.inspect_container(id.as_str(), None);
+    let inspected = call::run_raw(Op::Inspect, shared.times.read, call).await;
     let pid = inspected.ok()?.state?.pid.filter(|pid| *pid > 0)?;
     let container = id.clone();
     // The list of sockets can be long.

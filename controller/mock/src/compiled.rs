@@ -225,10 +225,9 @@ pub fn is_reserved(request: &Request) -> bool {
     path::is_reserved(&request.path)
 }
 
-fn unmatched(request: &Request, mut nearest: Vec<Nearest>) -> MockReply {
-    nearest.sort_by(|one, other| one.distance.total_cmp(&other.distance));
+fn unmatched(request: &Request, nearest: Vec<Nearest>) -> MockReply {
     let line = format!("{} {}", request.method, request.path);
-    let (message, near) = match nearest.first() {
+    let (message, near) = match Nearest::of(nearest.into_iter()) {
         None => (
             format!("no route matches `{line}`: the mock has no routes"),
             json!(null),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use argus_core::quoting::start_of;
 use argus_core::time::Timestamp;
 use serde::Serialize;
 
@@ -73,11 +74,11 @@ impl Journal {
         self.ring.push_back(Entry {
             number: self.total,
             time: now.to_string(),
-            method: cut(&request.method, 32),
-            path: cut(&request.path, HEAD),
+            method: start_of(&request.method, 32).to_owned(),
+            path: start_of(&request.path, HEAD).to_owned(),
             query: cut_pairs(&secret::redact_pairs(&request.query)),
             headers: cut_pairs(&secret::redact_pairs(&request.headers)),
-            body: secret::redact_body(request).map(|text| cut(&text, MAX_BODY)),
+            body: secret::redact_body(request).map(|text| start_of(&text, MAX_BODY).to_owned()),
             body_bytes: request.body.len(),
             matched: answer.by.clone(),
             status: answer.status,
@@ -101,15 +102,6 @@ impl Journal {
     }
 }
 
-/// Truncates a text at a character boundary.
-fn cut(text: &str, most: usize) -> String {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
-}
-
 fn cut_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let mut left = HEAD;
     let mut kept = Vec::new();
@@ -117,9 +109,9 @@ fn cut_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> {
         if left == 0 {
             break;
         }
-        let pair = (cut(name, left.min(256)), cut(value, left.min(1024)));
-        left = left.saturating_sub(pair.0.len() + pair.1.len() + 16);
-        kept.push(pair);
+        let (name, value) = (start_of(name, left.min(256)), start_of(value, left.min(1024)));
+        left = left.saturating_sub(name.len() + value.len() + 16);
+        kept.push((name.to_owned(), value.to_owned()));
     }
     kept
 }

@@ -18,7 +18,6 @@ mod examples;
 mod json_pointer;
 mod make;
 mod parameter;
-mod recursion_check;
 mod references;
 mod reflect_request;
 mod request_validation;
@@ -185,55 +184,19 @@ impl Document {
         );
         let wanted = |method: &str| {
             tried.iter().find_map(|segments| {
-                let of_method = self
-                    .operations
-                    .iter()
-                    .filter(|operation| operation.method == method);
-                of_method
-                    .into_iter()
-                    .find_map(|operation| Some((operation, operation.pattern.matches(segments)?)))
+                let mut of_method = self.operations.iter().filter(|found| found.method == method);
+                of_method.find_map(|operation| Some((operation, operation.pattern.matches(segments)?)))
             })
         };
-        let found = wanted(&request.method);
-        let found = found.or_else(|| {
-            if request.method == "HEAD" {
-                wanted("GET")
-            } else {
-                None
-            }
-        });
+        let is_head = request.method == "HEAD";
+        let found = wanted(&request.method).or_else(|| is_head.then(|| wanted("GET")).flatten());
         found.ok_or_else(|| {
-            let near = tried
-                .iter()
-                .filter_map(|segments| self.nearest(request, segments));
-            near.min_by(|one, other| one.distance.total_cmp(&other.distance))
+            let all = |segments| self.operations.iter().map(move |operation| (operation, segments));
+            Nearest::of(tried.iter().flat_map(all).map(|(operation, segments)| {
+                let of_operation = (Some(operation.method.as_str()), &operation.pattern);
+                Nearest::new(&operation.name, of_operation, None, request, segments)
+            }))
         })
-    }
-
-    fn nearest(&self, request: &Request, segments: &[String]) -> Option<Nearest> {
-        let near = self.operations.iter().map(|operation| {
-            let (far, why) = operation.pattern.distance(segments);
-            let fits = operation.pattern.matches(segments).is_some();
-            let (distance, because) = if fits {
-                (
-                    0.5,
-                    format!("the method is {}, not {}", request.method, operation.method),
-                )
-            } else {
-                let other = if operation.method == request.method {
-                    1.0
-                } else {
-                    1.5
-                };
-                (far + other, why)
-            };
-            Nearest {
-                route: operation.name.clone(),
-                because,
-                distance,
-            }
-        });
-        near.min_by(|one, other| one.distance.total_cmp(&other.distance))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use argus_crds::mock::config::RESERVED_PATH;
+use percent_encoding::percent_decode_str;
 
 /// Path pattern of a file. It has literals, `:name` or `{name}`, and `*`. At its end, `*` or `*name` matches the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,23 +289,7 @@ pub(crate) fn reserved(path: &str) -> String {
 
 /// Decodes `%XX` in a text. Invalid escapes stay unchanged; bytes that are not valid UTF-8 become U+FFFD.
 pub(crate) fn decode(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        if let (b'%', Some(high), Some(low)) = (byte, digit(at + 1), digit(at + 2)) {
-            decoded.push(u8::try_from(high * 16 + low).unwrap_or(b'%'));
-            at += 3;
-        } else {
-            decoded.push(*byte);
-            at += 1;
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

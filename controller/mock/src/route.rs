@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use argus_core::budget::Budget;
-use argus_crds::{Diagnostic, MockRoute};
+use argus_crds::{Diagnostic, MockRoute, MockWhen};
 
 use crate::answer::{FRAMING, MockReply, Prepared};
 use crate::fill::{MAX_FILLED_BYTES, Moment, TemplateContext, unresolvable_hint};
@@ -35,6 +35,37 @@ pub(crate) struct Nearest {
     pub(crate) route: String,
     pub(crate) because: String,
     pub(crate) distance: f64,
+}
+
+impl Nearest {
+    /// Compares a request with a route that does not match it. Without a method, the route has all methods.
+    pub(crate) fn new(
+        name: &str,
+        (method, pattern): (Option<&str>, &Pattern),
+        when: Option<&MockWhen>,
+        request: &Request,
+        segments: &[String],
+    ) -> Self {
+        let (far, why) = pattern.distance(segments);
+        let fits = pattern.matches(segments).is_some();
+        let wrong_method = method.filter(|own| *own != request.method);
+        let (distance, because) = match (wrong_method, fits, when) {
+            (None, true, Some(when)) => (0.1, when::holds(when, request).err().unwrap_or_default()),
+            (Some(own), true, _) => (0.5, format!("the method is {}, not {own}", request.method)),
+            (Some(_), false, _) => (far + 1.5, why),
+            (None, _, _) => (far + 1.0, why),
+        };
+        Self {
+            route: name.to_owned(),
+            because,
+            distance,
+        }
+    }
+
+    /// Returns the nearest of several routes, of equal ones the first.
+    pub(crate) fn of(all: impl Iterator<Item = Self>) -> Option<Self> {
+        all.min_by(|one, other| one.distance.total_cmp(&other.distance))
+    }
 }
 
 impl Table {
@@ -95,7 +126,10 @@ impl Table {
             found => found,
         };
         let Some((route, params)) = found else {
-            return Err(self.nearest(request, segments));
+            return Err(Nearest::of(self.routes.iter().map(|route| {
+                let of_route = (route.method.as_deref(), &route.pattern);
+                Nearest::new(&route.name, of_route, route.spec.when.as_ref(), request, segments)
+            })));
         };
         let budget = RefCell::new(Budget::new(0, MAX_FILLED_BYTES));
         let context = TemplateContext {
@@ -125,29 +159,6 @@ impl Table {
                 .is_none_or(|when| when::holds(when, request).is_ok());
             holds.then_some((route, params))
         })
-    }
-
-    fn nearest(&self, request: &Request, segments: &[String]) -> Option<Nearest> {
-        let mut best: Option<Nearest> = None;
-        for route in &self.routes {
-            let (far, why) = route.pattern.distance(segments);
-            let fits = route.pattern.matches(segments).is_some();
-            let wrong_method = route.method.as_deref().filter(|own| *own != request.method);
-            let (distance, because) = match (wrong_method, fits, &route.spec.when) {
-                (None, true, Some(when)) => (0.1, when::holds(when, request).err().unwrap_or_default()),
-                (Some(own), true, _) => (0.5, format!("the method is {}, not {own}", request.method)),
-                (Some(_), false, _) => (far + 1.5, why),
-                (None, _, _) => (far + 1.0, why),
-            };
-            if best.as_ref().is_none_or(|best| distance < best.distance) {
-                best = Some(Nearest {
-                    route: route.name.clone(),
-                    because,
-                    distance,
-                });
-            }
-        }
-        best
     }
 }
 
@@ -180,9 +191,8 @@ fn check_route(route: &MockRoute, at: &str, diagnostics: &mut Vec<Diagnostic>) {
     let response = &route.response;
     if !(200..=599).contains(&response.status) {
         let message = format!("{} is not a valid response status", response.status);
-        diagnostics.push(
-            Diagnostic::error(format!("{at}.response.status"), message).hint("use a status from 200 to 599"),
-        );
+        let hint = "use a status from 200 to 599";
+        diagnostics.push(Diagnostic::error(format!("{at}.response.status"), message).hint(hint));
     }
     for (name, value) in &response.headers {
         let path = format!("{at}.response.headers.{name}");

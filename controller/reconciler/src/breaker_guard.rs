@@ -32,17 +32,17 @@ impl BreakerOpenings {
     pub fn of<'a>(breakers: &BreakerRegistry, environments: impl Iterator<Item = &'a EnvName>) -> Self {
         Self {
             blocked: !breakers.engine().is_closed(),
-            engine: breakers.engine().times_opened(),
+            engine: breakers.engine().openings(),
             environments: environments
                 .filter(|env| breakers.of(env).is_some())
-                .map(|env| (env.clone(), breakers.times_opened(env)))
+                .map(|env| (env.clone(), breakers.openings(env)))
                 .collect(),
         }
     }
 
     /// Number of times the breaker of `env` has opened, or the engine's count without such a breaker. An action
-    /// that was planned under another epoch is not executed.
-    pub fn epoch(&self, env: &EnvName) -> u64 {
+    /// that was planned under another number of openings is not executed.
+    pub fn openings(&self, env: &EnvName) -> u64 {
         self.environments.get(env).copied().unwrap_or(self.engine)
     }
 }
@@ -51,7 +51,7 @@ impl BreakerOpenings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedOpenings {
     env: EnvName,
-    epoch: u64,
+    openings: u64,
 }
 
 /// Backend behind the breakers.
@@ -63,13 +63,13 @@ pub struct PlannedOpenings {
 #[derive(Debug)]
 pub struct BreakerGuard<B> {
     engine: B,
-    epochs: watch::Receiver<BreakerOpenings>,
+    openings: watch::Receiver<BreakerOpenings>,
 }
 
 impl<B> BreakerGuard<B> {
     /// Takes ownership of `engine`, so that all calls pass through the guard.
-    pub fn new(engine: B, epochs: watch::Receiver<BreakerOpenings>) -> Self {
-        Self { engine, epochs }
+    pub fn new(engine: B, openings: watch::Receiver<BreakerOpenings>) -> Self {
+        Self { engine, openings }
     }
 
     /// The engine itself, for tests.
@@ -78,11 +78,11 @@ impl<B> BreakerGuard<B> {
         &self.engine
     }
 
-    /// Epoch of an action that the planner allows now for `env`.
-    pub fn planned_epoch(&self, env: &EnvName) -> PlannedOpenings {
+    /// Openings under which the planner allows an action for `env` now.
+    pub fn planned_openings(&self, env: &EnvName) -> PlannedOpenings {
         PlannedOpenings {
             env: env.clone(),
-            epoch: self.epochs.borrow().epoch(env),
+            openings: self.openings.borrow().openings(env),
         }
     }
 
@@ -115,10 +115,10 @@ impl<B> BreakerGuard<B> {
 
     /// Returns the engine unless the breaker refuses the call. `planned` is `None` for a query.
     fn enter(&self, planned: Option<&PlannedOpenings>) -> Result<&B, ActionError> {
-        let epochs = self.epochs.borrow();
+        let openings = self.openings.borrow();
         let is_refused = match planned {
-            None => epochs.blocked,
-            Some(planned) => epochs.epoch(&planned.env) != planned.epoch,
+            None => openings.blocked,
+            Some(planned) => openings.openings(&planned.env) != planned.openings,
         };
         if is_refused {
             Err(ActionError::CircuitOpen)
@@ -146,7 +146,7 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     }
 
     async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-        // The executor passes the epoch of its plan; any other action is like a query.
+        // The executor passes the openings of its plan; any other action is like a query.
         self.enter(None)?.execute(action, progress).await
     }
 

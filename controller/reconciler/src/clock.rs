@@ -1,4 +1,4 @@
-//! Source of time: the only file that reads the system clock, so that tests can control the time everywhere else.
+//! Source of time. Invariant 11: only this file reads the system clock, so that tests can control the time everywhere else.
 
 #![allow(
     clippy::disallowed_methods,

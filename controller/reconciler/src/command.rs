@@ -28,8 +28,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         volumes: bool,
     },
-    /// Try an environment again: forgets its failures and counters, ends a `Down`, and reverts an automatic rollback. Or try
-    /// one service again: forgets only its failures and counters.
+    /// Try an environment again: forgets its failures and counters, ends a `Down` and stops of services, and reverts an automatic rollback.
+    /// Or try one service again: forgets only its failures and counters, and ends its stop.
     Retry {
         /// Environment to retry.
         environment: EnvName,
@@ -45,7 +45,7 @@ pub enum Command {
         #[serde(default)]
         service: Option<ServiceName>,
     },
-    /// Leave an environment or a service unchanged.
+    /// Leave an environment or a service unchanged, or stop the service first.
     Hold {
         /// Environment to hold.
         environment: EnvName,
@@ -55,6 +55,9 @@ pub enum Command {
         /// End of the hold; `None` until a resume.
         #[serde(default)]
         until: Option<Timestamp>,
+        /// True to stop the service until a retry or a resume.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stops: bool,
         /// Reason, shown in the status.
         #[serde(default)]
         reason: String,

@@ -23,11 +23,10 @@ use crate::clock::Clock;
 use crate::snapshot::Snapshot;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
-mod link_state;
 mod topology_inputs;
 
-pub(crate) use link_state::{LinkState, link_state};
 use topology_inputs::TopologyInputs;
+pub(crate) use topology_inputs::{LinkState, link_state};
 
 /// Delays before failed links are checked again; the last one repeats. They count from the second check on, because
 /// a service that has just started may not listen yet.

@@ -4,12 +4,14 @@
 //! changes the engine starts only after its intent is on disk in the [`Journal`]. A call without
 //! an answer ends at its deadline with an unknown outcome.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use argus_backend::Backend;
-use argus_core::action::{Action, Deadlines, Step};
+use argus_backend::{Backend, PROGRESS_TIMEOUT};
+use argus_core::action::{Action, Deadlines, Step, Subject};
+use argus_core::connectivity::{LinkSource, Target, describe_results};
+use argus_core::failed_run::FailedRun;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActionError, Diagnosis, Done};
 use argus_core::secrets::Secrets;
@@ -21,23 +23,19 @@ use tracing::Instrument;
 use crate::breaker_guard::BreakerGuard;
 use crate::clock::Clock;
 use crate::journal::Journal;
-use crate::journal::handle::StartedAction;
 use crate::overrides::DesiredState;
 use crate::state_dir::{StateDir, write_private};
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
-mod diagnosis;
 pub mod evidence_store;
 mod host_files;
 pub mod limits;
 pub mod progress;
-mod redactor;
 
 use evidence_store::EvidenceStore;
 use limits::{CallClass, ConcurrencyLimits};
 use progress::ProgressReporter;
 pub use progress::{ProgressMap, ProgressReader};
-use redactor::Redactor;
 
 /// Maximum number of diagnoses at a time. They wait for one helper, which the connectivity checks share.
 const MAX_DIAGNOSES: usize = 4;
@@ -125,9 +123,10 @@ impl<B: Backend> Executor<B> {
         let (backend, limits) = (self.backend.clone(), self.limits.clone());
         let reporter = ProgressReporter::new(step.subject.clone(), self.progress.clone());
         let deadline = self.deadlines.of(&step.action);
-        let log = log_path(&recorded_step.action, &self.state_dir);
+        let image = recorded_step.action.image();
+        let log = image.map(|reference| self.state_dir.build_log(reference));
         let action = step.action.clone();
-        let planned = self.backend.planned_epoch(env);
+        let planned = self.backend.planned_openings(env);
         let evidence = self.evidence.clone();
         let journal = self.journal.clone();
         let cancellation = CancellationToken::new();
@@ -176,7 +175,10 @@ impl<B: Backend> Executor<B> {
                 if let Some(path) = log {
                     write_log(path, reporter.log(), outcome.as_ref().err(), &secrets).await;
                 }
-                record_end(started, outcome)
+                if let Some(started) = started {
+                    started.record_outcome(&outcome);
+                }
+                outcome
             };
             Box::pin(end).await
         };
@@ -250,9 +252,9 @@ impl<B: Backend> Executor<B> {
         let is_refused = self.diagnoses.len() >= MAX_DIAGNOSES;
         self.diagnoses.start(label, async move {
             let found = if is_refused {
-                diagnosis::missing(&format!("{MAX_DIAGNOSES} other checks are running"))
+                missing_diagnosis(&format!("{MAX_DIAGNOSES} other checks are running"))
             } else {
-                diagnosis::run(&*backend, &run, &targets).await
+                check_network(&*backend, &run, &targets).await
             };
             store.attach(&owned_step, found, &secrets).await
         });
@@ -280,17 +282,6 @@ impl<B: Backend> Executor<B> {
     }
 }
 
-/// Records the outcome of an action in the journal.
-fn record_end(
-    started: Option<StartedAction>,
-    outcome: Result<Done, ActionError>,
-) -> Result<Done, ActionError> {
-    if let Some(started) = started {
-        started.record_outcome(&outcome);
-    }
-    outcome
-}
-
 fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, redactor: &Redactor) {
     let secrets = redactor.of(&step.subject);
     let (action, cause) = (step.action.verb(), &step.cause);
@@ -303,10 +294,6 @@ fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, reda
             tracing::warn!(action, subject, %cause, ms, result = "failed", error, "action");
         }
     }
-}
-
-fn log_path(action: &Action, state_dir: &StateDir) -> Option<std::path::PathBuf> {
-    action.image().map(|reference| state_dir.build_log(reference))
 }
 
 async fn write_log(
@@ -323,6 +310,60 @@ async fn write_log(
     let written = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
     if let Ok(Err(error)) = written {
         tracing::warn!(%error, "cannot write the log of a pull or build");
+    }
+}
+
+/// Secrets of every environment that was ever desired, which the log of an action may contain. Running containers may belong to an
+/// earlier revision.
+#[derive(Debug, Default)]
+struct Redactor(BTreeMap<EnvName, Secrets>);
+
+impl Redactor {
+    fn update_secrets(&mut self, desired: &DesiredState) {
+        for (env, accepted) in desired {
+            let known = self.0.entry(env.clone()).or_default();
+            known.join(&accepted.desired.secret_values());
+        }
+    }
+
+    /// Secrets of the subject's environment. For a subject without an environment: the secrets of all environments.
+    fn of(&self, subject: &Subject) -> Secrets {
+        if let Some(environment) = subject.environment() {
+            return self.0.get(environment).cloned().unwrap_or_default();
+        }
+        let mut all = Secrets::default();
+        self.0.values().for_each(|known| all.join(known));
+        all
+    }
+}
+
+/// Resolves the names of the targets and connects to them, by a helper in the network of a failed run. Without results, the diagnosis
+/// contains the reason.
+async fn check_network<B: Backend>(backend: &B, failed_run: &FailedRun, targets: &[Target]) -> Diagnosis {
+    let id = &failed_run.container;
+    let source = LinkSource::Container(id.clone());
+    // The first check on an engine builds the helper image.
+    let checked = tokio::time::timeout(PROGRESS_TIMEOUT, backend.check_links(&source, targets)).await;
+    let late = || ActionError::TimedOut(format!("no answer within {} s", PROGRESS_TIMEOUT.as_secs()));
+    let checked = checked.unwrap_or_else(|_| Err(late()));
+    // The network of a container is gone with its run, and the results then say nothing about it.
+    if let Ok(false) = backend.is_run_intact(id, failed_run.started_at).await {
+        return missing_diagnosis("the run ended, or its network changed, before they were complete");
+    }
+    match checked {
+        Ok(results) => Diagnosis {
+            results: describe_results(targets, &results),
+            missing: None,
+        },
+        Err(error) => missing_diagnosis(&error.to_string()),
+    }
+}
+
+/// Diagnosis without results.
+fn missing_diagnosis(why: &str) -> Diagnosis {
+    Diagnosis {
+        missing: Some(format!("network checks by a helper: {why}")),
+        ..Diagnosis::default()
     }
 }
 

@@ -11,7 +11,7 @@ use argus_core::connectivity::{LinkSource, Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::lease::{ControllerLease, LeaseSpec};
-use argus_core::observed::{Attachment, Config, Container, ContainerState, InspectInfo, Object, WatchEvent};
+use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, Object, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::preflight::HostFacts;
 use argus_core::time::Timestamp;
@@ -205,13 +205,7 @@ pub(crate) fn container(
     };
     let info = InspectInfo {
         started_at: Some(Timestamp(started_at)),
-        finished_at: None,
-        exit_code: 0,
-        oom_killed: false,
-        error: String::new(),
-        image_id: None,
-        health: None,
-        config: Config::default(),
+        ..InspectInfo::default()
     };
     Container {
         id: ContainerId::new(id).unwrap(),

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use argus_backend::Backend;
+use argus_core::delays::Delays;
 use argus_core::journal::Event;
 use argus_core::observed::{Container, Object, Store, WatchEvent};
 use argus_core::time::Timestamp;
-use argus_core::waits::Waits;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -25,28 +25,24 @@ const MAX_BATCH_EVENTS: usize = 1_024;
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     stores: watch::Sender<Arc<Store>>,
-    waits: Waits,
+    delays: Delays,
     journal: Journal,
     clock: Clock,
     stop: CancellationToken,
 ) {
     let mut events = backend.watch();
-    let mut store = Store::new(waits);
+    let mut store = Store::new(delays);
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return,
             first = events.next() => first,
         };
         let Some(first) = first else { return };
-        record(&store, &first, &journal, clock.now());
-        let mut is_urgent = apply_event(&mut store, first);
+        let mut is_urgent = apply_event(&mut store, first, &journal, clock.now());
         // Events that are already available are published together, and so is the whole first list.
         for _ in 0..MAX_BATCH_EVENTS {
             match events.next().now_or_never() {
-                Some(Some(next)) => {
-                    record(&store, &next, &journal, clock.now());
-                    is_urgent |= apply_event(&mut store, next);
-                }
+                Some(Some(next)) => is_urgent |= apply_event(&mut store, next, &journal, clock.now()),
                 Some(None) => return,
                 None => break,
             }
@@ -58,11 +54,15 @@ pub async fn run<B: Backend>(
     }
 }
 
-/// Applies one event. Returns true if it must be published even before the first list is complete.
-fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
+/// Counts and applies one event. Returns true if it must be published even before the first list is complete.
+fn apply_event(store: &mut Store, event: WatchEvent, journal: &Journal, now: Timestamp) -> bool {
+    let metrics = journal.metrics();
     let is_urgent = match &event {
         WatchEvent::Disconnected(_, reason) => {
             tracing::warn!(reason, "engine does not answer");
+            if store.is_reachable() {
+                metrics.gaps.inc();
+            }
             true
         }
         WatchEvent::Retrying { tries, .. } => {
@@ -75,43 +75,27 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         }
         WatchEvent::EventsLost(_, reason) => {
             tracing::warn!(reason, "engine delivers no events, only lists show changes");
+            metrics.gaps.inc();
             true
         }
         WatchEvent::Unreadable(what) => {
             tracing::warn!("{what}");
+            metrics.unreadable.inc();
+            journal.record_event(Event::WatchDegraded((**what).clone()));
             true
         }
         WatchEvent::EventsRestored => {
             tracing::info!("engine delivers events again");
             true
         }
-        WatchEvent::Init
-        | WatchEvent::InitDone
-        | WatchEvent::Apply(_)
-        | WatchEvent::Delete(_)
-        | WatchEvent::StoppedByOther(..)
-        | WatchEvent::OutOfMemory(..)
-        | WatchEvent::MemoryHigh(..)
-        | WatchEvent::ImageRetagged(_)
-        | WatchEvent::Released(_)
-        | WatchEvent::EngineStarted(_)
-        | WatchEvent::StreamGap => false,
-    };
-    store.apply(event);
-    is_urgent
-}
-
-/// Counts an event before it is applied: lists, gaps, lag, and what Argus cannot read, which is also an event of the journal.
-fn record(store: &Store, event: &WatchEvent, journal: &Journal, now: Timestamp) {
-    let metrics = journal.metrics();
-    match event {
-        WatchEvent::Unreadable(what) => {
-            metrics.unreadable.inc();
-            journal.record_event(Event::WatchDegraded((**what).clone()));
+        WatchEvent::InitDone => {
+            metrics.lists.inc();
+            false
         }
-        WatchEvent::InitDone => metrics.lists.inc(),
-        WatchEvent::Disconnected(..) if store.is_reachable() => metrics.gaps.inc(),
-        WatchEvent::StreamGap | WatchEvent::EventsLost(..) => metrics.gaps.inc(),
+        WatchEvent::StreamGap => {
+            metrics.gaps.inc();
+            false
+        }
         // The start of a container that a list reports was not observed live, so it has no lag.
         WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
             let known = store
@@ -120,21 +104,20 @@ fn record(store: &Store, event: &WatchEvent, journal: &Journal, now: Timestamp) 
             if let Some(at) = last_transition(container).filter(|at| Some(*at) > known) {
                 metrics.lag_seconds.observe(now.since(at).as_secs_f64());
             }
+            false
         }
-        WatchEvent::Apply(_)
-        | WatchEvent::Disconnected(..)
-        | WatchEvent::Init
+        WatchEvent::Init
+        | WatchEvent::Apply(_)
         | WatchEvent::Delete(_)
         | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::MemoryHigh(..)
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::Released(_)
-        | WatchEvent::Retrying { .. }
-        | WatchEvent::EventsRestored
-        | WatchEvent::EngineStarted(_)
-        | WatchEvent::Connected(_) => {}
-    }
+        | WatchEvent::EngineStarted(_) => false,
+    };
+    store.apply(event);
+    is_urgent
 }
 
 /// Time of the last start or end of a container.
@@ -149,7 +132,7 @@ mod tests {
 
     use argus_core::labels::{ENVIRONMENT, MANAGED};
     use argus_core::observed::Unreadable;
-    use argus_core::observed::{Config, ContainerState, InspectInfo, Network};
+    use argus_core::observed::{ContainerState, InspectInfo, Network};
     use futures::channel::mpsc::unbounded;
 
     use super::*;
@@ -176,8 +159,8 @@ mod tests {
         };
         let mut store = Store::default();
         let event = WatchEvent::Unreadable(Box::new(what.clone()));
-        record(&store, &event, &journal, Timestamp(1));
-        assert!(apply_event(&mut store, event), "it is published immediately");
+        let is_urgent = apply_event(&mut store, event, &journal, Timestamp(1));
+        assert!(is_urgent, "it is published immediately");
         assert_eq!(journal.metrics().unreadable.get(), 1);
         assert_eq!(store.unreadable(), Some(&what));
         store.apply(WatchEvent::Init);
@@ -215,8 +198,7 @@ mod tests {
         let (journal, _writer, _) = open_journal(&dir);
         let (metrics, mut store) = (journal.metrics(), Store::default());
         let mut observe = |event: WatchEvent, now: i64| {
-            record(&store, &event, &journal, Timestamp(now));
-            apply_event(&mut store, event);
+            apply_event(&mut store, event, &journal, Timestamp(now));
         };
         let container_ran = |from: i64, to: Option<i64>| {
             let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
@@ -232,12 +214,7 @@ mod tests {
                 inspect: Some(InspectInfo {
                     started_at: Some(Timestamp(from)),
                     finished_at: to.map(Timestamp),
-                    exit_code: 0,
-                    oom_killed: false,
-                    error: String::new(),
-                    image_id: None,
-                    health: None,
-                    config: Config::default(),
+                    ..InspectInfo::default()
                 }),
                 stopped_by_other: None,
                 oom_at: None,
@@ -319,7 +296,7 @@ mod tests {
         let run = run(
             backend,
             stores,
-            Waits::default(),
+            Delays::default(),
             journal,
             Clock::system(),
             stop.clone(),

@@ -3,6 +3,8 @@
 //! [`Journal`] is the handle that all tasks clone. One task, [`handle::WriterTask`], owns the file
 //! ([`log_file::LogFile`]). A command without a controller writes through [`CommandJournal`]. Readers use [`Feed`]
 //! within the process and [`Tail`] from another process.
+//!
+//! Invariant 10: no reader delays a writer, and without a writable journal no action starts.
 
 pub mod checksum;
 mod command_journal;

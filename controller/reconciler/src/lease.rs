@@ -4,7 +4,7 @@
 //! It is the only writer of the lease of this controller. Every call also returns the leases of other controllers, which the task
 //! publishes as [`ControllerLeases`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,17 +30,12 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 /// Delay after a failed call on an engine that answers.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Identity of the lease holder, and the lifetime of its lease.
+/// Identity of the lease holder, and its lease.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLease {
     pub(crate) identity: ProcessIdentity,
-    /// Folder or file of the spec files.
-    pub(crate) specs: Option<String>,
-    pub(crate) host: String,
-    pub(crate) pid: u32,
-    pub(crate) pid_namespace: String,
-    /// Time without a renewal after which other controllers consider this one dead.
-    pub(crate) ttl: Duration,
+    /// Lease without its claims.
+    spec: LeaseSpec,
 }
 
 impl OwnLease {
@@ -51,19 +46,25 @@ impl OwnLease {
         specs: Option<String>,
         ttl: Duration,
     ) -> Self {
-        Self {
-            identity: ProcessIdentity {
-                controller: identity.controller.clone(),
-                run: identity.run.clone(),
-                state_dir: state_dir_id,
-                holds_lease: true,
-            },
+        let spec = LeaseSpec {
+            controller: identity.controller.clone(),
+            run: identity.run.clone(),
+            state_dir: state_dir_id.clone(),
             specs,
             host: host_name(),
             pid: std::process::id(),
             pid_namespace: process::pid_namespace(),
             ttl,
-        }
+            since: None,
+            claims: BTreeMap::new(),
+        };
+        let identity = ProcessIdentity {
+            controller: identity.controller.clone(),
+            run: identity.run.clone(),
+            state_dir: state_dir_id,
+            holds_lease: true,
+        };
+        Self { identity, spec }
     }
 }
 
@@ -147,7 +148,7 @@ impl<B: Backend> LeaseTask<B> {
     }
 
     async fn read_or_renew(&mut self) -> Option<Timestamp> {
-        let (now, ttl) = (self.clock.now(), self.own_lease.ttl);
+        let (now, ttl) = (self.clock.now(), self.own_lease.spec.ttl);
         let again = Some(now + RETRY_DELAY.min(ttl / 9));
         let adds = self.has_unclaimed_environments() && self.has_valid_lease();
         // After a pause, other leases are read first: another controller may have claimed the environments.
@@ -179,16 +180,9 @@ impl<B: Backend> LeaseTask<B> {
         let now = self.clock.now();
         let wanted = self.wanted();
         let spec = LeaseSpec {
-            controller: self.own_lease.identity.controller.clone(),
-            run: self.own_lease.identity.run.clone(),
-            state_dir: self.own_lease.identity.state_dir.clone(),
-            specs: self.own_lease.specs.clone(),
-            host: self.own_lease.host.clone(),
-            pid: self.own_lease.pid,
-            pid_namespace: self.own_lease.pid_namespace.clone(),
-            ttl: self.own_lease.ttl,
             since: self.leases.borrow().own_since(),
             claims: self.leases.borrow().claims(&wanted, now),
+            ..self.own_lease.spec.clone()
         };
         let found = match self.backend.renew_lease(&spec).await {
             Err(ActionError::DiskFull(why)) => self.claim_on_full_disk(spec, why).await,

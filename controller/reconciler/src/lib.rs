@@ -18,27 +18,8 @@
 //! The [`supervise::Supervisor`] restarts failed tasks. Clients read [`Snapshot`]s and send [`Command`]s through a
 //! [`Handle`]. The [`BreakerGuard`] wraps the backend and refuses calls while a breaker is open, and all tasks read the time from [`clock::Clock`].
 //!
-//! # Wake-ups have no content
-//!
-//! Except for a command and the result of an action, a wake-up has no content. The task reads the newest value of each channel, and its work
-//! covers all that changed: many wake-ups cost one pass, a missed one costs one interval, and a restarted task needs no replay. An event
-//! with content would have to arrive exactly once and in order, at a task that was perhaps restarted in between. `select!` names only the
-//! reason of the wake-up, for the metrics.
-//!
-//! For the next task:
-//!
-//! - A new fact is a watch channel with one writer. A second writer of a fact is a second opinion about it.
-//! - The work follows the `select!`: work in an arm is dropped when another arm is first.
-//! - A task that can be created again from its inputs is `spawn`ed. One that owns something that exists once, such as the state of the
-//!   planner, is `spawn_once`d: its panic ends the controller, and a new process reads everything again.
-//! - A writer takes no stop token. It ends with its channel.
-//!
-//! # End of the tasks
-//!
-//! The stop token ends every task that only observes. The reconciler then waits for the actions in flight, publishes its last snapshot and
-//! drops its senders. The writers and the lease end when the channel that they read is closed, so none misses that snapshot, and no other
-//! controller takes over before the last action. The marker of a clean stop follows all of them. The lock goes last, with
-//! [`run::Running`].
+//! The head of `run/tasks.rs` says why wake-ups have no content and what the next task needs. [`Supervisor::run`](supervise::Supervisor::run)
+//! says who owns which future at the stop.
 //!
 //! Start with [`run`]: [`Controller::open`] reads the state directory, and [`Controller::start`] connects the tasks.
 //! Continue with [`reconciler`], the pass that turns these facts into actions. Host ports move in the planner, see

@@ -25,12 +25,8 @@ use crate::specs::SpecRegistry;
 
 mod auto_rollback;
 mod down;
-mod images;
 mod known_good;
-mod repairs;
-mod restart;
 mod test;
-mod ttl;
 
 pub use down::Down;
 

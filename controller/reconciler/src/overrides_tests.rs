@@ -60,7 +60,10 @@ fn end_test() -> impl Request {
 }
 
 fn retry() -> impl Request {
-    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.retry(&env("shop"), inputs)
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+        overrides.retry_target(&env("shop"), None, inputs)?;
+        Ok(Reply::Done)
+    }
 }
 
 fn take_down() -> impl Request {
@@ -84,6 +87,7 @@ fn hold(service: Option<&'static str>) -> impl Request {
             service: service.map(|name| ServiceName::new(name).unwrap()),
             since: inputs.now,
             until: None,
+            stops: false,
             reason: String::new(),
             holder: None,
             command: None,
@@ -418,7 +422,7 @@ fn failed_optional_service_causes_no_rollback() {
         let container = argus_core::ident::ContainerId::new("a").unwrap();
         let web = two.desired.services.keys().next().unwrap();
         let web = history.service_mut(web);
-        web.failures.push(FailedRun::of(container, Timestamp(90_000)));
+        web.failures.push(FailedRun::new(container, Timestamp(90_000)));
         for at in [100_000, 160_000] {
             let inputs = OverrideInputs {
                 specs: &fixture.specs,
@@ -524,7 +528,7 @@ fn retry_reverts_only_automatic_rollbacks() {
 #[test]
 fn fork_runs_next_to_its_original_until_taken_down() {
     let mut fixture = Fixture::with(&accepted("web:1", ""));
-    let failed_run = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
+    let failed_run = FailedRun::new(ContainerId::new("c").unwrap(), Timestamp(1));
     let history = fixture.state.environments.entry(env("shop")).or_default();
     let web = Arc::make_mut(history).service_mut(&ServiceName::new("web").unwrap());
     web.failures = vec![failed_run];
@@ -572,6 +576,7 @@ fn temporary_fork_ends_with_its_time_or_its_hold() {
             service: None,
             since: inputs.now,
             until: Some(start + Duration::from_secs(90)),
+            stops: false,
             reason: String::new(),
             holder: None,
             command: None,

@@ -3,7 +3,8 @@
 //! It reads the desired state for the probes and the store for the containers. It publishes when the health of a
 //! container changes, and pauses while the engine is unreachable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +24,6 @@ use crate::overrides::DesiredState;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 mod environments;
-mod exec;
-mod heap;
 mod http;
 mod late;
 mod log;
@@ -37,7 +36,6 @@ mod tls;
 
 pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
-use heap::DueProbes;
 use log::{Follower, LogState, ReadyRun};
 pub use pressure::Pressure;
 use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
@@ -345,6 +343,31 @@ impl<B: Backend> Prober<B> {
             }
             !same
         });
+    }
+}
+
+/// Future probes, earliest first. An entry with an outdated generation is ignored.
+#[derive(Debug, Default)]
+struct DueProbes {
+    due: BinaryHeap<Reverse<(Timestamp, ContainerId, u64)>>,
+}
+
+impl DueProbes {
+    fn push(&mut self, at: Timestamp, id: ContainerId, generation: u64) {
+        self.due.push(Reverse((at, id, generation)));
+    }
+
+    fn next_at(&self) -> Option<Timestamp> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn pop_due(&mut self, now: Timestamp) -> Option<(ContainerId, u64)> {
+        if self.next_at()? > now {
+            return None;
+        }
+        self.due
+            .pop()
+            .map(|Reverse((_, id, generation))| (id, generation))
     }
 }
 

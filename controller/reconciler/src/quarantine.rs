@@ -36,7 +36,7 @@ pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let to = path.with_file_name(format!("{name}.corrupt-{stamp}"));
-    let moved = Folder::of(path).and_then(|(folder, own)| {
+    let moved = Folder::parent_of(path).and_then(|(folder, own)| {
         folder.rename(&own, to.file_name().unwrap_or_default())?;
         Ok(folder)
     });
@@ -78,7 +78,7 @@ pub fn move_unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
 }
 
 fn kind_of(path: &Path) -> io::Result<FileType> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     Ok(FileType::from_raw_mode(folder.stat(&name)?.st_mode))
 }
 

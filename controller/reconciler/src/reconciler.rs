@@ -65,7 +65,7 @@ pub(crate) struct InputChannels {
 pub(crate) struct OutputChannels {
     pub(crate) desired: watch::Sender<Arc<DesiredState>>,
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
-    pub(crate) epochs: watch::Sender<BreakerOpenings>,
+    pub(crate) openings: watch::Sender<BreakerOpenings>,
     /// Request for a preflight check.
     pub(crate) needs_preflight: Arc<Notify>,
     /// Heartbeat of the loop.

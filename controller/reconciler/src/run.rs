@@ -1,7 +1,7 @@
 //! Composition of a controller: creates all channels and starts all tasks.
 //!
 //! [`Controller::open`] locks and reads the state directory. [`Controller::start`] starts the tasks and returns a [`Handle`] for clients
-//! and a [`Running`] for the owner of the process.
+//! and a [`Running`] for the owner of the process. The head of `tasks.rs` has the design of the tasks, and notes for the next one.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::action::Deadlines;
+use argus_core::delays::Delays;
 use argus_core::desired::{BreakerSettings, ceiling::Ceiling, namespace::NamespaceFrom};
 use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::state::{PlannerState, breaker_registry::BreakerRegistry};
-use argus_core::waits::Waits;
 use argus_core::{reconcile::Planner, retry::RetrySettings};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ mod startup;
 mod tasks;
 
 use startup::{LoadedInputs, LoadedState};
-use tasks::{start_connectivity, start_lease, start_preflight, start_prober, start_specs, start_writers};
+use tasks::{Starter, start_writers};
 
 /// Time for the other tasks to end, after the grace period of the actions in flight.
 const FINAL_WRITE_GRACE: Duration = Duration::from_secs(5);
@@ -66,6 +66,8 @@ pub struct Options {
     pub allow_mounts: Vec<String>,
     /// Folder that a person allowed: containers of its files may write above the bind sources of others.
     pub allowed: Option<PathBuf>,
+    /// External volumes that the spec files of a project without the permission may mount.
+    pub allow_external: Vec<String>,
     /// True if containers may write git directories.
     pub git_writable: bool,
     /// Folders that no container may have besides those of `state`: private state of other controllers, and settings of the user.
@@ -90,8 +92,8 @@ pub struct Options {
     pub engine_breaker: BreakerSettings,
     /// Limits of automatic retries and restarts.
     pub retries: RetrySettings,
-    /// Waits that tests shorten.
-    pub waits: Waits,
+    /// Delays that tests shorten.
+    pub delays: Delays,
     /// Time without a renewal after which other controllers consider this one dead [default: 90 s].
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].
@@ -204,9 +206,12 @@ impl Controller {
             state_dir_id,
         } = self;
         let clock = options.clock;
-        let (epochs, epochs_seen) = watch::channel(BreakerOpenings::default());
+        let (openings, openings_seen) = watch::channel(BreakerOpenings::default());
         // From here on, all calls to the engine pass through the guard.
-        let (backend, lock) = (Arc::new(BreakerGuard::new(backend, epochs_seen)), Arc::new(lock));
+        let (backend, lock) = (
+            Arc::new(BreakerGuard::new(backend, openings_seen)),
+            Arc::new(lock),
+        );
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
         let LoadedInputs {
@@ -225,13 +230,13 @@ impl Controller {
         let specs = options.specs.canonicalize().ok();
         let specs = specs.map(|specs| specs.display().to_string());
         let own_lease = lease::OwnLease::new(&identity, state_dir_id, specs, options.lease_ttl);
-        let (leases, leases_seen) = watch::channel(ControllerLeases::of(own_lease.identity.clone()));
+        let (leases, leases_seen) = watch::channel(ControllerLeases::new(own_lease.identity.clone()));
         let planner_state = PlannerState {
             environments: persisted.environments,
             breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             retries: options.retries,
-            waits: options.waits,
+            delays: options.delays,
             ..PlannerState::default()
         };
         let (saved, saved_seen) = watch::channel(None);
@@ -249,10 +254,16 @@ impl Controller {
         );
         let (spec_sync, sync_responder) = sync_barrier::channel();
         let channels = (persisted_specs, registries, sync_responder);
-        start_specs(&supervisor, (&options, &identity), channels, clock, &stop);
+        let starter = Starter {
+            supervisor: &supervisor,
+            backend: &backend,
+            clock,
+            stop: &stop,
+        };
+        starter.start_specs((&options, &identity), channels);
         // One watch of the engine serves the whole process: it cannot be created twice.
         let (records, stopped) = (journal.clone(), stop.clone());
-        let informer = informer::run(backend.clone(), stores, options.waits, records, clock, stopped);
+        let informer = informer::run(backend.clone(), stores, options.delays, records, clock, stopped);
         supervisor.spawn_once("informer", Importance::Critical, informer);
         let addresses = Addresses {
             publish_address: options.publish_address,
@@ -265,7 +276,7 @@ impl Controller {
             pressure: Pressure::read,
             metrics: journal.metrics().clone(),
         };
-        start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);
+        starter.start_prober(watches, io, addresses);
         let state_io = (snapshots_seen.clone(), saved);
         start_writers(&supervisor, &state, state_io, persisted_specs_seen);
         let lease_inputs = lease::LeaseInputs {
@@ -273,25 +284,9 @@ impl Controller {
             stores: stores_seen.clone(),
             snapshots: snapshots_seen.clone(),
         };
-        start_lease(
-            &supervisor,
-            &backend,
-            own_lease,
-            lease_inputs,
-            leases,
-            clock,
-            &stop,
-        );
-        let (needs_preflight, preflights_seen) =
-            start_preflight(&supervisor, &backend, &state, stores_seen.clone(), clock, &stop);
-        let links_seen = start_connectivity(
-            &supervisor,
-            &backend,
-            options.helpers,
-            snapshots_seen.clone(),
-            clock,
-            &stop,
-        );
+        starter.start_lease(own_lease, lease_inputs, leases);
+        let (needs_preflight, preflights_seen) = starter.start_preflight(&state, stores_seen.clone());
+        let links_seen = starter.start_connectivity(options.helpers, snapshots_seen.clone());
         supervisor.spawn("status_writer", Importance::Critical, {
             let (state, snapshots) = (state.clone(), snapshots_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), snapshots.clone(), flushed.clone())
@@ -318,7 +313,7 @@ impl Controller {
         let outputs = OutputChannels {
             desired,
             snapshots,
-            epochs,
+            openings,
             needs_preflight: needs_preflight.clone(),
             heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),
         };
@@ -367,7 +362,7 @@ impl Running {
         &self.supervisor
     }
 
-    /// Waits for the end. After a clean stop all files are written, with the marker of the clean stop.
+    /// Waits for the end, see [`Supervisor::run`]. After a clean stop all files are written, with the marker of the clean stop.
     ///
     /// # Errors
     /// A critical task ended permanently.

@@ -55,6 +55,7 @@ fn options(dir: &std::path::Path) -> Options {
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
         allowed: None,
+        allow_external: Vec::new(),
         git_writable: false,
         private_folders: Vec::new(),
         ceiling: argus_core::desired::ceiling::Ceiling::default(),
@@ -70,7 +71,7 @@ fn options(dir: &std::path::Path) -> Options {
         deadlines: Deadlines::default(),
         engine_breaker: argus_core::desired::BreakerSettings::default(),
         retries: argus_core::retry::RetrySettings::default(),
-        waits: Waits::default(),
+        delays: Delays::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: argus_core::lease::TTL,
@@ -165,18 +166,18 @@ async fn controller_resumes_its_state_after_a_clean_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waits_reach_the_planner_and_the_store() {
+async fn delays_reach_the_planner_and_the_store() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("specs")).unwrap();
-    let waits = Waits {
-        scan_interval: Waits::default().scan_interval,
+    let delays = Delays {
+        scan_interval: Delays::default().scan_interval,
         external_stop: Duration::from_secs(1),
         orphan_age: Duration::from_secs(2),
         outage_margin: Duration::from_secs(3),
         list_interval: Duration::from_secs(4),
     };
     let options = Options {
-        waits,
+        delays,
         ..options(dir.path())
     };
     let events = [
@@ -190,7 +191,7 @@ async fn waits_reach_the_planner_and_the_store() {
     let backend = FakeBackend::with_events(events.boxed());
     let (handle, running) = Controller::open(options).unwrap().start(backend, Arc::new(View));
     let snapshot = until(&handle, "up", Snapshot::is_complete).await;
-    assert_eq!(snapshot.state.waits, waits);
+    assert_eq!(snapshot.state.delays, delays);
     let outage = snapshot.store.outages()[0];
     assert!(outage.is_near(Timestamp(3_003)) && !outage.is_near(Timestamp(3_004)));
     running.stop_token().cancel();
@@ -238,6 +239,7 @@ async fn reply_is_done_only_for_persisted_commands() {
         environment: shop.clone(),
         service: None,
         until: None,
+        stops: false,
         reason: "inspection".to_owned(),
         holder: None,
     };

@@ -155,9 +155,7 @@ impl Snapshot {
                 .into_iter()
                 .flat_map(|of| of.desired.services.values());
             services.all(|service| {
-                let image = Subject::Image {
-                    key: service.image.key(),
-                };
+                let image = Subject::of_image(&service.image);
                 progress.get(&image) == other.progress.get(&image)
             })
         };

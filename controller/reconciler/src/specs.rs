@@ -25,14 +25,13 @@ mod conflicts;
 mod context_rules;
 pub mod debounce;
 pub mod digest;
-mod edit_effect;
 pub mod env_vars;
 pub mod evaluation;
 pub mod file_writes;
 mod filesystem;
 pub mod folder_watcher;
 mod git_index;
-pub(crate) mod git_paths;
+pub mod git_paths;
 mod grace;
 mod inputs;
 pub mod loader;
@@ -42,14 +41,15 @@ mod nested_git;
 pub mod parsed_file;
 pub mod registry;
 pub mod scan;
+mod settings;
 pub mod source;
-mod stamp;
 mod symlinks;
 pub mod sync_barrier;
 
 use folder_watcher::{FolderWatcher, Triggers};
-pub use loader::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
+pub use loader::{PersistedSpecs, SpecLoader};
 pub use registry::{FileEntry, FileState, SpecRegistry};
+pub use settings::SpecLoaderSettings;
 use sync_barrier::SyncResponder;
 
 /// Minimum time between a completely written file and the scan: files that are written together are scanned together.

@@ -57,7 +57,7 @@ pub(crate) fn correct_modes(state: &StateDir) -> Vec<CorrectedMode> {
 
 /// Sets the mode and the group of a regular file. Returns the modes before and after a change.
 fn correct_mode(path: &Path, to: u32, group: Option<u32>) -> io::Result<Option<(u32, u32)>> {
-    let found = Folder::of(path).and_then(|(folder, name)| Ok((folder.stat(&name)?, folder, name)));
+    let found = Folder::parent_of(path).and_then(|(folder, name)| Ok((folder.stat(&name)?, folder, name)));
     let Ok((stat, folder, name)) = found else {
         return Ok(None);
     };

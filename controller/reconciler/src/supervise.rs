@@ -1,4 +1,4 @@
-//! Supervisor: named tasks whose ends are detected. A task is restarted within a budget, or ends the controller
+//! Supervisor: named tasks whose ends are detected. Invariant 12: a critical task is restarted within a budget, or ends the controller
 //! with its name and reason.
 
 use std::any::Any;
@@ -139,6 +139,15 @@ impl Supervisor {
     }
 
     /// Waits until a critical task fails or the stop is requested, and then at most `grace` for all tasks.
+    ///
+    /// The stop token ends every task that only observes. Its own jobs, such as probes, end with it. The other futures have these owners:
+    ///
+    /// - The reconciler owns the actions in flight. It waits for them, publishes its last snapshot and drops its senders.
+    /// - A writer owns its pending write, and the lease its release. Both end when the channel that they read is closed, so none misses that
+    ///   snapshot, and no other controller takes over before the last action.
+    /// - [`Running`](crate::run::Running) owns the marker of a clean stop, which follows all tasks, and the lock, which goes last.
+    ///
+    /// After `grace`, this function aborts nothing: the end of the process ends the rest, such as a write that hangs.
     pub async fn run(mut self, grace: Duration) -> Result<(), TaskDied> {
         let died = tokio::select! {
             died = self.died.recv() => died,

@@ -21,9 +21,9 @@ use super::validate::report as validate;
 use super::wait::goal::find_engine_error;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 use crate::spec_files;
-use crate::status;
 
 mod place;
 
@@ -287,7 +287,7 @@ fn rejection_failure(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "cannot write the file: {} in it",
-        crate::output::format_count(mistakes.len(), "mistake")
+        crate::render::output::format_count(mistakes.len(), "mistake")
     );
     for mistake in mistakes.iter().take(20) {
         message.push('\n');

@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::command_reply::{CommandReply, CommandResult};
-use crate::exit::Failure;
+use crate::client::command_reply::{CommandReply, CommandResult};
+use crate::process::exit::Failure;
 
 /// Reason why breakers do not accept a service.
 const WHY_WHOLE: &str = "a circuit breaker counts the calls of its whole environment";

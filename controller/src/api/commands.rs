@@ -14,9 +14,9 @@ use serde_json::json;
 use super::target::{self, Target};
 use super::wait::goal;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::command_reply::CommandReply;
-use crate::exit::Failure;
-use crate::status;
+use crate::client::command_reply::CommandReply;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 
 fn wait_step(target: &Target) -> NextStep {
     let env = json!({ "environment": target.environment });
@@ -175,6 +175,9 @@ pub(crate) struct Hold {
     /// Duration [default: until `argus_resume`]
     #[schemars(range(min = 1))]
     pub(crate) for_seconds: Option<NonZeroU32>,
+    /// True to stop the service as well, which only `argus stop` requests.
+    #[serde(skip)]
+    pub(crate) stops: bool,
     /// Reason, shown in the status
     #[serde(default)]
     pub(crate) reason: String,
@@ -197,6 +200,7 @@ impl Operation for Hold {
             environment,
             service,
             until: self.for_seconds.map(until),
+            stops: self.stops,
             reason: self.reason.clone(),
             holder: self.holder.clone(),
         };

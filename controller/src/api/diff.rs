@@ -21,9 +21,9 @@ use super::plan::forecasts;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::foreign_text::mark_further_lines;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_further_lines;
 
 /// Maximum number of changed keys in a summary.
 const MAX_KEYS: usize = 40;
@@ -136,7 +136,7 @@ pub(crate) fn format_head(diff: &EnvironmentDiff) -> String {
     let count = diff.keys.len() + diff.images.len();
     let changes = match count {
         0 => "no changes".to_owned(),
-        count => crate::output::format_count(count, "change"),
+        count => crate::render::output::format_count(count, "change"),
     };
     let rejected = if diff.rejected {
         "; the current file is rejected"

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use report::DoctorReport;
 
 /// All problems, most severe first.

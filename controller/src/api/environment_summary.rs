@@ -1,22 +1,26 @@
 //! Summary of an environment, small enough for frequent requests by a model.
 
+mod breaker;
+mod error;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use argus_core::failed_run;
-use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity, StructuredError};
 use argus_crds::status::{
     ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus,
 };
+use argus_reconciler::clock;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use self::breaker::BreakerSummary;
+pub(crate) use self::error::{ErrorSummary, output_tail};
 use super::NextStep;
 use super::summary::clip;
-use crate::foreign_text::{MARK, mark_further_lines};
-use crate::output;
-use crate::status_text::{
+use crate::render::foreign_text::{MARK, mark_further_lines};
+use crate::render::output;
+use crate::render::status_text::{
     format_hold, format_ports, format_running_test, format_waits, format_warnings, is_good,
 };
 
@@ -26,15 +30,8 @@ const MAX_UNHEALTHY: usize = 8;
 const MAX_ENDPOINTS: usize = 12;
 /// Maximum number of listed tests and of holds.
 const MAX_USERS: usize = 4;
-/// Maximum number of remedies.
-const MAX_REMEDIES: usize = 4;
-/// Maximum number of last output lines, and their total length in characters.
-const MAX_TAIL_LINES: usize = 12;
-const MAX_TAIL: usize = 1_000;
 /// Maximum length of a message, in characters.
 const MAX_MESSAGE: usize = 400;
-/// Maximum length of the details of an error, in bytes of JSON.
-const MAX_DETAILS: usize = 400;
 /// Maximum length of a message in a list, in characters.
 const MAX_SHORT_MESSAGE: usize = 120;
 
@@ -75,6 +72,9 @@ pub(crate) struct EnvironmentSummary {
     /// Warnings about the spec file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
+    /// Circuit breaker that is not closed, or has counted failures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    breaker: Option<BreakerSummary>,
     /// The most severe error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ErrorSummary>,
@@ -99,37 +99,6 @@ pub(crate) struct UnhealthyService {
     /// Reason why no action is possible yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<String>,
-}
-
-/// Summary of an error, sufficient for a decision.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ErrorSummary {
-    pub(crate) code: Code,
-    category: Category,
-    severity: Severity,
-    class: Class,
-    /// Id of the occurrence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) service: Option<String>,
-    pub(crate) message: String,
-    pub(crate) retryable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exit_code: Option<i64>,
-    /// Short details of the code; `argus_status` with `detail: "full"` has all of them.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    details: Map<String, Value>,
-    /// Last output lines of the container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tail: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    suggested_actions: Vec<ActionId>,
-    /// Remedies as complete calls.
-    pub(crate) remedies: Vec<Remedy>,
 }
 
 impl EnvironmentSummary {
@@ -168,6 +137,10 @@ impl EnvironmentSummary {
                 .iter()
                 .map(|warning| clip(warning, MAX_MESSAGE))
                 .collect(),
+            breaker: status
+                .breaker
+                .as_ref()
+                .and_then(|breaker| BreakerSummary::from_status(breaker, clock::now())),
             error: status.errors.first().map(ErrorSummary::from_error),
             more_errors: status.errors.len().saturating_sub(1),
             stale: status.stale,
@@ -177,14 +150,7 @@ impl EnvironmentSummary {
 
     /// Shortens the summary for a list of environments.
     pub(crate) fn shorten(self) -> Self {
-        let error = self.error.map(|error| ErrorSummary {
-            message: clip(&error.message, MAX_SHORT_MESSAGE),
-            tail: None,
-            details: Map::new(),
-            suggested_actions: Vec::new(),
-            remedies: Vec::new(),
-            ..error
-        });
+        let error = self.error.map(ErrorSummary::shorten);
         Self {
             endpoints: BTreeMap::new(),
             moved: Vec::new(),
@@ -228,6 +194,9 @@ impl EnvironmentSummary {
         }
         for warning in &self.warnings {
             let _ = write!(text, "\nwarning: {}", mark_further_lines(warning));
+        }
+        if let Some(breaker) = &self.breaker {
+            let _ = write!(text, "\n{breaker}");
         }
         if let Some(error) = &self.error {
             let warning = if self.phase == Phase::Ready {
@@ -283,42 +252,6 @@ impl UnhealthyService {
     }
 }
 
-impl ErrorSummary {
-    fn from_error(error: &StructuredError) -> Self {
-        Self {
-            code: error.code,
-            category: error.category,
-            severity: error.severity,
-            class: error.class,
-            error_id: error.error_id.clone(),
-            service: error.service.clone(),
-            message: clip(&error.message, MAX_MESSAGE),
-            retryable: error.retryable,
-            retry_after: error.retry_after,
-            exit_code: error.exit_code,
-            details: bound_details(&error.details),
-            tail: output_tail(error),
-            suggested_actions: error.suggested_actions.clone(),
-            remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
-        }
-    }
-}
-
-/// Returns the shortest members of the details, together within their limit.
-fn bound_details(details: &Map<String, Value>) -> Map<String, Value> {
-    let mut members: Vec<_> = details.iter().collect();
-    members.sort_by_key(|(_, value)| value.to_string().len());
-    let mut kept = Map::new();
-    for (name, value) in members {
-        kept.insert(name.clone(), value.clone());
-        if json!(kept).to_string().len() > MAX_DETAILS {
-            kept.remove(name);
-            break;
-        }
-    }
-    kept
-}
-
 fn format_endpoint(mapping: &PortMapping) -> (String, String) {
     let words = format_ports(std::slice::from_ref(mapping));
     let place = words.split("->").next().unwrap_or_default().to_owned();
@@ -339,21 +272,6 @@ fn format_moved_port(mapping: &PortMapping) -> String {
     )
 }
 
-/// Returns the last output lines of an error's container: of stderr, or of stdout if stderr is empty.
-pub(crate) fn output_tail(error: &StructuredError) -> Option<String> {
-    let written = error.stderr_tail.as_deref();
-    let written = written.filter(|tail| !tail.trim().is_empty());
-    let written = written.or(error.stdout_tail.as_deref());
-    written.map(last_lines).filter(|tail| !tail.is_empty())
-}
-
-/// Returns the end of a text.
-fn last_lines(text: &str) -> String {
-    let kept = failed_run::last_lines(text.lines(), MAX_TAIL_LINES).join("\n");
-    let cut = kept.chars().count().saturating_sub(MAX_TAIL);
-    kept.chars().skip(cut).collect()
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -362,38 +280,4 @@ fn is_zero(number: &u32) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_empty(number: &usize) -> bool {
     *number == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn error_has_its_canonical_fields_and_short_details() {
-        let attempts = vec!["exit code 3"; 100];
-        let error = StructuredError::new(Code::ContainerRestartExhausted, "gave up")
-            .details(json!({ "attempts": attempts, "crashLoop": true, "pattern": "same" }))
-            .service("api");
-        let status = EnvironmentStatus {
-            errors: vec![error.clone()],
-            ..EnvironmentStatus::default()
-        };
-        let summary = json!(EnvironmentSummary::from_status(&status));
-        let full = json!(error);
-        for field in [
-            "code",
-            "category",
-            "severity",
-            "class",
-            "message",
-            "suggestedActions",
-            "retryable",
-        ] {
-            assert_eq!(summary["error"][field], full[field], "{field}");
-        }
-        assert_eq!(
-            summary["error"]["details"],
-            json!({ "crashLoop": true, "pattern": "same" })
-        );
-    }
 }

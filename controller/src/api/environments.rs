@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, Operation, Route};
-use crate::evidence_store;
-use crate::exit::Failure;
-use crate::status_text::is_good;
+use crate::api::evidence_store;
+use crate::process::exit::Failure;
+use crate::render::status_text::is_good;
 
 /// Status of the controller.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::foreign_text::mark_further_lines;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_further_lines;
 use page::read_page;
 
 /// Default and maximum number of events.

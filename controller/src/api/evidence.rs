@@ -9,10 +9,10 @@ use serde_json::json;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 
 use super::target;
-use crate::evidence_store;
-use crate::evidence_store::Line;
-use crate::exit::Failure;
-use crate::foreign_text::mark_lines;
+use crate::api::evidence_store;
+use crate::api::evidence_store::Line;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_lines;
 
 /// Default and maximum number of lines per stream.
 const DEFAULT_LINES: u32 = 50;

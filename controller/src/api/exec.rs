@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use super::logs::sources::{ContainerLookup, find_sources, no_container_failure};
 use super::target;
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::blocking_io;
-use crate::correlation;
 use crate::engine;
-use crate::exit::Failure;
-use crate::foreign_text::mark_lines;
+use crate::process::blocking_io;
+use crate::process::correlation;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_lines;
 use crate::settings::Settings;
 
 /// Maximum duration of a command, in seconds.

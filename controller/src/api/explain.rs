@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 use code_page::{CodePage, explain_code, format_page};
 use key_page::format_key;
 

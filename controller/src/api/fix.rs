@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::apply::{Applied, Apply, find_current_file};
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool, target};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::spec_files;
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// Maximum number of listed incidents in a summary.
 const MAX_INCIDENTS: usize = 20;

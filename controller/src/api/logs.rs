@@ -13,9 +13,9 @@ use super::evidence::Evidence;
 use super::summary::clip;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::evidence_store;
-use crate::exit::Failure;
-use crate::foreign_text::mark_lines;
+use crate::api::evidence_store;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_lines;
 use sources::{LogEntry, LogsResponse};
 use time_range::TimeRange;
 

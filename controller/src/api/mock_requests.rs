@@ -9,8 +9,8 @@ use serde_json::json;
 use super::summary::clip;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::foreign_text::mark_lines;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_lines;
 use page::MockRequestsPage;
 
 /// Default and maximum number of requests.

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::target::{Target, check_service};
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 use report::NetworkReport;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -88,7 +88,7 @@ checks now with short-lived helper containers. With `service`, it returns only t
         let text = anstream::adapter::strip_str(&report::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
-        let text = crate::output::join_lines(lines);
+        let text = crate::render::output::join_lines(lines);
         let check = (!report.verified && !self.verify).then(|| {
             let mut now = json!({ "environment": self.environment, "verify": true });
             if let Some(service) = &self.service {

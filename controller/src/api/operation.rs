@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use super::summary::Summary;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// An operation. The fields of the type are its arguments, in HTTP and MCP with the same names.
 pub(crate) trait Operation: DeserializeOwned + JsonSchema + Send + Sync + 'static {

@@ -16,9 +16,9 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
-use crate::command_reply::CommandReply;
-use crate::exit::Failure;
-use crate::output;
+use crate::client::command_reply::CommandReply;
+use crate::process::exit::Failure;
+use crate::render::output;
 
 /// Default and maximum wait for a removal, in seconds.
 const DEFAULT_TIMEOUT: u64 = 60;

@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::target::Target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::foreign_text::mark_further_lines;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_further_lines;
 use report::{EnvironmentPlan, PlanReport};
 
 /// Maximum number of environments, and of actions and waits per environment, in a summary.

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::foreign_text::mark_further_lines;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_further_lines;
 use run::{PREFLIGHT, run_preflight};
 
 #[derive(Debug, Deserialize, JsonSchema)]

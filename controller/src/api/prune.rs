@@ -20,12 +20,12 @@ use serde_json::json;
 
 use super::{Context, Effect, Operation, Route};
 use crate::client::{ControllerClient, remote};
-use crate::correlation;
 use crate::engine::find_endpoint;
 use crate::engine::offline::{lock_state, unwritable_failure};
-use crate::exit::Failure;
+use crate::local_state::status;
+use crate::process::correlation;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
-use crate::status;
 use report::PruneReport;
 
 /// Path of the removal.

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route};
-use crate::exit::Failure;
-use crate::output;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::output;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

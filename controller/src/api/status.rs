@@ -10,8 +10,8 @@ use super::environments::Detail;
 use super::summary::clip;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::foreign_text;
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
 use crate::view::FILES_WATCHED;
 
 /// Maximum number of environments in one result.

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route};
-use crate::command_reply::CommandReply;
-use crate::exit::Failure;
+use crate::client::command_reply::CommandReply;
+use crate::process::exit::Failure;
 
 /// Reads all spec files again.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -7,9 +7,9 @@ use argus_core::ident::{EnvName, ServiceName};
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use argus_reconciler::state_dir::StateDir;
 
-use crate::evidence_store;
-use crate::exit::Failure;
-use crate::status;
+use crate::api::evidence_store;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 
 /// An environment, or one of its services. The names are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]

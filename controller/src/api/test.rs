@@ -14,9 +14,9 @@ use serde_json::json;
 
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::command_reply::{CommandReply, CommandResult};
-use crate::exit::Failure;
-use crate::status_text::format_running_test;
+use crate::client::command_reply::{CommandReply, CommandResult};
+use crate::process::exit::Failure;
+use crate::render::status_text::format_running_test;
 
 /// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

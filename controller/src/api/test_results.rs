@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::output;
-use crate::status;
-use crate::status_text::format_suite;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::output;
+use crate::render::status_text::format_suite;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -18,8 +18,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::blocking_io;
-use crate::exit::Failure;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::spec_files;
 use report::ValidationReport;
 

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::environment_summary::EnvironmentSummary;
 use super::target::Target;
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::output;
-use crate::status_text::format_ports;
+use crate::process::exit::Failure;
+use crate::render::output;
+use crate::render::status_text::format_ports;
 use goal::{ENGINE_PATIENCE, EngineReports, WaitGoal, WaitLimits};
 use target_status::TargetStatus;
 

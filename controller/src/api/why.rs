@@ -11,9 +11,9 @@ use serde_json::json;
 use super::evidence::Evidence;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
-use crate::foreign_text::MARK;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::MARK;
+use crate::render::output;
 use report::WhyReport;
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use argus_core::quoting::{PathText as _, escape_line, shell_path};
 use clap::Args;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure, state_failure};
-use crate::output::{self, OutputArgs};
+use crate::process::exit::{Exit, Failure, state_failure};
+use crate::render::output::{self, OutputArgs};
 use crate::settings::{Options, trust};
 
 #[derive(Debug, Args)]

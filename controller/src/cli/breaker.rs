@@ -5,13 +5,13 @@ use clap::{Args, Subcommand};
 
 use super::{call, notes};
 use crate::api::breaker::{Breakers, ResetBreaker};
-use crate::command_reply::CommandResult;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::client::command_reply::CommandResult;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 const BREAKERS: &[Column<(String, BreakerStatus)>] = &[
     ("BREAKER", |(name, _)| name.clone()),

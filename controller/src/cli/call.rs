@@ -7,11 +7,11 @@ use tokio::sync::mpsc;
 
 use crate::api::{Context, Operation};
 use crate::client::ControllerClient;
-use crate::command_reply::CommandReply;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::client::command_reply::CommandReply;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Creates the context of a command's operations.

@@ -19,20 +19,20 @@ use crate::api::preflight::Preflight;
 use crate::api::validate::Validate;
 use crate::api::wait::goal::WaitLimits;
 use crate::api::{Context, Operation as _};
-use crate::ci_files::format_services;
-use crate::ci_system::{Section, format_dotenv};
+use crate::app::telemetry;
 use crate::cli::{preflight, validate};
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure, describe_end};
-use crate::live::View;
-use crate::live::screen::LiveBlock;
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure, describe_end};
+use crate::process::runtime;
+use crate::render::ci_system::{Section, format_dotenv};
+use crate::render::live::View;
+use crate::render::live::screen::LiveBlock;
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::session::{KeepOptions, Session, SpecChoice};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::status;
-use crate::telemetry;
+use crate::test_runner::ci_files::format_services;
 use crate::test_runner::report::{CommentFacts, Outcome, Report, ReportFolder};
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{
@@ -175,7 +175,7 @@ impl Ci {
                 engine_patience: self.engine_patience,
                 ends_at_rejection: false,
             };
-            let converged = session.converge(limits, view, stop);
+            let converged = Box::pin(session.converge(&[], limits, view, stop));
             let converged = console.within(START, converged).await;
             view.clear();
             let tested = match converged {
@@ -331,7 +331,7 @@ async fn check_file(
     path: Option<PathBuf>,
     console: &Console,
 ) -> Result<SpecChoice, Failure> {
-    let spec = SpecChoice::read(settings, path)?;
+    let spec = SpecChoice::read(settings, path, &[])?;
     let context = Context::new(ControllerClient::for_command(settings.clone()));
     let report = Validate::of_paths(vec![spec.file.clone()]).run(&context).await?;
     for file in &report.files {

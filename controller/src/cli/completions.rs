@@ -10,11 +10,11 @@ use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{ArgValueCandidates, CompletionCandidate, Shell};
 
 use super::Cli;
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::Options;
 use crate::settings::{Settings, SpecOptions};
-use crate::status;
 
 /// Variable with which the script calls this program.
 const VARIABLE: &str = "COMPLETE";

@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]

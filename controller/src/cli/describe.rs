@@ -13,16 +13,16 @@ use super::target::Target;
 use super::{call, events, notes};
 use crate::api::environments::GetEnvironment;
 use crate::api::target::select_service;
-use crate::call_trace;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::run_summary;
+use crate::local_state::call_trace;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::run_summary;
+use crate::render::status_text;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::status;
-use crate::status_text;
-use crate::table;
-use crate::table::Column;
 
 /// Number of events at the end.
 const NEWEST_EVENTS: usize = 10;

@@ -10,12 +10,12 @@ use super::call;
 use crate::api::commands;
 use crate::api::target::find_only_environment;
 use crate::api::wait::removal::remove_environments;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
-use crate::status;
 
 mod offline;
 

@@ -6,11 +6,11 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
 use crate::api::target::{parse_target, select_service};
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
-use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Env {

@@ -6,14 +6,14 @@ use super::call;
 use crate::api::evidence;
 use crate::api::evidence::report::{FailedRunReport, format_evidence};
 use crate::api::target;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::run_summary;
-use crate::run_summary::RunSummary;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::run_summary;
+use crate::render::run_summary::RunSummary;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Evidence {

@@ -15,9 +15,9 @@ use crate::api::exec::start_failure;
 use crate::api::logs::sources::{ContainerLookup, find_sources, no_container_failure};
 use crate::api::target::parse_service_target;
 use crate::engine;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Starts `bash` if the image has it, else `sh`.

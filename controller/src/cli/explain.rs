@@ -6,12 +6,12 @@ use crate::api::explain;
 use crate::api::explain::ExplainOutput;
 use crate::api::explain::code_page::{CodePage, format_page};
 use crate::api::explain::key_page::format_key;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::Options;
-use crate::table;
-use crate::table::Column;
 
 const CODES: &[Column<CodePage>] = &[
     ("CODE", |page| page.code.to_string()),

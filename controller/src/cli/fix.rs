@@ -7,9 +7,9 @@ use crate::api::fix::{self, format_change};
 use crate::api::target;
 use crate::api::wait::Wait;
 use crate::api::wait::goal::WaitGoal;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]

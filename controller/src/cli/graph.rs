@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
 use crate::api::target;
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::status_text::is_good;
 use crate::settings::{Options, SpecOptions};
 use crate::spec_files;
-use crate::status_text::is_good;
 
 #[derive(Debug, Args)]
 pub(crate) struct Graph {

@@ -3,8 +3,8 @@
 use argus_core::preflight::DiskFact;
 use clap::{Args, Subcommand};
 
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::Options;
 
 mod links;

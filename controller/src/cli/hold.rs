@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::call;
 use crate::api::commands;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]
@@ -51,6 +51,7 @@ impl Hold {
             environment: target.clone(),
             service: None,
             for_seconds: span.map(call::round_to_seconds),
+            stops: false,
             reason: self.reason,
             holder: self.holder,
         };

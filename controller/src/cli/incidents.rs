@@ -9,12 +9,12 @@ use crate::api::incidents;
 use crate::api::incidents::IncidentReports;
 use crate::api::incidents::reports::format_incident;
 use crate::api::repairs::{Repairs, format_seen};
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 const INCIDENTS: &[Column<Incident>] = &[
     ("ID", |incident| incident.id.clone()),

@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use crate::call_trace;
+use crate::local_state::call_trace;
 
 /// The invoked subcommands with the arguments that came from flags, positionals or variables.
 pub(super) fn describe_command(matches: &ArgMatches, all: &Command) -> Call {

@@ -14,6 +14,7 @@ use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
 use serde_json::json;
 
+use crate::api::evidence_store;
 use crate::api::logs::sources::{
     ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_last_run, read_lines,
     read_stored_lines,
@@ -21,14 +22,13 @@ use crate::api::logs::sources::{
 use crate::api::logs::time_range::TimeRange;
 use crate::api::target::resolve_target;
 use crate::engine;
-use crate::evidence_store;
-use crate::exit::{Exit, Failure};
-use crate::foreign_text;
-use crate::output;
-use crate::output::Format;
-use crate::runtime;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::foreign_text;
+use crate::render::output;
+use crate::render::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::status;
 
 mod end;
 mod follow;

@@ -7,8 +7,8 @@ use argus_core::quoting::PathText as _;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]

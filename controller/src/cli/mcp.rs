@@ -3,9 +3,9 @@
 use clap::Args;
 
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
 use crate::mcp;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
 use crate::settings::{Options, ServeOptions, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ impl Mcp {
         let mut settings = Settings::resolve(options, &self.specs)?;
         settings.allow_test_commands |= self.serve.allow_test_commands;
         // Stdout belongs to the protocol. MCP clients show stderr as the server's log.
-        crate::telemetry::start(settings.log_format, "warn", None);
+        crate::app::telemetry::start(settings.log_format, "warn", None);
         runtime::block_on(mcp::serve_stdio(ControllerClient::remote(settings)))?;
         Ok(Exit::Done)
     }

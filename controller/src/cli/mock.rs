@@ -8,14 +8,15 @@ use clap::{Args, Subcommand};
 use super::call;
 use crate::api::mock_requests::MockRequests;
 use crate::api::mock_requests::page::Request;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::app::telemetry;
+use crate::mock;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{LogFormat, Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
-use crate::{mock, telemetry};
 
 const REQUESTS: &[Column<Request>] = &[
     ("AT", |request| request.time.clone()),

@@ -5,8 +5,8 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::network;
 use crate::api::network::report::{NetworkReport, format_report};
-use crate::exit::{Exit, Failure};
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]

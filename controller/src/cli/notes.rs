@@ -8,9 +8,9 @@ use argus_crds::status::Mode;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::client::{ControllerClient, http};
-use crate::liveness::Liveness;
-use crate::output::print_note;
-use crate::runtime;
+use crate::local_state::liveness::Liveness;
+use crate::process::runtime;
+use crate::render::output::print_note;
 
 /// Time without a controller until a wait reports it.
 const NOTE_DELAY: Duration = Duration::from_secs(1);

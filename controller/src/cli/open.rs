@@ -9,8 +9,8 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
 use crate::api::target::{parse_service_target, select_service};
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]

@@ -7,13 +7,13 @@ use clap::Args;
 
 use super::call;
 use crate::api::orphans;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 const ORPHANS: [Column<Orphan>; 8] = [
     ("KIND", |orphan| orphan.kind.clone()),

@@ -11,9 +11,9 @@ mod commands_tests;
 /// Markdown pages with their paths.
 fn read_pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let docs = std::fs::read_dir(root.join("docs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/contributors", "docs/reference"];
+    let entries = folders.map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let docs = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
     let above = [
         "README.md",
         "CONTRIBUTING.md",

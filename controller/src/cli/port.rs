@@ -7,8 +7,8 @@ use clap::Args;
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
 use crate::api::target::parse_service_target;
-use crate::exit::{Exit, Failure};
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]

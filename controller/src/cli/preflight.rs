@@ -10,12 +10,12 @@ use clap::Args;
 
 use super::call;
 use crate::api::preflight;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {

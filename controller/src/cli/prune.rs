@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::api::prune::remove;
 use crate::api::prune::report::{PruneReport, Row, create_report};
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::abandoned::{self, Abandoned};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 const IMAGES: &[Column<Row>] = &[
     ("IMAGE", |row| {

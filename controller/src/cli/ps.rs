@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::get::Get;
 use crate::api::target::find_only_environment;
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]

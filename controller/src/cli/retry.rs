@@ -1,13 +1,13 @@
-//! `argus retry` and `argus restart`: let a running controller retry or restart services.
+//! `argus retry`, `argus start` and `argus restart`: let a running controller retry, start or restart services.
 
 use clap::Args;
 
 use super::call;
 use crate::api::target::resolve_target;
 use crate::api::{Operation, commands};
-use crate::command_reply::CommandReply;
-use crate::exit::{Exit, Failure};
-use crate::output::OutputArgs;
+use crate::client::command_reply::CommandReply;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -44,6 +44,12 @@ pub(crate) struct Retry {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Start {
+    #[command(flatten)]
+    targets: Targets,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Restart {
     #[command(flatten)]
     targets: Targets,
@@ -53,6 +59,14 @@ impl Retry {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let create = |environment, service| commands::Retry { environment, service };
         self.targets.execute(options, "is retried", create)
+    }
+}
+
+impl Start {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        // A retry ends the stop.
+        let create = |environment, service| commands::Retry { environment, service };
+        self.targets.execute(options, "starts", create)
     }
 }
 

@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::call;
 use crate::api::commands;
-use crate::command_reply::CommandResult;
-use crate::exit::{Exit, Failure};
-use crate::output::OutputArgs;
+use crate::client::command_reply::CommandResult;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output::OutputArgs;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]

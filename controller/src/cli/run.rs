@@ -6,12 +6,13 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use clap::Args;
 
-use crate::exit::{Exit, Failure};
-use crate::live::screen::LiveBlock;
-use crate::runtime;
+use crate::app;
+use crate::app::telemetry;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::live::screen::LiveBlock;
 use crate::settings::times::TimeOptions;
 use crate::settings::{Listen, Options, ServeOptions, Settings, SpecOptions, StatusGroup};
-use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {

@@ -3,8 +3,8 @@
 use argus_crds::schema;
 use clap::{Args, ValueEnum};
 
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]

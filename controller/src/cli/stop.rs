@@ -1,4 +1,4 @@
-//! `argus stop`: ends the controller of this project, such as that of `argus up --detach`.
+//! `argus stop`: ends the controller of this project, such as that of `argus up --detach`, or stops services.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,10 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use super::call;
+use crate::api::commands;
+use crate::api::target::parse_service_target;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Interval of checks whether the controller has released its lock.
@@ -21,6 +24,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Stop {
+    /// Services to stop until `argus start` [default: end the controller]
+    #[arg(value_name = "SERVICE")]
+    targets: Vec<String>,
     /// Maximum time until the controller has ended
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
@@ -31,6 +37,9 @@ pub(crate) struct Stop {
 impl Stop {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
+        if !self.targets.is_empty() {
+            return self.stop_services(options, &settings.state);
+        }
         if settings.state != settings.own_state {
             let message = "the controller of this project also serves other folders";
             return Err(Failure::usage(message).with_hint("name its state directory with `--state`"));
@@ -56,6 +65,24 @@ impl Stop {
             Some(pid) => format!("controller (process {pid}) stopped\n"),
             None => String::new(),
         })?;
+        Ok(Exit::Done)
+    }
+
+    /// Stops the containers of services, and holds the services until their start.
+    fn stop_services(self, options: &Options, state: &StateDir) -> Result<Exit, Failure> {
+        for target in self.targets {
+            let (environment, service) = parse_service_target(state, &target)?;
+            let operation = commands::Hold {
+                environment,
+                service: Some(service),
+                for_seconds: None,
+                stops: true,
+                reason: "stopped by `argus stop`".to_owned(),
+                holder: None,
+            };
+            let text = format!("{target} stops; `argus start {target}` starts it again\n");
+            call::execute_command(options, &operation, self.output, |_| text)?;
+        }
         Ok(Exit::Done)
     }
 }

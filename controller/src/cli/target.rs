@@ -4,7 +4,7 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
 use crate::api::target::resolve_target;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// Arguments `ENV`, `ENV SERVICE` or `ENV/SERVICE`.
 #[derive(Debug, Clone, Args)]

@@ -11,13 +11,13 @@ use crate::api::test;
 use crate::api::test::TestAction;
 use crate::api::test::report::format_report;
 use crate::api::test_results::TestResults;
-use crate::command_reply::CommandResult;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::client::command_reply::CommandResult;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
-use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {

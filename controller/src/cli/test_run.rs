@@ -8,9 +8,9 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
-use crate::output::{self, Format};
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::output::{self, Format};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::test_runner::report::{Report, TestVerdict};
 use crate::test_runner::selection::Selection;

@@ -4,37 +4,51 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_core::ident::ServiceName;
 use argus_core::quoting::PathText as _;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::clock;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::Context;
 use crate::api::wait::goal::WaitLimits;
-use crate::exit::{Exit, Failure, describe_end};
-use crate::live::View;
-use crate::live::screen::LiveBlock;
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::api::wait::removal::remove_environments;
+use crate::app::telemetry;
+use crate::compose::{OPTIONAL, SERVICES};
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure, describe_end};
+use crate::process::runtime;
+use crate::render::live::View;
+use crate::render::live::screen::LiveBlock;
+use crate::render::output;
+use crate::render::output::OutputArgs;
 use crate::session::{KeepOptions, Session, SpecChoice, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::status;
-use crate::telemetry;
 use crate::test_runner::report::Report;
 use crate::test_runner::selection::Selection;
 use crate::test_runner::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 
 mod arguments;
+mod words;
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Spec file, Compose file, or a folder with one spec file [default: e2e.yaml, else the specs folder, else the Compose file]
-    path: Option<PathBuf>,
+    /// Spec file, Compose file, or a folder with one [default: that of the project]; then services of a Compose file [default: all]
+    #[arg(value_name = "PATH | SERVICE")]
+    words: Vec<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,
+    /// Build changed images, which Argus always does; accepted as in Compose
+    #[arg(long)]
+    #[allow(dead_code, reason = "the flag changes nothing")]
+    build: bool,
+    /// Replace all containers of the environment
+    #[arg(long)]
+    force_recreate: bool,
     /// Return when the environment is ready; its controller runs in the background
     #[arg(short, long, conflicts_with = "command")]
     detach: bool,
@@ -84,9 +98,20 @@ struct UpOutput<'a> {
 }
 
 impl Up {
-    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(mut self, options: &Options) -> Result<Exit, Failure> {
+        let (path, services) = words::split(&self.words)?;
+        self.specs.compose.services.extend(services);
         let mut settings = Settings::resolve(options, &self.specs)?;
-        let spec = SpecChoice::read(&settings, self.path.clone())?;
+        let spec = SpecChoice::read(&settings, path, &[SERVICES])?;
+        words::check(&self.specs.compose.services, &spec.file)?;
+        let (mut started, mut existing): (&[ServiceName], _) = (&[], Vec::new());
+        if !self.specs.compose.services.is_empty() {
+            started = &spec.services;
+            existing = words::find_existing(&settings.state, &spec)?;
+            let kept = existing.iter().map(|name| format!("{name}{OPTIONAL}"));
+            self.specs.compose.services.extend(kept);
+            settings = Settings::resolve(options, &self.specs)?;
+        }
         settings.specs.clone_from(&spec.file);
         let screen = LiveBlock::for_terminal();
         // The table and the lines show progress already.
@@ -99,13 +124,15 @@ impl Up {
                 let arguments = arguments::controller_arguments(options, &self.specs, &spec.file);
                 start_in_background(&settings, &spec.file, arguments).await?;
             }
-            let end = match (self.detach, self.keep.always) {
+            // The command started only a part of an environment that existed before.
+            let mut kept = self.keep.always || !existing.is_empty();
+            let end = match (self.detach, kept) {
                 (true, _) => "ctrl-c ends the wait",
                 (false, true) => "ctrl-c stops, containers keep running",
                 (false, false) => "ctrl-c removes the environment",
             };
             let mut view = View::new(screen, format!("`{}`; {end}", spec.file.shown()));
-            let mut kept = self.keep.always || self.detach;
+            kept |= self.detach;
             let is_kept = |ended: &Result<Exit, Failure>| {
                 let has_failed = !matches!(ended, Ok(Exit::Done | Exit::Code(0) | Exit::Interrupted));
                 kept = kept || self.keep.is_kept(has_failed, &spec.environment);
@@ -113,7 +140,7 @@ impl Up {
             };
             let mut findings = Findings::default();
             let work = Session::run(&settings, &spec, is_kept, &stop, async |session: &Session| {
-                Box::pin(self.work(session, &mut view, &stop, &mut findings)).await
+                Box::pin(self.work(session, started, &mut view, &stop, &mut findings)).await
             });
             let ended = tokio::select! {
                 ended = work => ended,
@@ -128,12 +155,22 @@ impl Up {
     async fn work(
         &self,
         session: &Session,
+        started: &[ServiceName],
         view: &mut View,
         stop: &CancellationToken,
         findings: &mut Findings,
     ) -> Result<Exit, Failure> {
-        let limits = WaitLimits::of_time(self.timeout);
-        let converged = session.converge(limits, view, stop).await;
+        let begin = clock::now();
+        if self.force_recreate {
+            let context = Context::new(session.client.clone());
+            let names = [session.environment.clone()];
+            tokio::select! {
+                removed = remove_environments(&context, &names, false, self.timeout, output::print_note) => removed?,
+                () = stop.cancelled() => return Ok(Exit::Interrupted),
+            }
+        }
+        let limits = WaitLimits::of_time(self.timeout.saturating_sub(clock::now().since(begin)));
+        let converged = session.converge(started, limits, view, stop).await;
         if self.detach || !self.command.is_empty() || converged.is_err() {
             view.clear();
         }

@@ -4,8 +4,8 @@ use argus_crds::suggestion::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, ValueEnum as _};
 
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 use crate::settings::Colour;
 
 /// Prints the error, or the requested help or version, and returns the exit code.

@@ -9,11 +9,11 @@ use clap::Args;
 use super::call;
 use crate::api::validate;
 use crate::api::validate::report::File;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {

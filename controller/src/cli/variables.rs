@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use argus_crds::suggestion::nearest;
 use clap::Command;
 
-use crate::output;
+use crate::render::output;
 
 const PREFIX: &str = "ARGUS_";
 /// Variables without a flag: the filter of the log, and the name that commands of a test get.

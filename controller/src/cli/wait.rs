@@ -10,14 +10,14 @@ use crate::api::wait;
 use crate::api::wait::Reached;
 use crate::api::wait::goal::{EngineReports, WaitGoal, WaitLimits};
 use crate::api::wait::target_status::TargetStatus;
-use crate::exit::{Exit, Failure};
-use crate::live::image_progress::{self, ProgressThrottle};
-use crate::live::screen::LiveBlock;
-use crate::output;
-use crate::output::OutputArgs;
-use crate::runtime;
+use crate::process::exit::{Exit, Failure};
+use crate::process::runtime;
+use crate::render::live::image_progress::{self, ProgressThrottle};
+use crate::render::live::screen::LiveBlock;
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::status_text::format_warnings;
 use crate::settings::{Options, SpecOptions};
-use crate::status_text::format_warnings;
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {

@@ -6,11 +6,11 @@ use super::target::Target;
 use super::{call, notes};
 use crate::api::why;
 use crate::api::why::report::format_report;
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::OutputArgs;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::OutputArgs;
+use crate::render::table;
 use crate::settings::{Options, SpecOptions};
-use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Why {

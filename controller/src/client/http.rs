@@ -14,7 +14,7 @@ use hyper::{Method, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::correlation;
+use crate::process::correlation;
 
 /// Maximum time of a request. A healthy controller responds immediately.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);

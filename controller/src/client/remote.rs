@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::http::{self, ClientError};
-use crate::command_reply::CommandReply;
-use crate::exit::{Exit, Failure};
-use crate::status;
+use crate::client::command_reply::CommandReply;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
 
 /// Path of commands from clients of this program.
 pub(crate) const COMMANDS: &str = "/api/v1/commands";

@@ -9,7 +9,7 @@ use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{Notify, watch};
 
 use super::{ControllerClient, Transport};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::view::Statuses;
 
 /// Interval of checks while the folder of the status files does not exist.

@@ -10,9 +10,9 @@ use argus_crds::status::{Calls, EnvironmentStatus};
 use serde_json::Value;
 
 use super::{ControllerClient, Transport};
-use crate::call_trace;
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::call_trace;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 use crate::view::Statuses;
 
 impl ControllerClient {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::files::ENV_FILES;
 use super::merge::rebase;
 use super::{FILES, Note, Place, Variables, shape, unknown_keys};
-use crate::spec_draft::ReadFile;
+use crate::compose::spec_draft::ReadFile;
 
 /// Maximum number of files that a compose file may name.
 pub(super) const MAX_FILES: usize = 64;

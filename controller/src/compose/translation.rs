@@ -10,8 +10,8 @@ use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
 
 use super::variables::{NAME, Variables};
 use super::{Document, create_draft};
-use crate::spec_draft::note::Note;
-use crate::spec_draft::{ProjectInfo, format_file};
+use crate::compose::spec_draft::note::Note;
+use crate::compose::spec_draft::{ProjectInfo, format_file};
 
 /// Translates a Compose file as `argus init` does; `None` for another file, and for a spec file with such a name.
 ///

@@ -289,6 +289,35 @@ fn profiles_of_the_project_select_services() {
 }
 
 #[test]
+fn selected_services_start_with_their_dependencies() {
+    let text = "services: { a: { image: x }, b: { image: x, depends_on: [a] }, c: { image: x, profiles: [dev], links: [\"b:bee\"] }, d: { image: x, network_mode: \"service:a\" } }";
+    let found = |selected: &str| {
+        let read = |_: &Path| Err("no such file".to_owned());
+        let source = ComposeSource {
+            name: "compose.yaml",
+            file: Path::new("/shop/compose.yaml"),
+            bytes: text.as_bytes(),
+            read: &read,
+            variables: &[("ARGUS_SERVICES".to_owned(), selected.to_owned())].into(),
+        };
+        translate(&source).unwrap().contents
+    };
+    let names = |selected: &str| {
+        let spec = found(selected).spec.unwrap();
+        let names = spec.services.iter().filter_map(|service| service.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names("b"), ["a", "b"]);
+    assert_eq!(names("c"), ["a", "b", "c"], "a selected service needs no profile");
+    assert_eq!(names("d,b"), ["a", "b", "d"]);
+    assert_eq!(names("a,d?,gone?,d-2?"), ["a", "d"], "those that exist stay");
+    assert!(found("a").diagnostics.is_empty(), "the others are not noted");
+    let errors = found("web").diagnostics;
+    let is_named = errors.iter().any(|it| it.message.contains("no service `web`"));
+    assert!(is_named, "{errors:?}");
+}
+
+#[test]
 fn override_file_is_merged_as_compose_merges_it() {
     let text = "services:\n  a: { image: x, command: [one], ports: [\"80:80\", \"82:82/tcp\"], environment: [A=1, B=2], volumes: [\"./a:/data\", \"v:/v\"] }\n  test: { image: z, user: u }\n";
     let over = "services:\n  a: { command: [two], ports: [\"81:81\", \"80:80\", { target: 82, published: \"82\" }], environment: { B: 3 }, volumes: [\"./b:/data\"], oom_score_adj: 5 }\n  test: { image: y }\n  c: { image: x }\nvolumes:\n";

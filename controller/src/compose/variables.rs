@@ -7,7 +7,7 @@ use argus_core::secrets::is_secret;
 use serde_json::{Map, Value};
 
 use super::Document;
-use crate::spec_draft::note::Note;
+use crate::compose::spec_draft::note::Note;
 
 /// Maximum length of a variable with its default, in bytes.
 const MAX_LENGTH: usize = 4_096;

@@ -5,8 +5,8 @@ use argus_crds::status::BreakerState;
 use argus_reconciler::state_dir::StateDir;
 use serde_json::json;
 
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 
 /// Rejects a command that needs the engine while a live controller has the engine's breaker open. The error contains
 /// the last known state of the breaker.

@@ -19,7 +19,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
 use crate::engine;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// Maximum time until the first complete list, or until all containers are inspected.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ pub(crate) async fn read_leases(
     identity: &ControllerIdentity,
     state: &StateDir,
 ) -> Result<ControllerLeases, Failure> {
-    let mut leases = ControllerLeases::of(ProcessIdentity {
+    let mut leases = ControllerLeases::new(ProcessIdentity {
         controller: identity.controller.clone(),
         run: identity.run.clone(),
         state_dir: identity::state_dir_id(state.locked_folder()),

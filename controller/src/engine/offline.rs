@@ -27,10 +27,10 @@ use argus_reconciler::state_dir::StateError;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::observer::{EngineObserver, execute_step};
-use crate::correlation;
-use crate::exit::Failure;
-use crate::exit::state_failure;
-use crate::output;
+use crate::process::correlation;
+use crate::process::exit::Failure;
+use crate::process::exit::state_failure;
+use crate::render::output;
 use crate::settings::Settings;
 
 /// Takes the lock of the state directory, so that no controller can start, and reads its identity.

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::guard::Guard;
 use super::listen::serve_address;
 use super::token::{Token, create_token, discard_token, load_token};
-use crate::http_address::{HttpAddress, LostAddress, RETRY_DELAY};
+use crate::view::http_address::{HttpAddress, LostAddress, RETRY_DELAY};
 
 /// Listener of the address, with the reports of its state.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::guard::Trust;
 use super::problem::Problem;
-use crate::call_trace;
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::local_state::call_trace;
+use crate::process::exit::Failure;
 
 /// Maximum size of a response with call traces, in bytes; larger ones stay unchanged.
 const MAX_RESPONSE: u64 = 16 << 20;

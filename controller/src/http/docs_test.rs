@@ -1,4 +1,4 @@
-//! Test that the table of paths in `docs/http.md` equals the operations of this interface.
+//! Test that the table of paths in `docs/interfaces.md` equals the operations of this interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::api::{Method, arguments};
 /// Prefix of the paths of commands.
 const COMMANDS: &str = "/api/v1/commands/";
 
-const PAGE: &str = include_str!("../../../docs/http.md");
+const PAGE: &str = include_str!("../../../docs/interfaces.md");
 
 /// Placeholders of the page with the parameters of the paths.
 const PLACEHOLDERS: &[(&str, &str)] = &[

@@ -17,10 +17,10 @@ use argus_crds::status::{EnvironmentStatus, Mode};
 
 use crate::client::ControllerClient;
 use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raised};
-use crate::exit::Exit;
-use crate::exit::Failure;
 use crate::http::{Guard, routes};
-use crate::output;
+use crate::process::exit::Exit;
+use crate::process::exit::Failure;
+use crate::render::output;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Creates a state directory with this status, without a controller.
@@ -206,7 +206,7 @@ fn command_failure_as_json_has_all_fields() {
 #[test]
 fn stamped_error_keeps_its_identity() {
     static ONE: OnceLock<StructuredError> = OnceLock::new();
-    let error = ONE.get_or_init(|| crate::exit::add_context(raised(Code::Timeout)));
+    let error = ONE.get_or_init(|| crate::process::exit::add_context(raised(Code::Timeout)));
     let again = Failure::new(error.clone()).into_error();
     assert_eq!(*error, again, "an existing identity stays");
 }

@@ -1,4 +1,5 @@
 //! Access control: every process on this machine can read the public view. Only the controller's user reads and changes the rest.
+//! Invariant 24: an unauthenticated client changes nothing and reads nothing private.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -7,7 +7,7 @@ use prometheus::TEXT_FORMAT;
 
 use super::AppState;
 use super::problem::Problem;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 pub(super) async fn metrics(State(app): State<AppState>) -> Result<Response, Problem> {
     let Some(parts) = app.client.in_process_parts() else {

@@ -17,8 +17,8 @@ use super::AppState;
 use super::events::{last_event_id, stream_response};
 use super::params::{Path, Query};
 use super::problem::Problem;
+use crate::api::evidence_store;
 use crate::api::mock_requests::page;
-use crate::evidence_store;
 
 /// Default and maximum number of requests; a mock stores no more than the maximum.
 const DEFAULT_REQUESTS: usize = 20;

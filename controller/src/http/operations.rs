@@ -13,8 +13,8 @@ use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
 use crate::api::{Context, Method, Route, arguments};
-use crate::exit::Failure;
 use crate::operations::{self, CallError, OperationEntry};
+use crate::process::exit::Failure;
 
 /// Adds the routes of all operations.
 pub(super) fn add(router: Router<AppState>) -> Router<AppState> {

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::exit::{Failure, add_context};
+use crate::process::exit::{Failure, add_context};
 
 /// Error response.
 #[derive(Debug)]

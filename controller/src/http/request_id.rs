@@ -5,7 +5,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::client::ControllerClient;
-use crate::correlation;
+use crate::process::correlation;
 
 /// Length of an identifier (ULID).
 const LENGTH: usize = 26;

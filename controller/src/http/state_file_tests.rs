@@ -26,12 +26,12 @@ use super::listen::serve_connection;
 use super::token::load_token;
 use super::{Guard, routes};
 use crate::api::Method;
+use crate::app::controller_start::reconciler_options;
 use crate::client::ControllerClient;
-use crate::controller_start::reconciler_options;
 use crate::engine::find_endpoint;
-use crate::http_address::HttpAddress;
 use crate::operations;
 use crate::settings::{Options as Flags, Settings, SpecOptions};
+use crate::view::http_address::HttpAddress;
 use crate::view::{About, StatusBuilder};
 
 /// Number of seeds of a run without a time.

@@ -4,9 +4,9 @@ use std::io;
 
 use serde_json::json;
 
-use crate::exit::Failure;
-use crate::spec_draft::note::Note;
-use crate::spec_draft::{Draft, ProjectInfo};
+use crate::compose::spec_draft::note::Note;
+use crate::compose::spec_draft::{Draft, ProjectInfo};
+use crate::process::exit::Failure;
 
 /// A service that builds the Dockerfile and publishes its exposed ports.
 pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use argus_core::desired::excluded::is_spec_name;
 use argus_crds::compose::is_compose_name;
 
-use crate::exit::state_failure;
-use crate::output;
+use crate::process::exit::state_failure;
+use crate::render::output;
 use crate::settings::trust;
 
 /// Maximum number of entries of a project that are listed.

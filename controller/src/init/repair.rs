@@ -6,10 +6,10 @@ use argus_crds::compose::compose_key;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Failure;
+use crate::compose::spec_draft::note::{Note, Place};
+use crate::compose::spec_draft::{Draft, format_file};
+use crate::process::exit::Failure;
 use crate::settings::Settings;
-use crate::spec_draft::note::{Note, Place};
-use crate::spec_draft::{Draft, format_file};
 use crate::spec_files;
 
 /// Maximum number of removed parts.

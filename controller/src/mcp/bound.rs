@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::cut::cut_line;
 use super::reply::is_pretender;
-use crate::foreign_text::{MARK, escape_controls};
+use crate::render::foreign_text::{MARK, escape_controls};
 
 /// Lists at the top that stay complete: the next calls after a result, and after an error.
 const STEPS: [&str; 2] = ["nextSteps", "remedies"];

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::output;
+use crate::render::output;
 
 /// Returns a text of lines with about `limit` bytes: the first and the last lines, with a count of the lines between.
 ///

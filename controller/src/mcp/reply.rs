@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::api::{NextStep, Summary, ToolOutput, output_tail};
-use crate::call_trace;
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::foreign_text;
-use crate::output;
+use crate::local_state::call_trace;
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
+use crate::render::output;
 
 use super::{bound, cut};
 

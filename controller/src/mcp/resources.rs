@@ -5,11 +5,11 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 use serde::Serialize;
 
 use crate::api::evidence::report as evidence;
+use crate::api::evidence_store;
 use crate::api::target;
 use crate::client::ControllerClient;
-use crate::evidence_store;
-use crate::exit::Failure;
-use crate::foreign_text;
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
 
 const CONTROLLER: &str = "argus://controller";
 const ENVIRONMENT: &str = "argus://environments/";

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_crds::error::{Call as TracedCall, StructuredError};
+use argus_crds::error::{Call as TracedCall, Code, StructuredError};
+use argus_reconciler::Deadlines;
 use rmcp::model::{
     CallToolResult, JsonObject, ProgressNotificationParam, ProgressToken, Tool as ToolDescription,
     ToolAnnotations,
@@ -13,16 +14,19 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
-use crate::api::{Context, Effect, NextStep};
-use crate::call_trace;
+use crate::api::{Context, Effect, NextStep, Summary};
 use crate::client::ControllerClient;
-use crate::foreign_text;
+use crate::local_state::call_trace;
 use crate::operations::{self, CallError, OperationEntry, ToolEntry};
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
 use crate::settings::Settings;
 
 /// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
 const MAX_TEXT: &str = "maxTextBytes";
+/// Argument of the tools that end themselves in time.
+const TIMEOUT: &str = "timeoutSeconds";
 /// Default and maximum length of the text of a result, in bytes. The structured content has the same limits, but is never shorter than the
 /// default, because it has required members.
 const DEFAULT_TEXT: usize = 8 * 1024;
@@ -115,8 +119,9 @@ impl ServerTool {
         if progress_target.is_some() {
             context = context.with_progress(sender);
         }
+        let deadline = self.deadline(client.settings());
         let result = tokio::select! {
-            result = (self.tool.run)(arguments, context) => match result {
+            result = self.run(arguments, context, deadline) => match result {
                 Ok(mut summary) => {
                     summary.next.retain(|step| !step.repeats(self.tool.name, &made));
                     reply::success_result(summary, limit)
@@ -134,6 +139,39 @@ impl ServerTool {
         };
         let required = self.required_members(result.is_error == Some(true));
         reply::finish(result, limit.max(DEFAULT_TEXT), MOST_TEXT, &required)
+    }
+
+    /// Deadline of a call: short for a read, long for all else. `None` for a tool with `timeoutSeconds`.
+    fn deadline(&self, settings: &Settings) -> Option<Duration> {
+        let properties = self.entry.arguments.get("properties");
+        if properties.is_some_and(|properties| properties.get(TIMEOUT).is_some()) {
+            return None;
+        }
+        let (set, least) = (settings.times.deadlines, Deadlines::default());
+        Some(match self.entry.effect {
+            Effect::ReadOnly => set.short.max(least.short) * 6,
+            Effect::Additive | Effect::NonIdempotent | Effect::Destructive | Effect::DestructiveEachTime => {
+                set.long.max(least.long)
+            }
+        })
+    }
+
+    /// Runs the operation, at most until the deadline.
+    async fn run(
+        &self,
+        arguments: JsonObject,
+        context: Context,
+        deadline: Option<Duration>,
+    ) -> Result<Summary<Value>, CallError> {
+        let work = (self.tool.run)(arguments, context);
+        let Some(deadline) = deadline else {
+            return work.await;
+        };
+        let late = |_| {
+            let message = format!("`{}` did not end within {} s", self.tool.name, deadline.as_secs());
+            Err(Failure::with_code(Code::Timeout, message).into())
+        };
+        tokio::time::timeout(deadline, work).await.unwrap_or_else(late)
     }
 
     /// Members that the schema requires of an output, or of an error.
@@ -229,6 +267,50 @@ fn annotations(entry: &OperationEntry) -> ToolAnnotations {
 
 /// Describes the tool call for a call trace.
 fn trace_call(tool: &str, arguments: &JsonObject) -> TracedCall {
-    let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
+    let seconds = arguments.get(TIMEOUT).and_then(Value::as_u64);
     TracedCall::new(tool, call_trace::sanitize(arguments.clone())).within(seconds.map(Duration::from_secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Options, SpecOptions};
+
+    fn client(dir: &tempfile::TempDir) -> ControllerClient {
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap())
+    }
+
+    #[test]
+    fn every_tool_has_a_deadline_of_its_class() {
+        let dir = tempfile::tempdir().unwrap();
+        let client = client(&dir);
+        for tool in list_tools() {
+            let expected = match tool.tool.name {
+                "argus_wait" | "argus_orphans" | "argus_test_run" | "argus_exec" => None,
+                _ if tool.entry.effect == Effect::ReadOnly => Some(Duration::from_secs(60)),
+                _ => Some(Duration::from_secs(120)),
+            };
+            assert_eq!(tool.deadline(client.settings()), expected, "{}", tool.tool.name);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tool_ends_at_its_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tools = list_tools();
+        let status = tools.iter_mut().find(|tool| tool.tool.name == "argus_status");
+        let status = status.unwrap();
+        status.tool = Box::leak(Box::new(ToolEntry {
+            run: |_, _| Box::pin(std::future::pending()),
+            ..*status.tool
+        }));
+        let result = status.call(JsonObject::new(), client(&dir), None).await;
+        let error = result.structured_content.unwrap();
+        assert_eq!(error["code"], "TIMEOUT");
+        assert_eq!(error["message"], "`argus_status` did not end within 60 s");
+    }
 }

@@ -1,8 +1,10 @@
 //! Folder of recordings: all files are read when a mock is loaded, and each recorded pair is written to its own file.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use argus_backend::host_path::folder::Folder;
 use argus_core::quoting::PathText as _;
 use argus_mock::Recording;
 
@@ -21,7 +23,8 @@ pub(super) async fn read_recordings(folder: &Path) -> Vec<Recording> {
     let mut bytes = 0;
     while let Ok(Some(entry)) = entries.next_entry().await {
         let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
+        let is_file = entry.file_type().await.is_ok_and(|kind| kind.is_file());
+        if !is_file || path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
         bytes += entry.metadata().await.map_or(0, |found| found.len());
@@ -38,11 +41,38 @@ pub(super) async fn read_recordings(folder: &Path) -> Vec<Recording> {
     found
 }
 
-/// Writes a recording atomically: a concurrent reader finds the old or the new one.
+/// Writes a recording atomically: a concurrent reader finds the old or the new one. No link leads to another place.
 pub(super) async fn write_recording(folder: &Path, pair: &Recording) -> io::Result<()> {
-    tokio::fs::create_dir_all(folder).await?;
-    let name = pair.file_name();
-    let temporary = folder.join(format!(".{name}.new"));
-    tokio::fs::write(&temporary, pair.to_json()).await?;
-    tokio::fs::rename(&temporary, folder.join(name)).await
+    let folder = folder.to_owned();
+    let (name, text) = (OsString::from(pair.file_name()), pair.to_json());
+    let write = move || Folder::create(&folder, 0o755)?.write(&name, text.as_ref(), 0o644);
+    tokio::task::spawn_blocking(write).await?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn recordings_are_written_and_read_through_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (outside, kept) = (root.join("outside"), root.join("kept"));
+        std::fs::write(&outside, "mine").unwrap();
+        std::fs::create_dir(&kept).unwrap();
+        let text = r#"{"version":1,"recordedAt":"2026-01-01T00:00:00Z","request":{"method":"GET","path":"/x"},"response":{"status":200}}"#;
+        let pair = Recording::parse(text.as_bytes()).unwrap();
+        let name = pair.file_name();
+        for link in [name.clone(), format!(".{name}.new")] {
+            symlink(&outside, kept.join(link)).unwrap();
+        }
+        write_recording(&kept, &pair).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine");
+        symlink(kept.join(name), kept.join("other.json")).unwrap();
+        assert_eq!(read_recordings(&kept).await, std::slice::from_ref(&pair));
+        symlink(&kept, root.join("link")).unwrap();
+        write_recording(&root.join("link"), &pair).await.unwrap_err();
+    }
 }

@@ -1,9 +1,12 @@
 //! Reload of a mock's file after a change.
+//! Invariant 23: it loses no request, and an invalid file changes nothing.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use argus_backend::host_path::real;
+use argus_core::desired::RECORDINGS;
 use argus_core::hex::hex;
 use argus_core::quoting::PathText as _;
 use argus_crds::Diagnostic;
@@ -12,7 +15,7 @@ use argus_mock::{CompiledMock, MockConfig};
 use sha2::{Digest, Sha256};
 
 use super::recordings;
-use crate::exit::{Failure, format_chain};
+use crate::process::exit::{Failure, format_chain};
 
 /// Maximum size of the file, in bytes: documents of at most 1 MiB, which grow in JSON by escaped quotes and line ends.
 const MAX_FILE: u64 = argus_crds::mock::config::MAX_CONFIG_BYTES as u64;
@@ -89,7 +92,10 @@ impl ConfigReloader {
             .await
             .map_err(|error| load_error(Cause::Unreadable(error)))?;
         let config = MockConfig::parse(&bytes).map_err(|cause| load_error(Cause::NotAConfig(cause)))?;
-        let recordings = recordings::read_recordings(&self.recordings_folder(&config)).await;
+        let folder = self
+            .recordings_folder(&config)
+            .map_err(|diagnostic| load_error(Cause::Invalid(vec![diagnostic])))?;
+        let recordings = recordings::read_recordings(&folder).await;
         let (served, diagnostics) = CompiledMock::new(&config, recordings);
         let Some(served) = served else {
             return Err(load_error(Cause::Invalid(diagnostics)));
@@ -98,7 +104,6 @@ impl ConfigReloader {
             tracing::warn!(path = diagnostic.path, "{}", diagnostic.message);
         }
         let port = config.mock.container_port.unwrap_or(config.mock.port);
-        let folder = self.recordings_folder(&config);
         Ok(Loaded {
             served,
             name: config.name,
@@ -108,10 +113,19 @@ impl ConfigReloader {
         })
     }
 
-    /// Returns the folder of the recordings; a relative path is relative to the file.
-    fn recordings_folder(&self, config: &MockConfig) -> PathBuf {
-        let parent = self.file.parent().unwrap_or(Path::new("."));
-        parent.join(&config.mock.recordings_dir)
+    /// Returns the folder of the recordings: one below that of the file, or the mount of a container.
+    fn recordings_folder(&self, config: &MockConfig) -> Result<PathBuf, Diagnostic> {
+        let folder = Path::new(&config.mock.recordings_dir);
+        let is_below = folder
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !is_below && folder != Path::new(RECORDINGS) {
+            let message = format!("`{}` leads out of the folder of the file", folder.shown());
+            let hint = "write a path below the folder of the file";
+            return Err(Diagnostic::error("mock.recordingsDir", message).hint(hint));
+        }
+        let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
+        Ok(real(file.parent().unwrap_or(Path::new("/"))).join(folder))
     }
 
     fn read_fingerprint(&self) -> Option<Fingerprint> {

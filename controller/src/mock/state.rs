@@ -12,7 +12,7 @@ use argus_reconciler::clock;
 use tokio::sync::watch;
 
 use super::reload::{ConfigReloader, LoadError, Loaded};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 pub(super) struct Shared {
     reloader: tokio::sync::Mutex<ConfigReloader>,

@@ -13,8 +13,8 @@ use argus_crds::error::Reason;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{clock, identity};
 
-use crate::exit::{Exit, Failure};
-use crate::own_image;
+use crate::process::exit::{Exit, Failure};
+use crate::process::own_image;
 use crate::settings::Settings;
 
 /// Preferred host port. If it is taken, the controller chooses another.
@@ -161,6 +161,7 @@ mod tests {
                 compose: std::collections::BTreeMap::new(),
                 allow_mount: Vec::new(),
                 build_cache_limit: None,
+                allow_external: Vec::new(),
                 git_writable: false,
                 namespace_from: NamespaceFrom::File,
                 ceiling: argus_core::desired::ceiling::Ceiling::default(),

@@ -14,9 +14,9 @@ use argus_reconciler::{Command, clock, identity};
 use clap::ValueEnum;
 
 use super::fixture::Fixture;
-use crate::correlation;
 use crate::engine::engine_failure;
-use crate::exit::Failure;
+use crate::process::correlation;
+use crate::process::exit::Failure;
 
 /// Maximum time until the effect of a fault is visible.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -251,6 +251,7 @@ async fn hold(fixture: &Fixture<'_>) -> Result<(), Failure> {
         environment: fixture.test_env.env().clone(),
         service: None,
         until: Some(clock::now() + HOLD_DURATION),
+        stops: false,
         reason: "the selftest changes several resources together".to_owned(),
         holder: Some("argus selftest".to_owned()),
     };

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::environment::TestEnvironment;
 use crate::engine::observer::EngineObserver;
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 
 /// Interval of checks of the status file between engine events.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

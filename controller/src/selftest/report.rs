@@ -6,10 +6,10 @@ use argus_crds::error::Code;
 use serde::Serialize;
 
 use super::fault::{Fault, LEFT_OUT};
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::Format;
-use crate::table;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::output::Format;
+use crate::render::table;
 
 /// Result of a selftest.
 #[derive(Debug, Serialize)]

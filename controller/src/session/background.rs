@@ -13,8 +13,8 @@ use argus_crds::error::{Code, Reason};
 use tokio::process::Command;
 
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure, state_failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure, state_failure};
+use crate::render::output;
 use crate::settings::Settings;
 
 /// Maximum time until the controller accepts commands.

@@ -1,10 +1,11 @@
 //! Hand-over of a spec file to a running controller: a link in its specs folder, so that edits and relative paths keep their
 //! meaning.
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use argus_backend::host_path::folder::Folder;
 use argus_core::desired::excluded::is_spec_name;
 use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, StructuredError};
@@ -12,11 +13,33 @@ use argus_reconciler::specs::source::SpecSource;
 
 use super::SpecChoice;
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+
+/// Link to a spec file in the specs folder of a controller. The folder stays open, because a container can put a link in its place.
+#[derive(Debug)]
+pub(super) struct SpecLink {
+    folder: Folder,
+    name: OsString,
+    file: PathBuf,
+}
+
+impl SpecLink {
+    /// Removes the link, unless something else has its name.
+    pub(super) fn remove(&self) {
+        if self.leads_to_file() {
+            drop(self.folder.remove(&self.name));
+        }
+    }
+
+    fn leads_to_file(&self) -> bool {
+        let target = self.folder.read_link(&self.name);
+        target.is_ok_and(|target| target == self.file)
+    }
+}
 
 /// Makes the controller watch the file. Returns the link to it, or `None` if the controller watches the file itself.
-pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<Option<SpecLink>, Failure> {
     let source = SpecSource::new(&client.specs_folder(), client.state().root());
     let env = &spec.environment;
     let read = |path: &Path| {
@@ -47,21 +70,26 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
             "choose another `isolation.namespace` in the file, or another folder with `--state`",
         ));
     }
-    let link = folder.join(format!("{env}.e2e.yaml"));
-    match symlink(&file, &link) {
+    let name = OsString::from(format!("{env}.e2e.yaml"));
+    let path = folder.join(&name);
+    let cannot_create = |error: &std::io::Error| {
+        let doing = format!("cannot create the link `{}`", path.shown());
+        Failure::operation_failed(&doing, error)
+    };
+    let folder = Folder::open(&folder).map_err(|error| cannot_create(&error))?;
+    let created = folder.link(&file, &name);
+    let link = SpecLink { folder, name, file };
+    match created {
         Ok(()) => Ok(Some(link)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             // A link of an earlier command.
-            if link.canonicalize().is_ok_and(|real| real == file) {
+            if link.leads_to_file() {
                 return Ok(Some(link));
             }
-            let message = format!("cannot link the file: `{}` exists already", link.shown());
-            Err(conflict(env, &link, message))
+            let message = format!("cannot link the file: `{}` exists already", path.shown());
+            Err(conflict(env, &path, message))
         }
-        Err(error) => {
-            let doing = format!("cannot create the link `{}`", link.shown());
-            Err(Failure::operation_failed(&doing, &error))
-        }
+        Err(error) => Err(cannot_create(&error)),
     }
 }
 
@@ -118,6 +146,7 @@ mod tests {
             SpecChoice {
                 file,
                 environment,
+                services: Vec::new(),
                 longest_stop: Duration::ZERO,
             },
         )
@@ -130,13 +159,25 @@ mod tests {
         let specs = root.join("specs");
         let (client, mut spec) = client(&root, &specs);
         let link = specs.join("shop.e2e.yaml");
-        for _ in 0..2 {
-            assert_eq!(hand_over(&client, &spec).unwrap(), Some(link.clone()));
+        let handed = [0, 1].map(|_| {
+            let handed = hand_over(&client, &spec).unwrap();
             assert_eq!(link.canonicalize().unwrap(), spec.file);
-        }
+            handed.unwrap()
+        });
+        // A container exchanges the folder, in which another controller has a file of this name.
+        let moved = root.join("moved");
+        std::fs::rename(&specs, &moved).unwrap();
+        std::fs::create_dir(&specs).unwrap();
+        std::fs::write(&link, "theirs").unwrap();
+        handed[0].remove();
+        assert!(link.exists() && !moved.join("shop.e2e.yaml").is_symlink());
+        std::fs::write(moved.join("shop.e2e.yaml"), "theirs").unwrap();
+        handed[1].remove();
+        assert!(moved.join("shop.e2e.yaml").exists(), "it is another file now");
+        std::fs::create_dir(specs.join("team")).unwrap();
         spec.file = specs.join("team/e2e.yaml");
         std::fs::write(&spec.file, "").unwrap();
-        assert_eq!(hand_over(&client, &spec).unwrap(), None);
+        assert!(hand_over(&client, &spec).unwrap().is_none());
         spec.file = specs.join("team/other.yaml");
         std::fs::write(&spec.file, "").unwrap();
         let failure = hand_over(&client, &spec).unwrap_err();

@@ -4,12 +4,13 @@ use argus_crds::status::{Condition, Phase, Truth};
 use argus_reconciler::reconciler::PersistedState;
 
 use super::Session;
+use crate::api::target::Target;
 use crate::api::wait::goal::{ENGINE_PATIENCE, WaitGoal, WaitLimits};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::live::View;
-use crate::output;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::live::View;
+use crate::render::output;
 use crate::view::Statuses;
 
 impl Session {
@@ -38,7 +39,8 @@ impl Session {
             output::print_note(&format!(
                 "note: an earlier removal of `{env}` did not end; it ends first"
             ));
-            self.wait(WaitGoal::Gone, limits, view).await?;
+            let targets = [Target::environment(env)];
+            self.wait(&targets, WaitGoal::Gone, limits, view).await?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use argus_reconciler::state_file;
 use serde::Serialize;
 
 use super::paths::{name_of, private_base};
-use crate::exit::format_chain;
+use crate::process::exit::format_chain;
 
 /// Maximum length of a path in bytes.
 const MAX_PATH: u64 = 4_096;

@@ -9,8 +9,8 @@ use argus_crds::compose::COMPOSE_NAMES;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
 use clap::Args;
 
-use crate::compose::{FILES, NAME, PROFILES};
-use crate::exit::Failure;
+use crate::compose::{FILES, NAME, PROFILES, SERVICES};
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 
 /// Spec file of a project without a specs folder.
@@ -31,6 +31,9 @@ pub(crate) struct ComposeOptions {
     /// Project name of a Compose file [default: that of the file, else its folder]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) project_name: Option<String>,
+    /// Service of a Compose file that starts with its dependencies [default: all]
+    #[arg(long = "service", value_name = "NAME")]
+    pub(crate) services: Vec<String>,
 }
 
 impl ComposeOptions {
@@ -42,6 +45,9 @@ impl ComposeOptions {
         }
         if !self.profile.is_empty() {
             variables.insert(PROFILES.to_owned(), self.profile.join(","));
+        }
+        if !self.services.is_empty() {
+            variables.insert(SERVICES.to_owned(), self.services.join(","));
         }
         if let Some(name) = &self.project_name {
             variables.insert(NAME.to_owned(), name.clone());
@@ -145,6 +151,7 @@ mod tests {
             env_file: vec![one, two],
             profile: vec!["debug".to_owned(), "ci".to_owned()],
             project_name: Some("shop".to_owned()),
+            services: vec!["web".to_owned(), "db".to_owned()],
             ..ComposeOptions::default()
         };
         let variables = given.variables().unwrap();
@@ -154,6 +161,7 @@ mod tests {
             .collect();
         let expected = [
             "A=2",
+            "ARGUS_SERVICES=web,db",
             "B=1",
             "COMPOSE_PROFILES=debug,ci",
             "COMPOSE_PROJECT_NAME=shop",

@@ -6,7 +6,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 
 use super::{File, paths, trust};
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 
 /// Content of the settings files.
 pub(super) struct Found {

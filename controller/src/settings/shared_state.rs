@@ -9,7 +9,7 @@ use argus_reconciler::specs::location::{is_system, worktrees_of};
 use argus_reconciler::state_dir::StateDir;
 
 use super::paths::state_of;
-use crate::status;
+use crate::local_state::status;
 
 /// Returns the state of a running controller that was started in a parent folder of the project, or in another worktree of the
 /// repository. `None` if a controller runs here, or none runs elsewhere.

@@ -1,14 +1,15 @@
-//! Deadlines, breaker settings and retry settings: from flags, variables or the settings file, within bounds.
+//! Deadlines, breaker settings, retry settings and shedding: from flags, variables or the settings file, within bounds.
 
 use std::time::Duration;
 
+use argus_core::delays::Delays;
 use argus_core::desired::BreakerSettings;
 use argus_core::retry::RetrySettings;
-use argus_core::waits::Waits;
 use argus_reconciler::Deadlines;
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
-use super::waits::parse_waits;
+use super::delays::parse_delays;
 use super::{File, parse_duration};
 
 /// Initial cooldown of the breaker of an engine on a local socket.
@@ -44,12 +45,15 @@ pub(crate) struct TimeOptions {
     /// Interval of the slow retries of an action [default: 60s]
     #[arg(long, env = "ARGUS_ACTION_RETRY_INTERVAL", value_name = "TIME", value_parser = parse_retry)]
     action_retry_interval: Option<Duration>,
+    /// Stop optional services while the host is short of memory or disk space [default: off]
+    #[arg(long, env = "ARGUS_SHED_OPTIONAL", value_parser = FalseyValueParser::new())]
+    shed_optional: bool,
     /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = parse_lease, hide = true)]
     lease_ttl: Option<Duration>,
     /// Waits that tests shorten, as `externalStop=1s,orphanAge=2s`
-    #[arg(long, env = "ARGUS_WAITS", value_parser = parse_waits, hide = true)]
-    waits: Option<Waits>,
+    #[arg(long, env = "ARGUS_WAITS", value_parser = parse_delays, hide = true)]
+    waits: Option<Delays>,
 }
 
 /// Resolved times of a controller.
@@ -62,7 +66,7 @@ pub(crate) struct Times {
     pub(crate) breaker_cooldown: Option<Duration>,
     pub(crate) retries: RetrySettings,
     pub(crate) lease_ttl: Duration,
-    pub(crate) waits: Waits,
+    pub(crate) delays: Delays,
 }
 
 impl Default for Times {
@@ -74,7 +78,7 @@ impl Default for Times {
             breaker_cooldown: None,
             retries: RetrySettings::default(),
             lease_ttl: Duration::from_secs(90),
-            waits: Waits::default(),
+            delays: Delays::default(),
         }
     }
 }
@@ -102,6 +106,7 @@ impl File {
             slow_retry_interval: span("slow-retry-interval", &self.slow_retry_interval, parse_retry)?,
             action_attempts: number("action-attempts", self.action_attempts, 100)?,
             action_retry_interval: span("action-retry-interval", &self.action_retry_interval, parse_retry)?,
+            shed_optional: self.shed_optional.unwrap_or_default(),
             lease_ttl: None,
             waits: None,
         };
@@ -143,9 +148,10 @@ impl Times {
                 slow_restart: options.slow_retry_interval.unwrap_or(self.retries.slow_restart),
                 action_attempts: options.action_attempts.unwrap_or(self.retries.action_attempts),
                 slow_action: options.action_retry_interval.unwrap_or(self.retries.slow_action),
+                shed_optional: options.shed_optional || self.retries.shed_optional,
             },
             lease_ttl: options.lease_ttl.unwrap_or(self.lease_ttl),
-            waits: options.waits.unwrap_or(self.waits),
+            delays: options.waits.unwrap_or(self.delays),
         }
     }
 }
@@ -224,6 +230,7 @@ mod tests {
             slow_retry_interval: Some("5m".to_owned()),
             action_attempts: Some(2),
             action_retry_interval: Some("10s".to_owned()),
+            shed_optional: Some(true),
             ..File::default()
         };
         let read = file.times().unwrap();
@@ -232,6 +239,7 @@ mod tests {
             slow_restart: Duration::from_secs(300),
             action_attempts: 2,
             slow_action: Duration::from_secs(10),
+            shed_optional: true,
         };
         assert_eq!(read.retries, retries);
         let flags = TimeOptions {

@@ -20,7 +20,7 @@ use super::{File, Listen, paths, shared_state};
 pub(crate) const SETTINGS_FILE: &str = "argus.toml";
 /// All that a permission includes besides the settings, for people.
 pub(crate) const REACH: &str = "its spec files can mount below writable mounts, write git directories, see the state directory, use external \
-     volumes and networks, and take over volumes of other folders; its builds can read variables of the controller as secrets, use its SSH \
+     volumes and networks, and take over volumes of other folders and of Compose; its builds can read variables of the controller as secrets, use its SSH \
      agent, and push caches with its credentials; its Compose files and suites receive the variables of the shell; with \
      `--allow-privileged`, its containers can have privileges";
 /// Record of the permission, in the private state of the folder.
@@ -61,6 +61,7 @@ impl File {
             slow_retry_interval: _,
             action_attempts: _,
             action_retry_interval: _,
+            shed_optional: _,
         } = self;
         let is_open = |listen: &mut Listen| !matches!(listen, Listen::Off) && *listen != Listen::default();
         let leaves = |specs: &mut PathBuf| {

@@ -22,13 +22,13 @@ use super::yaml::context::find_service;
 use super::yaml::redaction::env_names;
 use super::yaml::{SuiteOwner, YamlSuite};
 use crate::api::logs::sources;
-use crate::blocking_io;
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::output::format_count;
+use crate::local_state::status;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
+use crate::render::output::format_count;
 use crate::settings::Settings;
 use crate::spec_files::read_suite_file;
-use crate::status;
 
 /// Jobs of a run, and their maximum number in parallel.
 pub(super) struct Jobs {

@@ -17,12 +17,12 @@ use super::selection::{Caller, Selection};
 use super::{AttemptSettings, Confirm, OutputSettings, Progress, WorkerOptions, run_suites};
 use crate::api::wait::goal::ENGINE_PATIENCE;
 use crate::api::{Context, Effect, NextStep, Operation, Route, Summary, Tool, clip};
-use crate::correlation;
-use crate::exit::Failure;
-use crate::foreign_text;
-use crate::output;
-use crate::runtime;
-use crate::status;
+use crate::local_state::status;
+use crate::process::correlation;
+use crate::process::exit::Failure;
+use crate::process::runtime;
+use crate::render::foreign_text;
+use crate::render::output;
 
 /// Maximum number of concurrent runs; further ones wait. Each has a thread.
 const MAX_RUNS: usize = 8;

@@ -3,8 +3,8 @@
 use argus_core::state::CaseAttribution;
 
 use super::report::FailedCase;
+use crate::api::evidence_store;
 use crate::client::ControllerClient;
-use crate::evidence_store;
 
 /// Beginnings of the messages of Rust, Go and `PostgreSQL`, in lower case.
 const MESSAGES: [&str; 3] = ["panicked at", "panic:", "panic serving"];

@@ -1,4 +1,4 @@
-//! Results of test suites: suites, their attempts, and the origins of failures.
+//! Results of test suites: suites, their attempts, and the origins of failures. [`Report::write`] lists the files of a report.
 
 mod command;
 mod comment;
@@ -12,6 +12,7 @@ mod text;
 mod verdict;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use argus_core::secrets::Secrets;
@@ -23,8 +24,9 @@ use argus_suite::{RunReport, Verdict, milliseconds, rfc3339};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::output;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
+use crate::render::output;
 
 pub(crate) use argus_core::test_results::TestVerdict;
 pub(crate) use comment::CommentFacts;
@@ -74,6 +76,26 @@ impl Report {
             suites: Vec::new(),
             ended_by: None,
         }
+    }
+
+    /// Writes the files of the report into a folder, which it creates.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) async fn write(&self, folder: &Path) -> Result<(), Failure> {
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|error| Failure::operation_failed("cannot write JSON", &error))?;
+        let files = [
+            ("report.json", json + "\n"),
+            ("junit.xml", self.to_junit()?),
+            ("summary.md", self.to_summary("")),
+        ];
+        let folder = ReportFolder::at(folder);
+        let write = move || {
+            folder.mark()?;
+            files.iter().try_for_each(|(name, text)| folder.write(name, text))
+        };
+        blocking_io::read(write).await
     }
 }
 

@@ -28,13 +28,13 @@ use crate::api::target::Target;
 use crate::api::test::report::format_unverified;
 use crate::api::wait::goal::{EngineReports, WaitGoal, WaitLimits, wait_until};
 use crate::api::wait::target_status::TargetStatus;
-use crate::blocking_io;
 use crate::client::ControllerClient;
-use crate::command_reply::CommandResult;
+use crate::client::command_reply::CommandResult;
 use crate::engine;
-use crate::exit::Failure;
-use crate::status;
-use crate::status_text::is_good;
+use crate::local_state::status;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
+use crate::render::status_text::is_good;
 
 /// Extra time of a test lease beyond the time limit of its suite, so that the lease does not expire before the suite ends. A
 /// teardown takes up to 30 s of it.

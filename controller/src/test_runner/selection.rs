@@ -10,7 +10,7 @@ use regex::Regex;
 use super::job::{Job, Work};
 use super::report::Outcome;
 use super::shard::Shard;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// Maximum number of names in a hint.
 const MAX_NAMES: usize = 12;

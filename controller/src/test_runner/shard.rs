@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::selection::{Entry, name};
-use crate::exit::Failure;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::output;
 
 /// Part of the suites, for several runs that share the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

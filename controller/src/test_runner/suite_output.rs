@@ -8,8 +8,8 @@ use argus_core::secrets::Secrets;
 
 use super::report::{Outcome, TestVerdict, format_outcome};
 use crate::api::Context;
-use crate::ci_system::CiSystem;
-use crate::output;
+use crate::render::ci_system::CiSystem;
+use crate::render::output;
 
 /// Maximum stored output of a suite in bytes. The end is kept.
 const MAX_STORED: usize = 8 << 20;

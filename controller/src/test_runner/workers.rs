@@ -18,8 +18,8 @@ use super::report::{Outcome, TestVerdict};
 use super::runner::{Ended, Runner};
 use crate::api::Context;
 use crate::api::wait::removal::remove_environments;
-use crate::exit::Failure;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::output;
 
 /// Maximum time until the forks are removed at the end of the run.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(120);
@@ -186,6 +186,7 @@ impl<'a> Workers<'a> {
             environment: env.clone(),
             service: None,
             until: Some(clock::now() + span),
+            stops: false,
             reason: format!("suite `{}` failed", job.name),
             holder: self.origin.settings.holder.clone(),
         };

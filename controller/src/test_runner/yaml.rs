@@ -145,12 +145,12 @@ impl SuiteEnvironment<'_> {
         let known = permitted.clone();
         let read = move || Ok(crate::spec_files::read_dotenv(&settings, &spec_file, &known));
         // Without a readable `.env`, its variables stay unresolved.
-        let mut env = crate::blocking_io::read(read).await.unwrap_or_default();
+        let mut env = crate::process::blocking_io::read(read).await.unwrap_or_default();
         // The process overrides the `.env`, as for a spec file.
         env.extend(if is_allowed { process } else { permitted });
         let secrets = suite.secrets(&env);
         // The variables of Argus are no secrets.
-        env.extend(crate::status::list_variables(&self.status));
+        env.extend(crate::local_state::status::list_variables(&self.status));
         let mut random = random_bits;
         let mut moment = Moment {
             now: clock::now(),
@@ -236,10 +236,7 @@ impl Driver<'_> {
                     continue;
                 }
                 Work::WaitHealthy(limit) => self.wait_healthy(limit).await,
-                Work::WaitForPort { host, port, limit } => {
-                    let connect = Connect { host, port, limit };
-                    self.wait_for_port(&connect).await
-                }
+                Work::WaitForPort(connect) => self.wait_for_port(&connect).await,
                 Work::Act(action) => self.act(action).await,
             };
             run.reply(reply, clock::now());

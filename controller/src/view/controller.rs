@@ -25,7 +25,7 @@ use argus_reconciler::Snapshot;
 use argus_reconciler::specs::SpecRegistry;
 use tokio::sync::{Notify, watch};
 
-use crate::http_address::HttpAddress;
+use crate::view::http_address::HttpAddress;
 
 /// Condition that is false while a limit of the system prevents notifications about files.
 pub(crate) const FILES_WATCHED: &str = "FilesWatched";

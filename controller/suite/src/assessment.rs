@@ -123,24 +123,13 @@ fn check_any(body: &Value, parts: &[Value]) -> Result<Check, String> {
     for part in parts {
         let failed = failures(check_body(body, part)?);
         match failed.into_iter().next() {
-            None => {
-                return Ok(Check::new(
-                    "body",
-                    true,
-                    "to satisfy `any`".to_owned(),
-                    String::new(),
-                ));
-            }
+            None => return Ok(Check::new("body", true, "to satisfy `any`", "")),
             Some(failure) => found.push(failure.message),
         }
     }
     let wanted = format!("to satisfy one of the {} maps of `any`", parts.len());
-    Ok(Check::new(
-        "body",
-        false,
-        wanted,
-        format!("none: {}", found.join("; ")),
-    ))
+    let found = format!("none: {}", found.join("; "));
+    Ok(Check::new("body", false, wanted, found))
 }
 
 fn check_status(status: u16, expected: &Value) -> Check {
@@ -173,12 +162,8 @@ fn check_time(elapsed: Duration, limit: &Value) -> Vec<Check> {
                 } else {
                     format!("to satisfy the unknown comparison `{operator}`")
                 };
-                Check::new(
-                    at,
-                    compares(operator, &Value::from(milliseconds), limit),
-                    wanted,
-                    found.clone(),
-                )
+                let holds = compares(operator, &Value::from(milliseconds), limit);
+                Check::new(at, holds, wanted, found.as_str())
             };
             map.iter().map(check).collect()
         }

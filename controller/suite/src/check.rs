@@ -42,12 +42,12 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn new(at: &str, holds: bool, wanted: String, found: String) -> Self {
+    pub(crate) fn new(at: &str, holds: bool, wanted: impl Into<String>, found: impl Into<String>) -> Self {
         Self {
             at: at.to_owned(),
             holds,
-            wanted,
-            found,
+            wanted: wanted.into(),
+            found: found.into(),
         }
     }
 
@@ -64,6 +64,15 @@ impl Check {
     pub(crate) fn failure(self) -> Option<Failure> {
         let message = || format!("expected `{}` {}, got {}", self.at, self.wanted, self.found);
         (!self.holds).then(|| Failure::new(self.at.clone(), message()))
+    }
+}
+
+/// Returns the place of a field.
+pub(crate) fn join(at: &str, key: &str) -> String {
+    if at.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{at}.{key}")
     }
 }
 

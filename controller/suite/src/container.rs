@@ -225,12 +225,7 @@ impl ContainerCheck {
         let state = |open| if open { "to listen" } else { "not to listen" };
         let found = if is_open { "a listener" } else { "no listener" };
         let at = format!("port {port}");
-        failures([Check::new(
-            &at,
-            is_open == listening,
-            state(listening).to_owned(),
-            found.to_owned(),
-        )])
+        failures([Check::new(&at, is_open == listening, state(listening), found)])
     }
 }
 

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use argus_crds::number;
 use serde_json::Value;
 
-use crate::check::{Check, Checked};
+use crate::check::{Check, Checked, join};
 use crate::pattern;
 use crate::value::{entries, equal, field, is_number, length, numeric_order, shown, to_text, type_name};
 
@@ -52,8 +52,8 @@ pub(crate) fn check_value(actual: Option<&Value>, expected: &Value, at: &str) ->
     }
     if !map.keys().any(|key| is_operator(key)) {
         if !matches!(actual, Some(Value::Object(_) | Value::Array(_))) {
-            let wanted = "to be a map or a list".to_owned();
-            return Ok(vec![Check::new(at, false, wanted, shown(actual))]);
+            let check = Check::new(at, false, "to be a map or a list", shown(actual));
+            return Ok(vec![check]);
         }
         return check_fields(actual, expected, at);
     }
@@ -73,14 +73,6 @@ pub(crate) fn is_operator(key: &str) -> bool {
     OPERATORS.contains(&key)
 }
 
-fn join(at: &str, key: &str) -> String {
-    if at.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{at}.{key}")
-    }
-}
-
 fn check_equal(actual: Option<&Value>, expected: &Value, at: &str) -> Check {
     let holds = actual.is_some_and(|actual| equal(actual, expected));
     let wanted = format!("to be {}", shown(Some(expected)));
@@ -97,13 +89,9 @@ fn check_operator(operator: &str, actual: Option<&Value>, expected: &Value, at: 
     match operator {
         "type" => {
             let found = type_name(actual);
-            let check = Check::new(
-                at,
-                expected.as_str() == Some(found),
-                format!("to have the type {value}"),
-                format!("the type `{found}`"),
-            );
-            Ok(vec![check])
+            let holds = expected.as_str() == Some(found);
+            let (wanted, found) = (format!("to have the type {value}"), format!("the type `{found}`"));
+            Ok(vec![Check::new(at, holds, wanted, found)])
         }
         "exists" => {
             let exists = !matches!(actual, None | Some(Value::Null));
@@ -207,25 +195,16 @@ fn check_length(actual: Option<&Value>, expected: &Value, at: &str) -> Vec<Check
             .iter()
             .filter(|(operator, _)| ["gt", "gte", "lt", "lte"].contains(&operator.as_str()))
             .map(|(operator, limit)| {
-                let wanted = format!(
-                    "to have a length {} {}",
-                    words_of(operator),
-                    crate::value::shown(Some(limit))
-                );
-                Check::new(
-                    at,
-                    compares(operator, &Value::from(found), limit),
-                    wanted,
-                    shown.clone(),
-                )
+                let holds = compares(operator, &Value::from(found), limit);
+                let limit = crate::value::shown(Some(limit));
+                let wanted = format!("to have a length {} {limit}", words_of(operator));
+                Check::new(at, holds, wanted, shown.as_str())
             })
             .collect(),
-        _ => vec![Check::new(
-            at,
-            false,
-            format!("to have the length {value}, which is not a number"),
-            shown,
-        )],
+        _ => {
+            let wanted = format!("to have the length {value}, which is not a number");
+            vec![Check::new(at, false, wanted, shown)]
+        }
     }
 }
 
@@ -238,7 +217,7 @@ fn check_item(item: &Value, condition: &Value, at: &str) -> Checked {
 }
 
 fn check_every(actual: Option<&Value>, condition: &Value, at: &str) -> Checked {
-    let wanted = "to have only items that match".to_owned();
+    let wanted = "to have only items that match";
     let Some(Value::Array(items)) = actual else {
         return Ok(vec![Check::new(at, false, wanted, shown(actual))]);
     };

@@ -232,7 +232,7 @@ fn run_any(step: &Value, body: &Value) {
                 Reply::Outputs(vec![output; check.commands.len()])
             }
             Work::Pause(_) => continue,
-            Work::WaitHealthy(_) | Work::WaitForPort { .. } => Reply::Done,
+            Work::WaitHealthy(_) | Work::WaitForPort(_) => Reply::Done,
         };
         run.reply(reply, Timestamp(1));
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::container::CommandOutput;
-use crate::reply::Reply;
+use crate::response::Reply;
 use crate::step::Action;
 
 /// Maximum length of a body or an output, in characters.

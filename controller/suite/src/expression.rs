@@ -27,22 +27,15 @@ pub(crate) fn check_expression(expression: &str, context: &Context<'_>) -> Vec<C
 }
 
 fn check_part(part: &str, context: &Context<'_>) -> Check {
+    let wanted = format!("to satisfy `{}`", shortened(part));
     let mut found = Vec::new();
     for alternative in part.split("||") {
         match compare(alternative.trim(), context) {
-            Ok((true, _)) => {
-                return Check::new(
-                    "expr",
-                    true,
-                    format!("to satisfy `{}`", shortened(part)),
-                    String::new(),
-                );
-            }
+            Ok((true, _)) => return Check::new("expr", true, wanted, ""),
             Ok((false, value)) => found.push(value),
             Err(problem) => found.push(problem),
         }
     }
-    let wanted = format!("to satisfy `{}`", shortened(part));
     Check::new("expr", false, wanted, found.join(", "))
 }
 

@@ -8,7 +8,7 @@ use argus_crds::number::{self, Keep};
 use argus_crds::yaml;
 use serde_json::{Map, Value};
 
-use crate::container::read_port;
+use crate::container::{Connect, read_port};
 use crate::duration::{TIME_HINT, read_time};
 use crate::lint::{self, Notes, Place};
 use crate::problem::time_field;
@@ -45,14 +45,7 @@ pub enum SetupItem {
     /// Wait until the service is healthy.
     WaitHealthy(Duration),
     /// Wait until a port accepts connections.
-    WaitForPort {
-        /// Host name or address.
-        host: String,
-        /// Port.
-        port: u16,
-        /// Maximum time.
-        limit: Duration,
-    },
+    WaitForPort(Connect),
     /// Pause.
     Delay(Duration),
     /// Step.
@@ -380,13 +373,13 @@ impl Reader {
                 }
             };
             let host = wait.get("host").filter(|host| is_truthy(host));
-            return Some(SetupItem::WaitForPort {
+            return Some(SetupItem::WaitForPort(Connect {
                 host: host.map_or_else(|| "localhost".to_owned(), to_text),
                 port: number,
                 limit: self
                     .time(wait.get("timeout"), &format!("{path}.{port}.timeout"))
                     .unwrap_or(WAIT),
-            });
+            }));
         }
         let is_set = |key: &str| map.get(key).is_some_and(is_truthy);
         if is_set("delay") && !is_set("request") && !is_set("exec") {

@@ -4,7 +4,7 @@ use argus_crds::diagnostic::Diagnostic;
 
 use crate::lint::{FILE_KEYS, keys_of};
 use crate::step::STEP_KEYS;
-use crate::{SetupItem, StepKind, parse};
+use crate::{Connect, SetupItem, StepKind, parse};
 
 fn lines(diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
@@ -227,7 +227,7 @@ teardown:
     assert_eq!(suite.setup.len(), 4);
     assert!(matches!(
         &suite.setup[1],
-        SetupItem::WaitForPort { port: 5432, .. }
+        SetupItem::WaitForPort(Connect { port: 5432, .. })
     ));
     assert_eq!(suite.cases.len(), 6);
     assert_eq!(suite.cases[0].retry.map(|retry| retry.max_attempts), Some(3));

@@ -9,6 +9,7 @@ use argus_crds::yaml::SourceMap;
 use serde_json::{Map, Value};
 
 use self::condition::{content, fields};
+use crate::check::join;
 use crate::comparison::is_comparison;
 use crate::step::{KINDS, SETUP_KEYS, STEP_KEYS, StepKind};
 use crate::value::{is_truthy, list_of, shown};
@@ -60,17 +61,13 @@ fn warn_key(notes: &mut Notes, path: &str, message: impl Into<String>, hint: Opt
 fn unknown_keys(map: &Map<String, Value>, known: &[&str], path: &str, notes: &mut Notes) {
     let is_known = |key: &str| known.contains(&key) || key.starts_with("x-") || key == "$schema";
     for key in map.keys().filter(|key| !is_known(key)) {
-        let at = if path.is_empty() {
-            key.clone()
-        } else {
-            format!("{path}.{key}")
-        };
         let similar = nearest(key, known.iter().copied());
         let hint = match similar {
             Some(similar) => format!("did you mean `{similar}`?"),
             None => format!("known keys: `{}`", known.join("`, `")),
         };
-        warn_key(notes, &at, format!("the key `{key}` has no effect"), Some(&hint));
+        let message = format!("the key `{key}` has no effect");
+        warn_key(notes, &join(path, key), message, Some(&hint));
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::check::Failure;
+use crate::check::{Failure, join};
 use crate::duration::{TIME_HINT, read_time};
 use crate::value::{shown, to_text};
 
@@ -84,10 +84,5 @@ pub(crate) fn time_field(
     let Some(value) = map.get(key) else {
         return Ok(None);
     };
-    let path = if parent.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{parent}.{key}")
-    };
-    read_time(value).map_err(|message| Problem::new(path, message).hint(TIME_HINT))
+    read_time(value).map_err(|message| Problem::new(join(parent, key), message).hint(TIME_HINT))
 }

@@ -1,8 +1,9 @@
 //! Addresses that a suite may reach: the published ports of its environment, and hosts that a person allows.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use argus_core::published::connectable;
 use argus_crds::error::Code;
 use url::Host;
 
@@ -89,11 +90,7 @@ fn address_of(host: &Host) -> Option<IpAddr> {
 
 /// Returns the address to which the system connects: IPv4 if the address contains it, and the loopback for a wildcard.
 fn connected(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    }
+    connectable(address.to_canonical())
 }
 
 impl Reach {

@@ -10,8 +10,7 @@ use url::{Host, Url};
 use crate::check::Failure;
 use crate::problem::{Problem, text_field, time_field};
 use crate::reach::{PublishedPort, parse_host};
-use crate::reply::Reply;
-use crate::response::Response;
+use crate::response::{Reply, Response};
 use crate::value::{is_truthy, shortened, shown, to_text};
 
 /// Request to send. The driver follows redirects with [`Request::redirect`].

@@ -1,4 +1,4 @@
-//! Responses to requests: their headers and bodies.
+//! Results of works, which the driver passes to a run, such as responses to requests with their headers and bodies.
 
 use std::time::Duration;
 
@@ -6,7 +6,25 @@ use argus_crds::number::{self, Keep};
 use serde_json::{Map, Value};
 
 use crate::check::Failure;
+use crate::container::CommandOutput;
 use crate::value::shortened;
+
+/// Result of a [`Work`](crate::Work).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The wait has ended.
+    Done,
+    /// Response to a request, after its redirects.
+    Response(Response),
+    /// Outputs of all commands.
+    Outputs(Vec<CommandOutput>),
+    /// True if the port accepts connections.
+    Port(bool),
+    /// The work was not possible.
+    Failed(Failure),
+    /// Argus does not support the work, for this reason. The case has no verdict.
+    Unsupported(String),
+}
 
 /// Response to a request, after all redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]

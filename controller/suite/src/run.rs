@@ -9,10 +9,11 @@ use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 
 use crate::check::Failure;
+use crate::container::Connect;
 use crate::exchange::Exchange;
 use crate::file::{SetupItem, SuiteFile};
-use crate::reply::Reply;
 use crate::report::{CaseResult, Note, RunReport, Verdict};
+use crate::response::Reply;
 use crate::retry::Retry;
 use crate::scope::{Moment, Scope};
 use crate::step::{Action, Step};
@@ -63,14 +64,7 @@ pub enum Work {
     /// Wait until the service is healthy, for at most this time.
     WaitHealthy(Duration),
     /// Wait until a port accepts connections.
-    WaitForPort {
-        /// Host name or address.
-        host: String,
-        /// Port.
-        port: u16,
-        /// Maximum time.
-        limit: Duration,
-    },
+    WaitForPort(Connect),
     /// Perform an action.
     Act(Action),
     /// The suite has ended.
@@ -214,7 +208,7 @@ impl Run {
         self.at = At::Setup(index + 1);
         match item {
             SetupItem::WaitHealthy(limit) => Some(Work::WaitHealthy(limit)),
-            SetupItem::WaitForPort { host, port, limit } => Some(Work::WaitForPort { host, port, limit }),
+            SetupItem::WaitForPort(connect) => Some(Work::WaitForPort(connect)),
             SetupItem::Delay(delay) => Some(Work::Pause(delay)),
             SetupItem::Step(step) => self.act(&step, moment),
         }

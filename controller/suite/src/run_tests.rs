@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 
-use crate::{Action, Growth, Moment, Reply, Response, Retry, Run, Scope, Verdict, Work, parse};
+use crate::{Action, Connect, Growth, Moment, Reply, Response, Retry, Run, Scope, Verdict, Work, parse};
 
 /// Course of a suite: the work in order, and the verdicts.
 struct Course {
@@ -42,7 +42,7 @@ fn run_with(text: &str, retry: Retry) -> Course {
                 work.push(format!("healthy {}", limit.as_secs()));
                 run.reply(Reply::Done, now);
             }
-            Work::WaitForPort { host, port, limit } => {
+            Work::WaitForPort(Connect { host, port, limit }) => {
                 work.push(format!("{host}:{port} {}", limit.as_secs()));
                 run.reply(Reply::Failed(crate::Failure::new("", "closed")), now);
             }

@@ -531,6 +531,13 @@ fn init_allows_only_a_project_without_files_of_argus() {
         std::fs::remove_file(home.path("e2e.yaml")).unwrap();
         std::fs::remove_dir_all(home.path("a")).unwrap();
     }
+    std::fs::write(home.path("compose.yaml"), "services: { web: { image: nginx } }\n").unwrap();
+    git(&home, &["init", "-q"]);
+    git(&home, &["add", "compose.yaml"]);
+    assert!(!init(&[]) && !is_allowed(), "a checkout can contain it");
+    for file in ["e2e.yaml", "compose.yaml"] {
+        std::fs::remove_file(home.path(file)).unwrap();
+    }
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().display().to_string();
     assert!(!init(&["--specs", &outside]) && !is_allowed());
@@ -540,6 +547,49 @@ fn init_allows_only_a_project_without_files_of_argus() {
     // Settings that appear later do not count.
     std::fs::write(home.path("argus.toml"), "allow-mount = [\"/etc\"]\n").unwrap();
     assert_eq!(settings(&home, &[])["allowMount"], serde_json::json!([]));
+}
+
+fn git(home: &Home, args: &[&str]) {
+    let mut command = Command::new("git");
+    let status = command.args(args).current_dir(home.path(".")).status();
+    assert!(status.unwrap().success(), "git {args:?}");
+}
+
+#[test]
+fn link_of_a_checkout_shows_no_other_file() {
+    let home = Home::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("config.json");
+    std::fs::write(&secret, "{ auths: { registry: { auth: c2VjcmV0 } } }\n").unwrap();
+    for name in ["compose.yaml", "e2e.yaml"] {
+        symlink(&secret, home.path(name)).unwrap();
+        for args in [
+            &["validate"][..],
+            &["config"],
+            &["plan"],
+            &["ci"],
+            &["up"],
+            &["pull"],
+        ] {
+            let mut command = command(&home, args);
+            command.current_dir(home.path(".")).env_remove("ARGUS_SPECS");
+            let shown = |output: &Output| out(output) + &err(output);
+            let before = shown(&command.output().unwrap());
+            let is_quoted = before.contains("auth") || name == "e2e.yaml";
+            assert!(is_quoted, "{args:?} reads {name}: {before}");
+            std::fs::create_dir(home.path(".git")).unwrap();
+            let output = command.output().unwrap();
+            assert_ne!(code(&output), 0, "{args:?}");
+            let shown = shown(&output);
+            assert!(
+                shown.contains("leads out of its git worktree"),
+                "{args:?} {name}: {shown}"
+            );
+            assert!(!shown.contains("auth"), "{args:?} {name}: {shown}");
+            std::fs::remove_dir(home.path(".git")).unwrap();
+        }
+        std::fs::remove_file(home.path(name)).unwrap();
+    }
 }
 
 #[test]

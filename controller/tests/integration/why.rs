@@ -460,7 +460,7 @@ fn evidence_reads_old_failures_from_the_saved_state() {
         oom_killed: true,
         number: 3,
         memory_limit: Some(64 << 20),
-        ..FailedRun::of(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
+        ..FailedRun::new(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
     };
     let service = ServiceHistory {
         failures: vec![failed_run],

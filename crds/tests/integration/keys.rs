@@ -1,4 +1,4 @@
-//! Generator and check of `docs/keys.md`: every key of `e2e.yaml` with the description of the schema.
+//! Generator and check of `docs/reference/keys.md`: every key of `e2e.yaml` with the description of the schema.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 use argus_crds::schema;
 use serde_json::{Map, Value};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keys.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/keys.md");
 /// Marker of the generated part. The text before it is manual.
 const BEGIN: &str = "<!-- generated: UPDATE=1 cargo test -p argus-crds keys -->\n";
 
@@ -185,6 +185,6 @@ fn keys_page_matches_the_schema() {
     }
     assert!(
         existing == current,
-        "docs/keys.md does not match the schema; run `UPDATE=1 cargo test -p argus-crds keys`"
+        "docs/reference/keys.md does not match the schema; run `UPDATE=1 cargo test -p argus-crds keys`"
     );
 }

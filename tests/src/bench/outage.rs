@@ -14,19 +14,20 @@ use argus_core::time::Timestamp;
 use argus_reconciler::BreakerGuard;
 use argus_reconciler::breaker_guard::BreakerOpenings;
 use argus_tests::fixture::{self, LIMIT};
+use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::figure::Figure;
 use crate::{push, raw};
 
-fn ms(span: Duration) -> f64 {
+pub(crate) fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
 /// The value below which the fraction `part` of all values lies.
-fn quantile(values: &[f64], part: f64) -> f64 {
+pub(crate) fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     #[allow(
@@ -39,11 +40,9 @@ fn quantile(values: &[f64], part: f64) -> f64 {
     sorted[at - 1]
 }
 
-/// Time until a call is refused while the breaker is open: at the gate that every call passes, and as a command of the
-/// CLI.
+/// Time until a call is refused while the breaker is open: at the gate that every call passes, and on each surface.
 pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     const CALLS: usize = 100_000;
-    const COMMANDS: usize = 200;
     let at_gate = gate(CALLS);
     for (part, name, goal) in [
         (0.5, "p50", None),
@@ -61,15 +60,7 @@ pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
             },
         );
     }
-    let (commands, plain) = commands(engine, COMMANDS);
-    let what = format!("baseline of a command: start and end of the program, p99 of {COMMANDS}");
-    push(figures, Figure::new(what, "ms", vec![quantile(&plain, 0.99)]));
-    for (part, name) in [(0.5, "p50"), (0.99, "p99")] {
-        let what =
-            format!("`CIRCUIT_OPEN` of `argus logs`, from its start to its end, {name} of {COMMANDS} calls");
-        let figure = Figure::new(what, "ms", vec![quantile(&commands, part)]);
-        push(figures, figure.goal(("< 100 ms", 100.0)));
-    }
+    crate::refusals::run(engine, figures);
 }
 
 /// Times of refused calls at the gate, in microseconds.
@@ -84,9 +75,9 @@ fn gate(calls: usize) -> Vec<f64> {
     while breakers.engine().is_closed() {
         breakers.on_result(&env, &subject, ActionKind::PullImage, &refused, Timestamp(0));
     }
-    let (_open, epochs) = watch::channel(BreakerOpenings::of(&breakers, [env].iter()));
+    let (_open, openings) = watch::channel(BreakerOpenings::of(&breakers, [env].iter()));
     let sim = Sim::new(Engine::new(1, FaultProfile::default()), || Timestamp(0));
-    let gated = Arc::new(BreakerGuard::new(sim, epochs));
+    let gated = Arc::new(BreakerGuard::new(sim, openings));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -105,38 +96,6 @@ fn gate(calls: usize) -> Vec<f64> {
         }
         took
     })
-}
-
-/// Times of `argus logs` without an engine and of a command that does nothing, taken in turns.
-fn commands(engine: &PrivateEngine, count: usize) -> (Vec<f64>, Vec<f64>) {
-    let proxy = Proxy::start(&engine.scratch("breaker").join("p.sock"), &engine.socket());
-    let options = RunOptions {
-        host: Some(proxy.host()),
-        ..RunOptions::default()
-    };
-    let controller = Controller::start(engine, options);
-    controller.write_spec("e2e.yaml", &crate::plain("barred", 1));
-    controller.wait_ready("barred", LIMIT);
-    proxy.refuse();
-    controller.wait_until(LIMIT, "the engine's breaker is open", || {
-        (controller.controller_status()["breaker"]["state"] == "open").then_some(())
-    });
-    let (mut refused, mut plain) = (Vec::new(), Vec::new());
-    for _ in 0..count {
-        let (took, output) = wait::timed(|| controller.cli(&["logs", "barred", "s0"]));
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(text.contains("circuit breaker"), "{text}");
-        refused.push(ms(took));
-        let (took, output) = wait::timed(|| controller.cli(&["--version"]));
-        assert!(output.status.success(), "argus --version");
-        plain.push(ms(took));
-    }
-    proxy.heal();
-    controller.wait_status("barred", LIMIT * 2, "is up to date again", |now| {
-        now["phase"] == "Ready" && now["stale"] != true
-    });
-    crate::argus_down_file(engine, &controller, "barred", "e2e.yaml");
-    (refused, plain)
 }
 
 /// `argus preflight` of one spec on a healthy engine, compared with the reads that it needs.
@@ -177,6 +136,25 @@ pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<
     );
     let what = "`argus preflight`, healthy engine, 10 services, from its start to its end";
     push(figures, Figure::new(what, "ms", ours).goal(("≤ 10 s", 10_000.0)));
+    let proxy = Proxy::start(&engine.scratch("checked").join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let controller = Controller::prepare(engine, options);
+    controller.write_spec("e2e.yaml", &crate::plain("checked", 10));
+    let mut hanging = Vec::new();
+    for _ in 0..pairs * 2 {
+        proxy.inject("GET /info", Fault::Hang, 1_000);
+        let (took, _) = wait::timed(|| controller.cli(&["preflight"]));
+        proxy.heal();
+        hanging.push(ms(took));
+    }
+    let what = "`argus preflight`, the engine does not answer `GET /info`, from its start to its end";
+    push(
+        figures,
+        Figure::new(what, "ms", hanging).goal(("≤ 10 s", 10_000.0)),
+    );
 }
 
 /// Removal of twenty orphans on four networks: `argus orphans --clean`, compared with a client that only stops and
@@ -188,24 +166,14 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     let label = "argusai.project=orphaned";
     let (mut baselines, mut ours, mut ratios) = (vec![], vec![], vec![]);
     for _ in 0..pairs {
-        plant(engine, COUNT, NETWORKS);
+        plant(engine, COUNT, NETWORKS, &Value::Null);
         let (baseline, ()) = wait::timed(|| raw::clean(engine, "orphan", COUNT, NETWORKS));
         assert!(
             engine.containers_with(label).is_empty(),
             "all orphans are removed"
         );
-        plant(engine, COUNT, NETWORKS);
-        let clean = ["orphans", "--clean", "--project", "orphaned"];
-        let (took, output) = wait::timed(|| controller.cli(&clean));
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        assert!(
-            engine.containers_with(label).is_empty(),
-            "all orphans are removed"
-        );
+        plant(engine, COUNT, NETWORKS, &Value::Null);
+        let took = clean(engine, &controller);
         baselines.push(ms(baseline));
         ours.push(ms(took));
         ratios.push(took.as_secs_f64() / baseline.as_secs_f64());
@@ -216,10 +184,35 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     push(figures, Figure::new(what, "ms", ours));
     let ratio = Figure::new("ratio, removal of 20 orphans with 4 networks", "×", ratios);
     push(figures, ratio.goal(("≤ 1.10 × baseline", 1.10)));
+    let ignores_sigterm = json!(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"]);
+    let mut times = Vec::new();
+    for _ in 0..pairs * 2 {
+        plant(engine, COUNT, NETWORKS, &ignores_sigterm);
+        times.push(ms(clean(engine, &controller)));
+    }
+    let what = "`argus orphans --clean`: 20 containers that ignore SIGTERM, from its start to its end";
+    push(figures, Figure::new(what, "ms", times).goal(("≤ 30 s", 30_000.0)));
 }
 
-/// Creates resources of a dead controller: no lease covers them, and they are older than the grace period.
-fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
+/// Time of `argus orphans --clean`.
+fn clean(engine: &PrivateEngine, controller: &Controller<'_>) -> Duration {
+    let words = ["orphans", "--clean", "--project", "orphaned"];
+    let (took, output) = wait::timed(|| controller.cli(&words));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        engine.containers_with("argusai.project=orphaned").is_empty(),
+        "all orphans are removed"
+    );
+    took
+}
+
+/// Creates resources of a dead controller: no lease covers them, and they are older than the grace period. Without a command, the containers
+/// run that of their image.
+fn plant(engine: &PrivateEngine, count: usize, networks: usize, command: &Value) {
     let labels = json!({ "argusai.managed": "true", "argusai.project": "orphaned", "argusai.environment": "orphaned",
         "argusai.service": "gone", "argusai.controller": "dead", "argusai.run-id": "r",
         "argusai.created-at": "2026-01-01T00:00:00Z" });
@@ -230,7 +223,7 @@ fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
     }
     for number in 0..count {
         let network = format!("orphan-n{}", number % networks);
-        let body = json!({ "Image": "busybox:local", "Labels": labels,
+        let body = json!({ "Image": "busybox:local", "Cmd": command, "Labels": labels,
             "HostConfig": { "NetworkMode": network, "Init": true } });
         let path = format!("/containers/create?name=orphan-s{number}");
         let answer = engine.api("POST", &path, Some(&body));

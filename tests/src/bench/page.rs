@@ -16,7 +16,9 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn open() -> Self {
         Self {
-            folder: option("--out").unwrap_or_else(|| "docs".to_owned()).into(),
+            folder: option("--out")
+                .unwrap_or_else(|| "docs/contributors".to_owned())
+                .into(),
         }
     }
 

@@ -14,11 +14,11 @@ pub(crate) fn run(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure
     let ports = |first: u16| (first..).take(COUNT).collect::<Vec<u16>>();
     let _holders: Vec<PortHolder> = ports(TAKEN)
         .into_iter()
-        .map(|port| PortHolder::of(engine, port))
+        .map(|port| PortHolder::new(engine, port))
         .collect();
     let controller = Controller::start(engine, RunOptions::default());
     let (mut free, mut taken, mut extra) = (vec![], vec![], vec![]);
-    for pair in 0..pairs {
+    for pair in 0..pairs * 2 {
         let time = |kind: &str, first: u16| {
             let project = format!("ports{kind}{pair}");
             let took = argus_up(&controller, &project, &singles(&project, &ports(first), ""));

@@ -21,6 +21,8 @@ use serde_json::json;
 
 #[path = "../bench/compose.rs"]
 mod compose;
+#[path = "../bench/crash.rs"]
+mod crash;
 #[path = "../bench/edit.rs"]
 mod edit;
 #[path = "../bench/figure.rs"]
@@ -39,6 +41,8 @@ mod page;
 mod ports;
 #[path = "../bench/raw.rs"]
 mod raw;
+#[path = "../bench/refusals.rs"]
+mod refusals;
 #[path = "../bench/start.rs"]
 mod start;
 #[path = "../bench/suite.rs"]
@@ -147,7 +151,7 @@ fn run_part(
 type Measure = fn(&PrivateEngine, &Plan, &mut Vec<Figure>);
 
 /// The parts that need an engine.
-const ON_ENGINE: [(&str, Measure); 13] = [
+const ON_ENGINE: [(&str, Measure); 14] = [
     ("start", |engine, plan, figures| {
         let counts: &[usize] = if plan.is_quick { &[10] } else { &[10, 50] };
         for &count in counts {
@@ -172,6 +176,9 @@ const ON_ENGINE: [(&str, Measure); 13] = [
     }),
     ("heal", |engine, _, figures| {
         heal(engine, figures);
+    }),
+    ("crash", |engine, _, figures| {
+        crash::run(engine, figures);
     }),
     ("ports", |engine, plan, figures| {
         ports::run(engine, plan.pairs, figures);

@@ -17,11 +17,13 @@ use serde_json::Value;
 
 #[path = "../selftest/disk.rs"]
 mod disk;
+#[path = "../selftest/killed_run.rs"]
+mod killed_run;
 #[path = "../selftest/preflight.rs"]
 mod preflight;
 
 /// Page with the tables of a complete run.
-const PAGE: &str = "docs/selftest.md";
+const PAGE: &str = "docs/contributors/selftest.md";
 
 /// Time limit of a recovery.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
@@ -97,10 +99,9 @@ impl Bench<'_> {
             && status["stale"] != true
     }
 
-    /// True if the suites of the environment pass. Its restart budget is whole after that, so that rounds do not share one.
+    /// True if the suites of the environment pass.
     fn passes_suites(&self, env: &str) -> bool {
-        let passed = self.argus.cli(&["test", "run", env]).status.success();
-        self.argus.cli(&["retry", env]).status.success() && passed
+        self.argus.cli(&["test", "run", env]).status.success()
     }
 }
 
@@ -115,7 +116,7 @@ fn main() -> ExitCode {
     let rounds: u32 = option("--rounds").map_or(10, |text| text.parse().expect("--rounds takes a number"));
     let only = option("--only");
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    let of_engine = [disk::NAME, RESTART, preflight::NAME];
+    let of_engine = [disk::NAME, killed_run::NAME, RESTART, preflight::NAME];
     let mut rows = match only.as_deref() {
         Some(only) if of_engine.contains(&only) => Vec::new(),
         only => of_command(only, rounds),
@@ -129,6 +130,9 @@ fn main() -> ExitCode {
         fixture::images(&engine);
         if is_wanted(disk::NAME) {
             rows.push(disk::rounds(&engine, PORT, rounds));
+        }
+        if is_wanted(killed_run::NAME) {
+            rows.push(killed_run::rounds(&engine, PORT, rounds));
         }
         if is_wanted(RESTART) {
             rows.push(daemon_restarts(&engine, rounds));
@@ -171,7 +175,7 @@ fn of_command(only: Option<&str>, rounds: u32) -> Vec<Row> {
     faults.map(row).collect()
 }
 
-/// Restarts the daemon under several environments.
+/// Restarts the daemon under several environments: it stops cleanly and is killed, in turns.
 fn daemon_restarts(engine: &PrivateEngine, rounds: u32) -> Row {
     let argus = &Controller::start(engine, RunOptions::default());
     let bench = Bench { engine, argus };
@@ -182,9 +186,14 @@ fn daemon_restarts(engine: &PrivateEngine, rounds: u32) -> Row {
         argus.wait_ready(env, LIMIT);
     }
     let mut times = Vec::new();
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let started = now();
-        engine.restart();
+        if round % 2 == 0 {
+            engine.stop();
+        } else {
+            engine.kill9();
+        }
+        engine.start_again();
         let whole = wait::poll(HEALED_WITHIN, || {
             RESTARTED.iter().all(|env| bench.is_whole(env)).then_some(())
         });
@@ -206,20 +215,26 @@ fn table(rows: &[Row]) -> String {
     }
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
     let total: u32 = rows.iter().map(|row| row.rounds).sum();
-    let _ = writeln!(text, "| all | {recovered}/{total} | | |");
+    let _ = writeln!(text, "| all | {recovered}/{total} (goal: 90 %) | | |");
     text
 }
 
-/// The page `docs/selftest.md`.
+/// The page `docs/contributors/selftest.md`.
 fn page(tables: &str, rounds: u32) -> String {
     format!(
         "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`; do not edit.\n\n\
          The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment. An environment has \
-         recovered if all its services are healthy again and no extra object exists. After `{}` and `{RESTART}`, its suites must pass too. \
-         The times do not include the suites.\n\n\
-         The second table counts the rounds in which an action of the controller failed, with preflight and without. In each round, the \
-         engine has one problem before the environment is created: an orphan has the name of a container, or the disk is full.\n\n{tables}",
-        disk::NAME
+         recovered if all its services are healthy again and no extra object exists. After `{}`, `{}` and `{RESTART}`, its suites must pass too. \
+         The times do not include the suites. `{}` is the run after a controller that SIGKILL ended: it must get the same port, and the \
+         leftovers must go.\n\n\
+         In each round of the second table, the engine has one problem before the environment is created: an orphan has the name of a \
+         container, the engine does not answer, the disk is full, a fixed port is taken, the image is in no registry, or a foreign container \
+         has the name. The table counts the rounds in which `argus preflight` reported the problem, and those in which an action of the \
+         controller failed, with preflight and without. The first three problems are those that preflight prevents. An image can only be \
+         pulled to find out if it exists, and only the engine knows the names of foreign containers.\n\n{tables}",
+        disk::NAME,
+        killed_run::NAME,
+        killed_run::NAME
     )
 }
 

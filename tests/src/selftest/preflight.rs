@@ -1,11 +1,11 @@
-//! Failed actions with and without preflight: each round creates an environment on an engine with one problem.
+//! Found problems, and failed actions with and without preflight: each round creates an environment on an engine with one problem.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
 
 use argus_tests::fixture::LIMIT;
-use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
 
 /// Name of this part on the command line.
@@ -16,103 +16,211 @@ const GOAL: usize = 70;
 const LEFT: u64 = 4_000_000;
 const CONTEXT: u64 = 24_000_000;
 const ENV: &str = "st-preflight";
-const WITH: &str = "resilience: { preflight: { diskSpaceThreshold: 40MB } }";
-const WITHOUT: &str = "resilience: { preflight: { enabled: false, cleanOrphans: false } }";
+const NAME_OF_CONTAINER: &str = "st-preflight-web";
+const WITH: &str =
+    "resilience: { preflight: { diskSpaceThreshold: 40MB }, network: { portConflictStrategy: fail } }";
+const WITHOUT: &str = "resilience: { preflight: { enabled: false, cleanOrphans: false }, network: { portConflictStrategy: fail } }";
+const BUSYBOX: &str = "image: \"busybox:local\"";
+/// Container that holds the port of the environment.
+const HOLDER: &str = "st-preflight-holder";
 
-/// One problem of an engine that preflight can detect.
+/// The engine, and the way to it.
+struct World<'e> {
+    engine: &'e PrivateEngine,
+    proxy: Proxy,
+}
+
+/// One problem of an engine at the creation of an environment.
 struct Problem {
     name: &'static str,
+    /// Check that reports the problem; `None` without one.
+    check: Option<&'static str>,
+    /// The first specification names the problem as one that preflight detects.
+    is_targeted: bool,
     /// Causes the problem before the environment exists.
-    cause: fn(&PrivateEngine),
+    cause: fn(&World<'_>),
     /// Removes what is left of the problem. With preflight, the environment becomes Ready after this at the latest.
-    end: fn(&PrivateEngine),
+    end: fn(&World<'_>),
     /// Argus itself removes the cause, so that the environment becomes Ready without the end.
     is_fixed: bool,
     image: &'static str,
+    /// Further keys of the container.
+    container: &'static str,
 }
 
 const PROBLEMS: &[Problem] = &[
     Problem {
         name: "orphan-container",
-        cause: |engine| {
-            let name = format!("{ENV}-web");
+        check: Some("orphans"),
+        is_targeted: true,
+        cause: |world| {
             let labels = labels();
-            let mut words = vec!["run", "-d", "--name", &name];
+            let mut words = vec!["--name", NAME_OF_CONTAINER];
             words.extend(labels.iter().map(String::as_str));
-            words.extend(["busybox:local", "sleep", "3600"]);
-            engine.docker_ok(&words);
+            run_container(world, &words);
         },
-        end: |engine| drop(engine.docker(&["rm", "-f", &format!("{ENV}-web")])),
+        end: |world| drop(world.engine.docker(&["rm", "-f", NAME_OF_CONTAINER])),
         is_fixed: true,
-        image: "image: \"busybox:local\"",
+        image: BUSYBOX,
+        container: "",
+    },
+    Problem {
+        name: "engine",
+        check: Some("engine"),
+        is_targeted: true,
+        cause: |world| world.proxy.refuse(),
+        end: |world| world.proxy.heal(),
+        is_fixed: false,
+        image: BUSYBOX,
+        container: "",
     },
     Problem {
         name: "disk",
-        cause: |engine| {
-            let found = rustix::fs::statvfs(engine.data_root()).expect("the data root exists");
+        check: Some("disk"),
+        is_targeted: true,
+        cause: |world| {
+            let root = world.engine.data_root();
+            let found = rustix::fs::statvfs(&root).expect("the data root exists");
             let free = found.f_bavail * found.f_frsize;
-            allocate(&engine.data_root().join("ballast"), free.saturating_sub(LEFT));
+            allocate(&root.join("ballast"), free.saturating_sub(LEFT));
         },
-        end: |engine| drop(fs::remove_file(engine.data_root().join("ballast"))),
+        end: |world| drop(fs::remove_file(world.engine.data_root().join("ballast"))),
         is_fixed: false,
         image: "build: { context: ./image, dockerfile: ./image/Dockerfile }",
+        container: "",
+    },
+    Problem {
+        name: "taken-port",
+        check: Some("ports"),
+        is_targeted: false,
+        cause: |world| {
+            run_container(world, &["--name", HOLDER, "-p", "127.0.0.1:18890:8080"]);
+        },
+        end: |world| drop(world.engine.docker(&["rm", "-f", HOLDER])),
+        is_fixed: false,
+        image: BUSYBOX,
+        container: ", ports: [\"18890:8080\"]",
+    },
+    Problem {
+        name: "missing-image",
+        check: Some("images"),
+        is_targeted: false,
+        cause: |_| {},
+        end: |_| {},
+        is_fixed: false,
+        // No registry listens there.
+        image: "image: \"127.0.0.1:1/absent:1\"",
+        container: "",
+    },
+    Problem {
+        name: "foreign-name",
+        check: None,
+        is_targeted: false,
+        cause: |world| run_container(world, &["--name", NAME_OF_CONTAINER]),
+        end: |world| drop(world.engine.docker(&["rm", "-f", NAME_OF_CONTAINER])),
+        is_fixed: false,
+        image: BUSYBOX,
+        container: "",
     },
 ];
 
-/// Number of rounds with a failed action, of all rounds of a problem.
+/// Numbers of rounds, of all rounds of a problem.
 pub(crate) struct Row {
     name: &'static str,
+    is_targeted: bool,
     rounds: u32,
+    /// Rounds in which `argus preflight` reported the problem.
+    found: usize,
+    /// Rounds with a failed action, with preflight.
     with: usize,
+    /// Rounds with a failed action, without preflight.
     without: usize,
 }
 
-pub(crate) fn rounds(engine: &PrivateEngine, rounds: u32) -> Vec<Row> {
-    let count =
-        |problem: &Problem, settings: &str| (0..rounds).filter(|_| fails(engine, problem, settings)).count();
-    PROBLEMS
-        .iter()
-        .map(|problem| Row {
-            name: problem.name,
-            rounds,
-            with: count(problem, WITH),
-            without: count(problem, WITHOUT),
-        })
-        .collect()
+/// Result of one round.
+struct Round {
+    is_found: bool,
+    has_failed: bool,
 }
 
-/// True if an action failed while the environment was created.
-fn fails(engine: &PrivateEngine, problem: &Problem, settings: &str) -> bool {
-    let argus = Controller::prepare(engine, RunOptions::default());
+pub(crate) fn rounds(engine: &PrivateEngine, rounds: u32) -> Vec<Row> {
+    let proxy = Proxy::start(&engine.scratch(NAME).join("p.sock"), &engine.socket());
+    let world = World { engine, proxy };
+    let run = |problem: &Problem, settings: &str| -> Vec<Round> {
+        (0..rounds).map(|_| round(&world, problem, settings)).collect()
+    };
+    let failed = |rounds: &[Round]| rounds.iter().filter(|round| round.has_failed).count();
+    let row = |problem: &Problem| {
+        let (with, without) = (run(problem, WITH), run(problem, WITHOUT));
+        Row {
+            name: problem.name,
+            is_targeted: problem.is_targeted,
+            rounds,
+            found: with.iter().filter(|round| round.is_found).count(),
+            with: failed(&with),
+            without: failed(&without),
+        }
+    };
+    PROBLEMS.iter().map(row).collect()
+}
+
+/// Creates an environment on an engine with the problem, after a preflight on request.
+fn round(world: &World<'_>, problem: &Problem, settings: &str) -> Round {
+    let options = RunOptions {
+        host: Some(world.proxy.host()),
+        env: vec![("ARGUS_WAITS".to_owned(), "orphanAge=2s".to_owned())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::prepare(world.engine, options);
     let image = argus.specs.join("image");
     fs::create_dir_all(&image).expect("a folder");
     allocate(&image.join("data"), CONTEXT);
     fs::write(image.join("Dockerfile"), "FROM busybox:local\nCOPY data /data\n").expect("a file");
-    (problem.cause)(engine);
-    argus.start_again();
+    (problem.cause)(world);
     let text = format!(
         "version: \"1\"\nproject: {{ name: {ENV} }}\n{settings}\nservices:\n  web:\n    {}\n    command: [sleep, \"3600\"]\n    \
-         container: {{ name: {ENV}-web }}\n",
-        problem.image
+         container: {{ name: {NAME_OF_CONTAINER}{} }}\n",
+        problem.image, problem.container
     );
     argus.write_spec("e2e.yaml", &text);
+    // An orphan counts after its first seconds.
+    let is_reported = |check| wait::poll(LIMIT, || reports(&argus, check).then_some(()));
+    let is_found = problem.check.is_some_and(|check| is_reported(check).is_some());
+    argus.start_again();
     let is_ready = || argus.status(ENV)["phase"] == "Ready";
     let has_preflight = settings == WITH;
-    // Until the first failed action, or the end of the creation. On a full disk, preflight lets Argus wait.
+    // Until the first failed action, or the end of the creation. Argus reports a problem that it waits for.
     wait::poll(LIMIT, || {
-        let waits = has_preflight && !problem.is_fixed && has_error(&argus);
+        let waits = !problem.is_fixed && has_error(&argus);
         (waits || has_failed(&argus) || is_ready()).then_some(())
     });
-    (problem.end)(engine);
+    (problem.end)(world);
     // With preflight, an environment that does not become Ready has failed, too.
-    let is_created = !has_preflight || wait::poll(LIMIT, || is_ready().then_some(())).is_some();
-    let failed = has_failed(&argus) || !is_created;
+    let is_created = || !has_preflight || wait::poll(LIMIT, || is_ready().then_some(())).is_some();
+    let has_failed = has_failed(&argus) || !is_created() || has_failed(&argus);
     argus.remove_spec("e2e.yaml");
     // A container can be missing for a moment because Argus is about to create it again. Without a status, the environment is gone.
     let is_gone = wait::poll(LIMIT, || argus.status(ENV).is_null().then_some(()));
     assert!(is_gone.is_some(), "{ENV} was not removed:\n{}", argus.logs());
     argus.stop();
-    failed
+    Round { is_found, has_failed }
+}
+
+/// Runs a container with these arguments of `docker run`.
+fn run_container(world: &World<'_>, arguments: &[&str]) {
+    let command = ["busybox:local", "sleep", "3600"];
+    let words = [&["run", "-d"][..], arguments, &command[..]].concat();
+    world.engine.docker_ok(&words);
+}
+
+/// True if `argus preflight` reports a problem with this check.
+fn reports(argus: &Controller<'_>, check: &str) -> bool {
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let checks = report["checks"].as_array().cloned().unwrap_or_default();
+    checks
+        .iter()
+        .any(|found| found["name"] == check && (found["result"] == "fail" || found["result"] == "warn"))
 }
 
 fn has_error(argus: &Controller<'_>) -> bool {
@@ -132,7 +240,7 @@ fn labels() -> Vec<String> {
     [
         ("managed", "true"),
         ("project", ENV),
-        ("environment", ENV),
+        ("environment", "st-preflight-before"),
         ("service", "web"),
         ("controller", "dead"),
         ("run-id", "r"),
@@ -149,39 +257,62 @@ fn allocate(path: &Path, size: u64) {
 }
 
 /// Share of failures that preflight prevents, in percent; `None` without a failure.
-fn prevented(rows: &[Row]) -> Option<usize> {
-    let (with, without) = totals(rows);
+fn prevented(rows: &[&Row]) -> Option<usize> {
+    let (with, without) = (sum(rows, |row| row.with), sum(rows, |row| row.without));
     (without > 0).then(|| without.saturating_sub(with) * 100 / without)
 }
 
-fn totals(rows: &[Row]) -> (usize, usize) {
-    let sum = |of: fn(&Row) -> usize| rows.iter().map(of).sum();
-    (sum(|row| row.with), sum(|row| row.without))
+fn sum(rows: &[&Row], of: fn(&Row) -> usize) -> usize {
+    rows.iter().map(|row| of(row)).sum()
 }
 
-/// True if preflight prevents the required share of failures.
+/// Rows of the problems that the first specification names.
+fn targeted(rows: &[Row]) -> Vec<&Row> {
+    rows.iter().filter(|row| row.is_targeted).collect()
+}
+
+/// True if preflight finds all targeted problems, and prevents the required share of their failures.
 pub(crate) fn is_met(rows: &[Row]) -> bool {
-    rows.is_empty() || prevented(rows).is_some_and(|percent| percent >= GOAL)
+    let targeted = targeted(rows);
+    let all_found = targeted.iter().all(|row| row.found == row.rounds as usize);
+    rows.is_empty() || (all_found && prevented(&targeted).is_some_and(|percent| percent >= GOAL))
 }
 
-/// Table of the failed rounds, in Markdown.
+/// Table of the found problems and of the failed rounds, in Markdown.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let mut text = "| problem | with preflight | without |\n|---|---|---|\n".to_owned();
+    let mut text =
+        "| problem | found | failed with preflight | failed without |\n|---|---|---|---|\n".to_owned();
     for row in rows {
         let Row {
             name,
             rounds,
+            found,
             with,
             without,
+            ..
         } = row;
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| `{name}` | {with}/{rounds} | {without}/{rounds} |");
+        let _ = writeln!(
+            text,
+            "| `{name}` | {found}/{rounds} | {with}/{rounds} | {without}/{rounds} |"
+        );
     }
-    let (with, without) = totals(rows);
+    let targeted = targeted(rows);
+    text += &total("the first three", &targeted, &format!("; goal: {GOAL} %"));
+    text += &total("all", &rows.iter().collect::<Vec<_>>(), "");
+    text
+}
+
+fn total(name: &str, rows: &[&Row], goal: &str) -> String {
     let fewer = prevented(rows).map_or_else(
         || "nothing failed".to_owned(),
         |percent| format!("{percent} % fewer"),
     );
-    let _ = writeln!(text, "| all | {with} ({fewer}; goal: {GOAL} %) | {without} |");
-    text
+    let rounds: u32 = rows.iter().map(|row| row.rounds).sum();
+    let (found, with, without) = (
+        sum(rows, |row| row.found),
+        sum(rows, |row| row.with),
+        sum(rows, |row| row.without),
+    );
+    format!("| {name} | {found}/{rounds} | {with} ({fewer}{goal}) | {without} |\n")
 }

@@ -8,6 +8,9 @@ use argus_core::journal::{Entry, Event, Outcome, Record};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+/// Page of the status files, the journal and the events.
+const PAGE: &str = "docs/interfaces.md";
+
 fn page(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::fs::read_to_string(root.join(name)).expect("the page exists")
@@ -55,13 +58,13 @@ fn fields(schema: &Value, of: &str) -> BTreeMap<String, Option<String>> {
 
 /// The types of both files, each with its heading on the page.
 const FILES: &[(&str, &str)] = &[
-    ("## ENV.json", "EnvironmentStatus"),
-    ("## controller.json", "ControllerStatus"),
+    ("### ENV.json", "EnvironmentStatus"),
+    ("### controller.json", "ControllerStatus"),
 ];
 
 #[test]
 fn status_page_has_every_field_and_no_other() {
-    let (page, schema) = (page("docs/status.md"), schema());
+    let (page, schema) = (page(PAGE), schema());
     for (heading, of) in FILES {
         let output: BTreeSet<_> = rows(&page, heading)
             .into_iter()
@@ -75,8 +78,12 @@ fn status_page_has_every_field_and_no_other() {
 
 /// The text of a row, together with the pages that it links to.
 fn with_links(text: &str) -> String {
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(".md"));
-    let pages = links.map(|(name, _)| page(&format!("docs/{name}.md")));
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let pages = links.filter_map(|link| match link.split_once(".md") {
+        Some((name, _)) => Some(page(&format!("docs/{name}.md"))),
+        // A link within the page.
+        None => link.starts_with('#').then(|| page(PAGE)),
+    });
     std::iter::once(text.to_owned())
         .chain(pages)
         .collect::<Vec<_>>()
@@ -85,7 +92,7 @@ fn with_links(text: &str) -> String {
 
 #[test]
 fn status_page_names_the_content_of_each_field() {
-    let (page, schema) = (page("docs/status.md"), schema());
+    let (page, schema) = (page(PAGE), schema());
     let mut within = 0;
     for (heading, of) in FILES {
         let fields_of = fields(&schema, of);
@@ -128,8 +135,8 @@ fn words<T: DeserializeOwned>(wrong: Value) -> BTreeSet<String> {
 
 /// The quoted words in a row of the journal's table.
 fn of_the_journal(field: &str) -> BTreeSet<String> {
-    let page = page("docs/journal.md");
-    let row = rows(&page, "## The journal")
+    let page = page(PAGE);
+    let row = rows(&page, "### The journal")
         .into_iter()
         .find(|(names, _)| names.contains(&field));
     let (_, text) = row.unwrap_or_else(|| panic!("no row of `{field}`"));
@@ -145,8 +152,8 @@ fn journal_page_has_every_kind_and_event() {
 
 #[test]
 fn journal_page_has_every_field_of_a_record() {
-    let page = page("docs/journal.md");
-    let output: BTreeSet<_> = rows(&page, "## The journal")
+    let page = page(PAGE);
+    let output: BTreeSet<_> = rows(&page, "### The journal")
         .into_iter()
         .flat_map(|(names, _)| names)
         .collect();
@@ -178,7 +185,7 @@ fn journal_page_has_every_field_of_a_record() {
 
 #[test]
 fn events_page_has_every_name_and_no_other() {
-    let page = page("docs/http.md");
+    let page = page(PAGE);
     let (_, output) = page
         .split_once("The names of the records are ")
         .expect("the sentence");

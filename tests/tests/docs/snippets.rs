@@ -210,7 +210,7 @@ const BAD: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  api:\n 
 
 #[test]
 fn style_example_is_a_real_message() {
-    let block = fence::of("docs/messages.md").remove(0);
+    let block = fence::of("docs/contributors/messages.md").remove(0);
     let (line, shown) = block.body.split_once('\n').expect("a command and its output");
     let folder = tempfile::tempdir().expect("a directory");
     fs::write(folder.path().join("shop.e2e.yaml"), BAD).expect("a file");

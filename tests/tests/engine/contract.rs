@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use argus_backend::contract::ContractTest;
 use argus_backend::sim::{Engine, FaultProfile, Sim};
+use argus_core::action::Deadlines;
 use argus_core::desired::Build;
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
@@ -69,8 +70,8 @@ fn docker_fulfils_the_backend_contract() {
             endpoint,
             Arc::new(now),
             Some(own_image(engine)),
-            argus_backend::PROGRESS_TIMEOUT,
-            argus_core::waits::Waits::default().list_interval,
+            Deadlines::default(),
+            argus_core::delays::Delays::default().list_interval,
             None,
         );
         ContractTest::new(&docker, IMAGE, "contract").run().await

@@ -600,8 +600,9 @@ fn refused_port_names_its_owner() {
         executor.start(&mine).await.expect("start");
         engine.docker_ok(&["run", "-d", "--name", "holder", "-p", "127.0.0.1:19002:80", IMAGE]);
         let listener = Listener::on(engine, 19003);
+        let ports = [port(19003)].into();
         let waited = tokio::time::timeout(LIMIT, async {
-            while !docker.taken_ports().await.contains(&port(19003)) {
+            while docker.port_holders(&ports).await.holders.is_empty() {
                 tokio::task::yield_now().await;
             }
         });

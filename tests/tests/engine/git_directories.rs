@@ -22,6 +22,8 @@ fn repository(engine: &PrivateEngine, name: &str) -> PathBuf {
         (".git/modules/lib/config", "[core]\n\tworktree = ../../../lib\n"),
         ("lib/.git", "gitdir: ../.git/modules/lib\n"),
         ("lib/code", "code\n"),
+        // The state of another controller, whose addresses a shell reads.
+        ("other/.argus/environments/shop.env", "WEB_PORT=80\n"),
         // A checkout that no list names.
         ("nested/.git/config", ""),
     ] {
@@ -86,15 +88,17 @@ fn container_writes_no_hook_without_a_permission() {
     for refused in [
         "echo x > /app/.git/hooks/post-checkout",
         "echo x > /app/.git/config",
-        "mv /app/.git /app/other",
+        "mv /app/.git /app/moved",
         "rm -rf /app/.git",
         "umount /app/.git",
         "mount -o remount,rw /app/.git",
         "echo x > /app/lib/.git",
         "echo x > /app/nested/.git/config",
-        "mv /app/nested /app/other",
+        "mv /app/nested /app/moved",
+        "echo x > /app/other/.argus/environments/shop.env",
+        "mv /app/other /app/moved",
         "rm /app/lib/.git",
-        "mv /app/lib /app/other",
+        "mv /app/lib /app/moved",
     ] {
         assert!(!can(engine, refused), "{refused}");
     }
@@ -114,6 +118,8 @@ fn container_writes_no_hook_without_a_permission() {
     argus.wait_status("hooks", LIMIT, "is Ready again", |status| {
         status["phase"] == "Ready" && can(engine, "test -e /app/.git/HEAD")
     });
+    // Links of the earlier run are gone with its container.
+    assert_ne!(id_of_the_container(engine), before);
     assert!(!can(engine, "echo x > /app/.git/hooks/post-checkout"));
 
     argus.stop();
@@ -157,20 +163,25 @@ fn target_behind_a_link_of_the_image_is_refused() {
 fn engine_makes_no_folder_in_git_through_a_link() {
     let engine = engine();
     // A directory `.git/index.lock` stops git. The second link leads there by a name that exists on the host only.
-    let links = "ln -s /app/.git/index.lock /direct && ln -s /app/name /first && ln -s /first /second && ln -s /tmp/run /harmless";
+    let links = "ln -s /app/.git/index.lock /direct && ln -s /app/name /first && ln -s /first /second && ln -s /tmp/run /harmless && ln -s /proc/self/root/app/.git/index.lock /kernel";
     commit(engine, "git-lock", links, "ENV A=b");
     let top = repository(engine, "lock");
-    symlink(".git/index.lock", top.join("name")).expect("a link");
+    for name in ["name", "hosts"] {
+        symlink(".git/index.lock", top.join(name)).expect("a link");
+    }
     let argus = start_in(engine, &top);
     let variants = [
-        ("lock-tmpfs", "\"..:/app\"", "[/direct]", Some("/direct")),
-        ("lock-steps", "\"..:/app\"", "[/second/x]", Some("/second/x")),
+        ("lock-tmpfs", "\"..:/app\"", "[/direct]", Some("`/direct`")),
+        ("lock-steps", "\"..:/app\"", "[/second/x]", Some("`/second/x`")),
+        ("lock-kernel", "\"..:/app\"", "[/kernel]", Some("`/proc`")),
+        ("lock-hosts", "\"..:/etc\"", "[/tmp]", Some("/hosts`")),
         (
             "lock-volume",
             "\"..:/app\", \"v:/direct\"",
             "[/tmp]",
-            Some("/direct"),
+            Some("`/direct`"),
         ),
+        ("lock-below", "\"..:/app\", \"v:/v\"", "[/v/x]", Some("`/v/x`")),
         ("lock-none", "\"..:/app\", \"v:/data\"", "[/harmless]", None),
     ];
     for (name, volumes, tmpfs, _) in variants {
@@ -186,7 +197,7 @@ fn engine_makes_no_folder_in_git_through_a_link() {
         };
         argus.wait_status(name, LIMIT, "is refused", |status| {
             let errors = status["errors"].to_string();
-            errors.contains("POLICY_VIOLATION") && errors.contains(&format!("`{link}`"))
+            errors.contains("POLICY_VIOLATION") && errors.contains(link)
         });
         assert!(!top.join(".git/index.lock").exists(), "{name}");
     }

@@ -1,7 +1,9 @@
 //! A project with a Compose file and no spec file: every command reads the Compose file.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step ends the test")]
 
-use super::first_hour::Newcomer;
+use argus_tests::Registry;
+
+use super::first_hour::NewUser;
 use super::repositories::Run;
 
 const COMPOSE: &str = r#"name: direct
@@ -40,7 +42,7 @@ fn commands_read_the_compose_file_of_a_project() {
         ("seed/rows", "rows"),
         ("app/Dockerfile", dockerfile),
     ];
-    let me = Newcomer::clones("direct", &files);
+    let me = NewUser::clones("direct", &files);
     let left_out = format!("compose.yaml:{}:", line("oom_score_adj"));
     me.sees(
         "argus validate compose.yaml",
@@ -69,7 +71,7 @@ fn commands_read_the_compose_file_of_a_project() {
     me.replaces("compose.yaml", "databse", "database");
     me.waits();
     assert_eq!(me.page(18310), "hello\n");
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     // Edits of the Compose file, and of a file that it names.
     me.replaces("compose.yaml", "18310:8080", "18311:8080");
@@ -115,7 +117,7 @@ fn commands_read_the_compose_file_of_a_project() {
 fn up_takes_a_compose_file_for_one_command() {
     let compose =
         "services:\n  one:\n    image: busybox:local\n    command: sleep 3600\n    stop_grace_period: 1s\n";
-    let me = Newcomer::clones("brief", &[("docker-compose.yml", compose)]);
+    let me = NewUser::clones("brief", &[("docker-compose.yml", compose)]);
     me.fails(
         "argus up -- sh -c 'docker ps --format {{.Names}}; exit 7'",
         7,
@@ -154,7 +156,7 @@ fn values_of_secrets_and_configs_reach_the_container() {
         (".env", "PIN=sesame-4711\nGREETING=hello\n"),
         ("seed/rows", "rows"),
     ];
-    let me = Newcomer::clones("kept", &files);
+    let me = NewUser::clones("kept", &files);
     let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
     me.waits();
     assert_eq!(me.page(18320), "sesame-4711greeting=hello\n440:7\n");
@@ -164,7 +166,7 @@ fn values_of_secrets_and_configs_reach_the_container() {
     }
     me.types("! grep -r sesame .argus", 0);
     me.types("! grep sesame compose.yaml", 0);
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     me.writes(".env", "PIN=sesame-4712\nGREETING=welcome\n");
     run.until("the changed values are used", || {
@@ -176,4 +178,76 @@ fn values_of_secrets_and_configs_reach_the_container() {
     me.fails("argus validate compose.yaml", 3, &["compose.yaml:10:", message]);
     assert_eq!(me.page(18320), "sesame-4712greeting=welcome\n440:7\n");
     me.leaves();
+}
+
+const PARTS: &str = r"services:
+  db: { image: busybox:local, command: sleep 3600, stop_grace_period: 1s }
+  web: { image: busybox:local, command: sleep 3600, stop_grace_period: 1s, depends_on: [db] }
+  api: { image: busybox:local, command: sleep 3600, stop_grace_period: 1s, profiles: [api] }
+  job: { image: busybox:local, command: sleep 3600, stop_grace_period: 1s }
+";
+
+#[test]
+fn up_of_a_service_keeps_the_others() {
+    let me = NewUser::clones("parts", &[("compose.yaml", PARTS)]);
+    let running = || me.types("docker ps --format '{{.Names}} {{.ID}}' | sort", 0);
+    let names = || {
+        let running = running();
+        let names = running.lines().filter_map(|line| line.split(' ').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml", "--service=web"]);
+    me.waits();
+    assert_eq!(names(), ["parts-db", "parts-web"]);
+    let first = running();
+    let message = "the running controller has no service `parts/api`";
+    me.fails("argus up api", 2, &[message, "`argus stop`"]);
+    drop(run);
+    let run = Run::start(&me.engine, &me.folder, &["up", "api"]);
+    run.until("the service starts", || (names().len() == 3).then_some(()));
+    me.waits();
+    assert_eq!(names(), ["parts-api", "parts-db", "parts-web"]);
+    let second = running();
+    assert!(first.lines().all(|line| second.contains(line)), "{first}{second}");
+    // An edit starts no other service.
+    me.replaces("compose.yaml", "[api]", "[api], environment: { A: b }");
+    me.waits();
+    assert_eq!(names(), ["parts-api", "parts-db", "parts-web"]);
+
+    // A running controller starts a stopped service with its dependencies, and no other stopped one.
+    me.types("argus stop api db web", 0);
+    run.until("the services stop", || names().is_empty().then_some(()));
+    me.sees("argus up -d web", &["parts "]);
+    assert_eq!(names(), ["parts-db", "parts-web"]);
+    // The environment existed before both commands, so it stays.
+    me.types("timeout -s INT 10 argus up web || true", 0);
+    drop(run);
+    assert_eq!(names(), ["parts-db", "parts-web"]);
+    me.leaves();
+}
+
+#[test]
+fn images_come_without_containers() {
+    let dockerfile = "FROM busybox:local\nRUN touch /made\n";
+    let me = NewUser::clones("fetched", &[("app/Dockerfile", dockerfile)]);
+    let registry = Registry::start(&me.engine, 5069);
+    me.engine.make_busybox_image("served:1", &[]);
+    let image = registry.push(&me.engine, "served:1");
+    let compose = format!(
+        "services:\n  web: {{ image: \"{image}\", command: sleep 3600 }}\n  app: {{ build: ./app, image: \"made:1\", profiles: [app] }}\n"
+    );
+    me.writes("compose.yaml", &compose);
+    me.sees("argus pull", &[&format!("{image} pulled")]);
+    // A named service needs no profile.
+    let built = me.types("argus build", 0);
+    assert!(!built.contains("made:1 built"), "{built}");
+    me.sees("argus build app", &["made:1 built"]);
+    me.types(&format!("docker image inspect {image} made:1"), 0);
+    let containers = "docker ps --all --quiet --filter label=argusai.project=fetched";
+    assert_eq!(me.types(containers, 0), "");
+    me.fails("argus pull db", 3, &["no service `db`"]);
+    me.replaces("compose.yaml", "served:1", "served:2");
+    me.fails("argus pull -o json", 6, &["IMAGE_NOT_FOUND", "served:2"]);
+    me.writes("app/Dockerfile", "FROM busybox:local\nRUN false\n");
+    me.fails("argus build app -o json", 6, &["BUILD_FAILED", "RUN false"]);
 }

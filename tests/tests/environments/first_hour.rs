@@ -1,4 +1,4 @@
-//! First hour of a newcomer in three projects: a Dockerfile, a compose file, and an `e2e.yaml` in the repository root.
+//! First hour of a new user in three projects: a Dockerfile, a compose file, and an `e2e.yaml` in the repository root.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step ends the test")]
 
 use std::collections::BTreeMap;
@@ -15,24 +15,24 @@ use super::repositories::{Run, argus, text_of};
 type Results = (usize, BTreeMap<String, (String, String)>);
 
 /// A person with a shell in the folder of a project. The project, its folder and its environment have the same name.
-pub(super) struct Newcomer {
+pub(super) struct NewUser {
     pub(super) engine: PrivateEngine,
     name: &'static str,
     pub(super) folder: PathBuf,
 }
 
-impl Newcomer {
+impl NewUser {
     /// Clones a project on a machine with its own engine.
     pub(super) fn clones(name: &'static str, files: &[(&str, &str)]) -> Self {
         let engine = PrivateEngine::start();
         images(&engine);
         let folder = engine.scratch("first-hour").join(name);
         fs::create_dir_all(folder.join(".git")).unwrap();
-        let newcomer = Self { engine, name, folder };
+        let new_user = Self { engine, name, folder };
         for (path, text) in files {
-            newcomer.writes(path, text);
+            new_user.writes(path, text);
         }
-        newcomer
+        new_user
     }
 
     pub(super) fn writes(&self, path: &str, text: &str) {
@@ -114,13 +114,13 @@ impl Newcomer {
 
     /// Checks that Argus builds and replaces nothing while no file changes, and reports no orphan and no problem.
     #[track_caller]
-    pub(super) fn rests(&self, run: &Run) {
-        self.rests_since(&self.results(run), run);
+    pub(super) fn sees_no_change(&self, run: &Run) {
+        self.sees_no_change_since(&self.results(run), run);
     }
 
     /// The same since earlier results.
     #[track_caller]
-    fn rests_since(&self, before: &Results, run: &Run) {
+    fn sees_no_change_since(&self, before: &Results, run: &Run) {
         self.sees("argus orphans", &["no orphans"]);
         self.types("argus doctor", 0);
         // The wait begins with a scan of all files.
@@ -151,7 +151,7 @@ impl Newcomer {
 fn project_with_a_dockerfile_starts_and_recovers() {
     let dockerfile = "FROM busybox:local\nCOPY www /www\nEXPOSE 8080\nCMD [\"httpd\", \"-f\", \"-p\", \"8080\", \"-h\", \"/www\"]\n";
     let files = [("Dockerfile", dockerfile), ("www/index.html", "one")];
-    let me = Newcomer::clones("docked", &files);
+    let me = NewUser::clones("docked", &files);
     me.fails("argus validate", 3, &["does not exist", "argus init"]);
     me.sees("argus init", &["1 service", "argus plan", "argus run"]);
     me.fails("argus init", 2, &["already exists", "--force"]);
@@ -167,7 +167,7 @@ fn project_with_a_dockerfile_starts_and_recovers() {
     me.waits();
     me.sees("argus open docked/app --print", &["http://127.0.0.1:8080"]);
     assert_eq!(me.page(8080), "one");
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     // An edit of the source, then of the file.
     me.writes("www/index.html", "two");
@@ -186,7 +186,7 @@ fn project_with_a_dockerfile_starts_and_recovers() {
     });
     me.waits();
     me.sees("argus evidence docked/app", &["killed by SIGTERM"]);
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     // A broken build keeps the container. The wait fails early, and the first hint works after the fix.
     me.replaces("Dockerfile", "COPY www", "COPY nowhere");
@@ -197,7 +197,7 @@ fn project_with_a_dockerfile_starts_and_recovers() {
     me.replaces("Dockerfile", "COPY nowhere", "COPY www");
     me.follows_the_first_hint(&failed);
     me.waits();
-    me.rests(&run);
+    me.sees_no_change(&run);
     me.leaves();
 }
 
@@ -235,7 +235,7 @@ fn project_with_a_compose_file_starts_and_recovers() {
         ("app/Dockerfile", stages),
         ("app/page", "page"),
     ];
-    let me = Newcomer::clones("composed", &files);
+    let me = NewUser::clones("composed", &files);
     me.sees(
         "argus init",
         &["2 services", "left out: service `debug`", "(line 20)"],
@@ -244,7 +244,7 @@ fn project_with_a_compose_file_starts_and_recovers() {
     let run = Run::start(&me.engine, &me.folder, &["run"]);
     me.waits();
     assert_eq!(me.page(18300), "hello\n");
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     me.sees("argus logs composed", &["db is up", "web is up"]);
     me.fails(
@@ -287,7 +287,7 @@ fn project_with_a_compose_file_starts_and_recovers() {
         !me.types("argus describe composed", 0)
             .contains("does not resolve")
     );
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     // A bad tag is reported, and the first hint works after the fix.
     let registry = Registry::start(&me.engine, 5051);
@@ -305,7 +305,7 @@ fn project_with_a_compose_file_starts_and_recovers() {
     // A container that a person removes comes back.
     me.types("docker rm -f composed-db", 0);
     me.waits();
-    me.rests(&run);
+    me.sees_no_change(&run);
     me.leaves();
 }
 
@@ -321,7 +321,7 @@ fn project_with_a_file_in_its_root_starts_and_recovers() {
         ("version", "one\n"),
         ("data/rows", "rows"),
     ];
-    let me = Newcomer::clones("rooted-app", &files);
+    let me = NewUser::clones("rooted-app", &files);
     me.fails(
         "argus validate --specs .",
         3,
@@ -332,12 +332,12 @@ fn project_with_a_file_in_its_root_starts_and_recovers() {
     let run = Run::start(&me.engine, &me.folder, &["run", "--specs", "."]);
     me.waits();
     me.sees("argus logs rooted-app", &["one"]);
-    me.rests(&run);
+    me.sees_no_change(&run);
 
     // The container writes into the build context. Argus does not treat this as an edit.
     let before = me.results(&run);
     me.types("argus exec rooted-app/app -- sh -c 'echo more > /data/more'", 0);
-    me.rests_since(&before, &run);
+    me.sees_no_change_since(&before, &run);
     me.writes("version", "two\n");
     me.waits();
     me.sees(
@@ -371,6 +371,6 @@ fn project_with_a_file_in_its_root_starts_and_recovers() {
     });
     me.replaces("e2e.yaml", "stopGrace: soon", "stopGrace: 1s");
     me.waits();
-    me.rests(&run);
+    me.sees_no_change(&run);
     me.leaves();
 }

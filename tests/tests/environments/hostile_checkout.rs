@@ -212,3 +212,31 @@ fn earlier_revision_below_a_writable_mount_never_starts() {
     }
     command(&["down", "--all"]);
 }
+
+#[test]
+fn controllers_of_one_worktree_expose_no_source_of_each_other() {
+    let engine = engine();
+    let repo = engine.scratch("mono").canonicalize().unwrap();
+    for folder in [".git", "a", "b/sub"] {
+        fs::create_dir_all(repo.join(folder)).unwrap();
+    }
+    fs::write(repo.join("a/e2e.yaml"), spec("mono-a", "'..:/app'")).unwrap();
+    fs::write(repo.join("b/e2e.yaml"), spec("mono-b", "'./sub:/x'")).unwrap();
+    let run = |folder: &str| Run::start(engine, &repo.join(folder), &["run", "--specs", "."]);
+    let first = run("a");
+    first.ready(&repo.join("a/.argus"), "mono-a");
+    let second = run("b");
+    let status = second.until("the source is refused", || {
+        status_of(&repo.join("b"), "mono-b").filter(is_refused)
+    });
+    assert!(status["errors"].to_string().contains("mono-a-app"), "{status:#}");
+    assert!(!running(engine, "mono-b-app"));
+    let down = |folder: &str| {
+        argus(engine, &repo.join(folder), &["down", "--all"])
+            .output()
+            .unwrap()
+    };
+    assert!(down("a").status.success());
+    second.ready(&repo.join("b/.argus"), "mono-b");
+    assert!(down("b").status.success());
+}

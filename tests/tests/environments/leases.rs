@@ -226,7 +226,7 @@ fn lease_is_one_volume_and_goes_with_a_clean_stop() {
 }
 
 /// A container that does not listen, with these labels.
-fn deaf(engine: &PrivateEngine, name: &str, image: &str, labels: &[(&str, &str)]) {
+fn ignores_sigterm(engine: &PrivateEngine, name: &str, image: &str, labels: &[(&str, &str)]) {
     let labels = labels
         .iter()
         .map(|(key, value)| format!("--label=argusai.{key}={value}"));
@@ -268,10 +268,10 @@ const STOPS: usize = 8;
 fn plant(engine: &PrivateEngine) {
     // Objects to keep: without labels, of another project, of a project with a common prefix, of a living controller,
     // and with labels only from the image.
-    deaf(engine, "keep-plain", "busybox:local", &[]);
-    deaf(engine, "keep-other", "busybox:local", &dead("orphother", "dead"));
-    deaf(engine, "keep-prefix", "busybox:local", &dead("orph-2", "dead"));
-    deaf(engine, "keep-leased", "busybox:local", &dead("orph", "living"));
+    ignores_sigterm(engine, "keep-plain", "busybox:local", &[]);
+    ignores_sigterm(engine, "keep-other", "busybox:local", &dead("orphother", "dead"));
+    ignores_sigterm(engine, "keep-prefix", "busybox:local", &dead("orph-2", "dead"));
+    ignores_sigterm(engine, "keep-leased", "busybox:local", &dead("orph", "living"));
     let lease = [
         "argusai.lease=run-living",
         "argusai.controller=living",
@@ -287,7 +287,7 @@ fn plant(engine: &PrivateEngine) {
         .collect();
     engine.docker_ok(&words);
     for number in 1..LEFT {
-        deaf(
+        ignores_sigterm(
             engine,
             &format!("left-{number}"),
             "busybox:local",
@@ -295,13 +295,13 @@ fn plant(engine: &PrivateEngine) {
         );
     }
     engine.docker_ok(&["commit", "left-1", "inherited:local"]);
-    deaf(engine, "keep-inherited", "inherited:local", &[]);
+    ignores_sigterm(engine, "keep-inherited", "inherited:local", &[]);
     // The four labels of the Node tool.
     let four: Vec<_> = dead("orph", "")
         .into_iter()
         .filter(|(key, _)| ["managed", "project", "run-id", "created-at"].contains(key))
         .collect();
-    deaf(engine, "left-node", "busybox:local", &four);
+    ignores_sigterm(engine, "left-node", "busybox:local", &four);
     let network: Vec<String> = dead("orph", "dead")
         .iter()
         .flat_map(|(key, value)| ["--label".to_owned(), format!("argusai.{key}={value}")])
@@ -451,7 +451,7 @@ fn orphan_in_use_delays_no_other_removal() {
     engine.docker_ok(&[&user[..], &["busybox:local", "sleep", "3600"]].concat());
     for number in 0..3 {
         let name = format!("busyorph-{number}");
-        deaf(engine, &name, "busybox:local", &dead("busyorph", "dead"));
+        ignores_sigterm(engine, &name, "busybox:local", &dead("busyorph", "dead"));
     }
     let argus = Controller::start(engine, young());
     argus.write_spec(

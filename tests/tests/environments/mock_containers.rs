@@ -184,7 +184,7 @@ fn mock_heals_and_outlives_its_controller() {
 
 #[test]
 fn mock_with_a_taken_port_moves_and_is_reported() {
-    let holder = PortHolder::of(engine(), 18820);
+    let holder = PortHolder::new(engine(), 18820);
     let argus = prepared("mover", 18820);
     let status = argus.wait_ready("mover", LIMIT);
     let moved = port_of(&status, "payments");

@@ -28,7 +28,7 @@ fn mappings(status: &Value) -> Vec<(u64, u64)> {
 fn ports_held_by_processes_move() {
     let engine = engine();
     let ports: Vec<u16> = (18200..18210).collect();
-    let holders: Vec<_> = ports.iter().map(|port| PortHolder::of(engine, *port)).collect();
+    let holders: Vec<_> = ports.iter().map(|port| PortHolder::new(engine, *port)).collect();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
         "e2e.yaml",
@@ -51,7 +51,7 @@ fn ports_held_by_processes_move() {
 #[test]
 fn moved_port_returns_after_the_port_is_free() {
     let engine = engine();
-    let holder = PortHolder::of(engine, 18330);
+    let holder = PortHolder::new(engine, 18330);
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("back", &[18330], ""));
     let status = argus.wait_ready("back", LIMIT);
@@ -88,7 +88,7 @@ fn ten_taken_ports_cost_no_failed_start() {
         (18300..18310).collect::<Vec<u16>>(),
         (18310..18320).collect::<Vec<u16>>(),
     );
-    let _holders: Vec<_> = taken.iter().map(|port| PortHolder::of(engine, *port)).collect();
+    let _holders: Vec<_> = taken.iter().map(|port| PortHolder::new(engine, *port)).collect();
     let argus = Controller::start(engine, RunOptions::default());
     argus.wait_until(LIMIT, "answers", || {
         argus.cli(&["get"]).status.success().then_some(())
@@ -112,7 +112,7 @@ fn ten_taken_ports_cost_no_failed_start() {
 #[test]
 fn command_with_its_port_is_reached_after_a_move() {
     let engine = engine();
-    let holder = PortHolder::of(engine, 18290);
+    let holder = PortHolder::new(engine, 18290);
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
         "e2e.yaml",
@@ -132,7 +132,7 @@ fn command_with_its_port_is_reached_after_a_move() {
 #[test]
 fn taken_port_waits_under_strategy_fail() {
     let engine = engine();
-    let holder = PortHolder::of(engine, 18220);
+    let holder = PortHolder::new(engine, 18220);
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("strict", &[18220], strict));
@@ -194,7 +194,7 @@ fn exhausted_port_range_is_reported() {
     let engine = engine();
     let _holders: Vec<_> = [18240, 9300, 9301]
         .iter()
-        .map(|port| PortHolder::of(engine, *port))
+        .map(|port| PortHolder::new(engine, *port))
         .collect();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
@@ -255,7 +255,7 @@ fn port_lost_during_a_restart_returns_or_moves() {
     // As after a reboot: nothing runs, and another process has taken one of the ports.
     argus.kill9();
     engine.docker_ok(&["stop", "-t", "1", "reboot-s0", "reboot-s1"]);
-    let holder = PortHolder::of(engine, 18280);
+    let holder = PortHolder::new(engine, 18280);
     argus.start_again();
     let status = argus.wait_status("reboot", LIMIT, "both run, one of them on another port", |now| {
         now["phase"] == "Ready" && mappings(now) != before
@@ -277,7 +277,7 @@ fn port_lost_at_start_to_a_brief_holder_is_kept() {
     argus.write_spec("e2e.yaml", &singles("flicker", &[18284], ""));
     // Each holder lives for a moment; afterwards the preferred port is free.
     for _ in 0..3 {
-        drop(PortHolder::of(engine, 18284));
+        drop(PortHolder::new(engine, 18284));
     }
     let status = argus.wait_status(
         "flicker",
@@ -356,7 +356,7 @@ fn taken_udp_port_moves_alone() {
 #[test]
 fn addresses_and_protocols_of_a_port_move_together() {
     let engine = engine();
-    let holder = PortHolder::of(engine, 18294);
+    let holder = PortHolder::new(engine, 18294);
     let argus = Controller::start(engine, RunOptions::default());
     let spec = format!(
         "version: \"1\"\nproject: {{ name: both }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: both-s0\n      \

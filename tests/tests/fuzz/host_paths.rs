@@ -283,6 +283,7 @@ impl Site {
                 access: HostAccess {
                     allow_mounts,
                     allowed: None,
+                    allow_external: Vec::new(),
                     git_writable: false,
                     private: vec![self.private.clone()],
                     state,

@@ -10,7 +10,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::PortMap;
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use argus_core::lease::ControllerLeases;
-use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent};
+use argus_core::observed::{MemoryUse, Network, Object, ObjectId, Store, Volume, WatchEvent};
 use argus_core::outcome::Done;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::{Plan, port};
@@ -212,6 +212,15 @@ impl GoldenFixture {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
                 self.store.apply(WatchEvent::ImageRetagged(id));
             }
+            ["memory", id, percent] => {
+                let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
+                let high = percent.parse().ok().map(|used| MemoryUse {
+                    used,
+                    limit: 100,
+                    at: self.now,
+                });
+                self.store.apply(WatchEvent::MemoryHigh(id, high));
+            }
             ["disk", gigabytes, at] => self.preflight = Some(disk(gigabytes, moment(self.now, at))?),
             ["probe", id, word] => self.probe(id, word)?,
             ["dead", id] => self.dead(id)?,
@@ -257,12 +266,12 @@ impl GoldenFixture {
             let (key, span) = wait.split_once('=').ok_or("KEY=SPAN")?;
             let span = moment(BEGIN, span).since(BEGIN);
             match key {
-                "externalStop" => self.memory.waits.external_stop = span,
-                "outageMargin" => self.memory.waits.outage_margin = span,
+                "externalStop" => self.memory.delays.external_stop = span,
+                "outageMargin" => self.memory.delays.outage_margin = span,
                 _ => return Err(format!("`{key}` is not a wait")),
             }
         }
-        self.store = Store::new(self.memory.waits);
+        self.store = Store::new(self.memory.delays);
         self.list();
         Ok(())
     }
@@ -392,6 +401,7 @@ impl GoldenFixture {
             service: service.map_err(|why| why.to_string())?,
             since: self.now,
             until: rest.first().map(|span| moment(self.now, span)),
+            stops: false,
             reason: String::new(),
             holder: None,
             command: None,

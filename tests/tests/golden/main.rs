@@ -15,15 +15,30 @@ mod instructions;
 mod objects;
 mod recall;
 
+/// Paths in a folder of the cases.
+fn list(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(folder);
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The cases; each group is a folder.
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "txt"))
-        .collect();
-    files.sort();
-    files
+    let groups = list("").into_iter().filter(|path| path.is_dir());
+    groups.flat_map(|group| list(group.to_str().unwrap())).collect()
+}
+
+#[test]
+fn every_golden_case_is_in_a_group_and_has_a_sentence() {
+    let is_case = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "txt");
+    let without_group: Vec<PathBuf> = list("").into_iter().filter(is_case).collect();
+    assert!(without_group.is_empty(), "{without_group:?}");
+    for path in files() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# shows that "), "{}", path.display());
+    }
 }
 
 #[test]

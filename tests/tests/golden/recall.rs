@@ -37,7 +37,7 @@ impl GoldenFixture {
                         stderr: options.get("said").map(str::to_owned).into_iter().collect(),
                         ..Evidence::default()
                     }),
-                    ..FailedRun::of(container, at)
+                    ..FailedRun::new(container, at)
                 });
             }
             ["budget", service, at, rest @ ..] => {

@@ -5,12 +5,16 @@ use std::time::Duration;
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::action::{Action, Cause, Step, Subject};
 use argus_core::desired::{Condition, Criticality, Mount, Service};
+use argus_core::observed::ContainerState;
+use argus_core::preflight::{DiskFact, Fact, HostFacts, PreflightSnapshot};
+use argus_core::retry::RetrySettings;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 use argus_core::wait::WaitReason;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
+use crate::restart_times::with_retries;
 use crate::specs::{depends, desired, env, plain, probe, resource, service_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -343,6 +347,20 @@ fn running_test_defers_restarts() {
     });
 }
 
+/// Holds the environment `one`.
+fn hold_until(fixture: &mut SimFixture, until: Timestamp) {
+    fixture.requests.add_hold(Hold {
+        environment: env("one"),
+        service: None,
+        since: fixture.now,
+        until: Some(until),
+        stops: false,
+        reason: String::new(),
+        holder: None,
+        command: None,
+    });
+}
+
 #[test]
 fn held_service_is_never_changed() {
     each_seed("held_service_is_never_changed", 50, |seed| {
@@ -351,15 +369,7 @@ fn held_service_is_never_changed() {
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         fixture.run_to_rest(MINUTE);
         let until = fixture.now + chance.millis((10_000, 60_000));
-        fixture.requests.add_hold(Hold {
-            environment: env("one"),
-            service: None,
-            since: fixture.now,
-            until: Some(until),
-            reason: String::new(),
-            holder: None,
-            command: None,
-        });
+        hold_until(&mut fixture, until);
         let before = fixture.started.len();
         let now = fixture.now;
         let all: Vec<_> = fixture.engine.model.containers().map(|c| c.id.clone()).collect();
@@ -387,6 +397,122 @@ fn held_service_is_never_changed() {
             )
         })
     });
+}
+
+#[test]
+fn hold_lets_the_running_action_end() {
+    let slow = FaultProfile {
+        call: (5_000, 5_000),
+        ..FaultProfile::no_faults()
+    };
+    let mut fixture = SimFixture::new(1, slow);
+    fixture.wants(desired("one", [plain("one", "a")]));
+    fixture.run_until_seen(|fixture| {
+        let mut started = fixture.started.iter();
+        started.any(|(_, step)| matches!(step.action, Action::CreateContainer { .. }))
+    });
+    let until = fixture.now + MINUTE;
+    hold_until(&mut fixture, until);
+    let is_made = |fixture: &SimFixture| {
+        let mut containers = fixture.engine.model.containers();
+        containers.any(|it| it.name == "one-a" && it.state == ContainerState::Created)
+    };
+    assert!(!is_made(&fixture), "the call is in progress");
+    let before = fixture.started.len();
+    fixture.run_until(until - Duration::from_millis(1));
+    assert!(is_made(&fixture), "the call has ended");
+    assert_eq!(fixture.started.len(), before, "no further action begins");
+    assert!(waits(&fixture, |on| matches!(on, WaitReason::Held { .. })));
+    assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
+}
+
+#[test]
+fn optional_services_are_shed_first_and_return() {
+    let mut fixture = with_retries(RetrySettings {
+        shed_optional: true,
+        ..RetrySettings::default()
+    });
+    let with = |name: &str, criticality| Service {
+        criticality,
+        ..plain("one", name)
+    };
+    // `a` requires `d` through `c`.
+    let requires = |service: Service, name: &str| Service {
+        depends_on: vec![depends(name, Condition::Started)],
+        ..service
+    };
+    let services = |shed: Service| {
+        let a = requires(with("a", Criticality::Critical), "c");
+        let c = requires(with("c", Criticality::Optional), "d");
+        desired("one", [a, shed, c, with("d", Criticality::Optional)])
+    };
+    fixture.wants(services(with("b", Criticality::Optional)));
+    assert!(fixture.run_to_rest(MINUTE), "{:?}", fixture.stuck());
+    let state = |fixture: &SimFixture, name: &str| {
+        let mut containers = fixture.engine.model.containers();
+        containers.find(|it| it.name == name).map(|it| it.state)
+    };
+    let check = |fixture: &mut SimFixture, memory_stall, free| {
+        let disk = DiskFact {
+            path: "/var/lib/docker".to_owned(),
+            free,
+            total: u64::MAX,
+            free_inodes: None,
+            reclaimable: None,
+        };
+        fixture.preflight = Some(PreflightSnapshot {
+            at: Some(fixture.now),
+            host: HostFacts {
+                disk: Fact::Known(disk),
+                memory_stall: Some(memory_stall),
+                ..HostFacts::default()
+            },
+            ..PreflightSnapshot::default()
+        });
+    };
+    let is_shed = |fixture: &SimFixture| waits(fixture, |on| matches!(on, WaitReason::Shed { .. }));
+    check(&mut fixture, 20, u64::MAX);
+    fixture.run_until(fixture.now + MINUTE);
+    assert!(!is_shed(&fixture), "the host is not short of memory yet");
+    check(&mut fixture, 21, u64::MAX);
+    fixture.run_until_seen(is_shed);
+    assert_eq!(state(&fixture, "one-b"), Some(ContainerState::Exited));
+    assert_eq!(state(&fixture, "one-a"), Some(ContainerState::Running));
+    for required in ["one-c", "one-d"] {
+        assert_eq!(state(&fixture, required), Some(ContainerState::Running));
+    }
+    check(&mut fixture, 6, u64::MAX);
+    fixture.run_until(fixture.now + MINUTE);
+    assert!(is_shed(&fixture), "its start would stop it again");
+    check(&mut fixture, 5, u64::MAX);
+    assert!(fixture.run_to_rest(MINUTE), "{:?}", fixture.stuck());
+    assert_eq!(state(&fixture, "one-b"), Some(ContainerState::Running));
+    let mut edited = with("b", Criticality::Optional);
+    edited.env_vars.insert("VERSION".to_owned(), "2".to_owned());
+    fixture.wants(services(edited));
+    check(&mut fixture, 21, u64::MAX);
+    fixture.run_until_seen(is_shed);
+    assert_eq!(
+        state(&fixture, "one-b"),
+        Some(ContainerState::Exited),
+        "its old revision stops"
+    );
+    // A new revision needs fresh facts.
+    for _ in 0..60 {
+        check(&mut fixture, 0, u64::MAX);
+        fixture.run_until(fixture.now + Duration::from_secs(1));
+    }
+    assert_eq!(state(&fixture, "one-b"), Some(ContainerState::Running));
+    check(&mut fixture, 0, 1);
+    fixture.run_until_seen(is_shed);
+    assert_eq!(
+        state(&fixture, "one-b"),
+        Some(ContainerState::Exited),
+        "the disk is full"
+    );
+    assert_eq!(stops(&fixture, |cause| *cause == Cause::Shed), 3);
+    assert_eq!(fixture.engine.model.start_count("one/a"), 1);
+    assert!(fixture.broken.is_empty(), "{:?}", fixture.broken);
 }
 
 #[test]

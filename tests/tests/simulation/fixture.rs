@@ -14,6 +14,7 @@ use argus_core::labels::{DEPENDS_ON, ENVIRONMENT, SERVICE};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
+use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::{EnvHistory, PlannerState};
@@ -58,6 +59,8 @@ pub(crate) struct SimFixture {
     /// Healthy services whose last probe failed, as `env/service`.
     pub(crate) failing: BTreeSet<String>,
     pub(crate) requests: UserRequests,
+    /// Facts about the host; `None` without a preflight task.
+    pub(crate) preflight: Option<PreflightSnapshot>,
     /// The journal accepts no record: actions are refused before the engine receives them.
     pub(crate) journal_down: bool,
     /// Number of actions refused because of the journal.
@@ -96,6 +99,7 @@ impl SimFixture {
             sick: BTreeSet::new(),
             failing: BTreeSet::new(),
             requests: UserRequests::default(),
+            preflight: None,
             journal_down: false,
             refused: 0,
             refused_ports: 0,
@@ -241,7 +245,7 @@ impl SimFixture {
             leases: &ControllerLeases::default(),
             requests: &self.requests,
             specs: &self.specs,
-            preflight: None,
+            preflight: self.preflight.as_ref(),
             scanned: self.scanned,
             store: &self.store,
             health: &self.health,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{AfterRestart, CallId, Engine, FaultProfile, Rng, SimEvent};
 use argus_core::action::{Action, Step, Subject};
+use argus_core::delays::Delays;
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
@@ -19,7 +20,6 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_core::wait::WaitReason;
-use argus_core::waits::Waits;
 
 use crate::fixture::START;
 use crate::foreign_objects::container;
@@ -76,7 +76,7 @@ impl Party {
             .map(|desired| (desired.env.clone(), accept(desired.clone(), now)));
         Self {
             planner: Planner::new(site.clone(), PlannerState::default()),
-            leases: ControllerLeases::of(me),
+            leases: ControllerLeases::new(me),
             site,
             note,
             specs: accepted.collect(),
@@ -701,9 +701,9 @@ fn shorter_orphan_age_removes_orphans_earlier() {
     let all = leave(&mut controllers, "one");
     let at = controllers.joins("a", &[shop()]);
     let state = PlannerState {
-        waits: Waits {
+        delays: Delays {
             orphan_age: SECOND * 2,
-            ..Waits::default()
+            ..Delays::default()
         },
         ..PlannerState::default()
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use argus_backend::sim::{AfterRestart, ExitScript, FaultProfile, Rng};
 use argus_core::action::{Action, Cause, Step};
 use argus_core::backoff::{self, Growth};
+use argus_core::delays::Delays;
 use argus_core::desired::{Desired, RestartMode};
 use argus_core::failed_run::FailureCause;
 use argus_core::ident::ContainerId;
@@ -15,7 +16,6 @@ use argus_core::state::{PlannerState, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::TestLease;
 use argus_core::wait::WaitReason;
-use argus_core::waits::Waits;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
@@ -59,7 +59,7 @@ fn in_delay(seed: u64) -> SimFixture {
     fixture
 }
 
-fn with_retries(retries: RetrySettings) -> SimFixture {
+pub(crate) fn with_retries(retries: RetrySettings) -> SimFixture {
     let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let state = PlannerState {
         retries,
@@ -370,7 +370,7 @@ fn running() -> (SimFixture, ContainerId) {
 // Real engines are tested with a longer margin, because a busy one reports ends late.
 #[test]
 fn end_after_an_outage_is_charged_from_its_margin_on() {
-    let (margin, milli) = (Waits::default().outage_margin, Duration::from_millis(1));
+    let (margin, milli) = (Delays::default().outage_margin, Duration::from_millis(1));
     let restarted = || {
         let (mut fixture, id) = running();
         let now = fixture.now;
@@ -404,7 +404,7 @@ fn end_after_an_outage_is_charged_from_its_margin_on() {
 
 #[test]
 fn graceful_restart_of_the_engine_charges_no_restart() {
-    let wait = Waits::default().external_stop;
+    let wait = Delays::default().external_stop;
     for before in [
         Duration::ZERO,
         wait / 2,

@@ -131,6 +131,7 @@ pub(crate) fn restart_policy() -> RestartPolicy {
         halt_after_same: Some(3),
         mode: RestartMode::GiveUp,
         never: BTreeSet::new(),
+        memory_above: None,
     }
 }
 

@@ -470,7 +470,7 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
     // No record matches this stream, so it receives only heartbeats.
     let mut silent = fixture.events("?type=stop", None);
     // These clients never read.
-    let deaf: Vec<_> = (0..20).map(|_| fixture.events("", None)).collect();
+    let unread: Vec<_> = (0..20).map(|_| fixture.events("", None)).collect();
     let mut many: Vec<_> = (0..500)
         .map(|_| fixture.events("?type=snapshot,command&environment=crowd", None))
         .collect();
@@ -553,7 +553,7 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
     });
     let heartbeat = silent.comment().expect("the stream continues");
     assert_eq!(heartbeat.as_deref(), Some("alive"));
-    drop((deaf, many));
+    drop((unread, many));
     wait::until(LIMIT, "it responds as before", || {
         (fixture.request("GET", "/healthz", "", "").status == 200).then_some(())
     });
@@ -589,12 +589,12 @@ fn special_files_and_unread_streams_delay_no_one_else() {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     // A client that requests more than the kernel buffers, and reads none of it.
-    let mut deaf = fixture.connect();
+    let mut unread = fixture.connect();
     let request = format!(
         "GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n",
         fixture.at
     );
-    deaf.write_all(request.repeat(2_000).as_bytes()).unwrap();
+    unread.write_all(request.repeat(2_000).as_bytes()).unwrap();
     // The stored log of a run becomes a file that never ends.
     let kept = fixture
         .argus
@@ -621,5 +621,5 @@ fn special_files_and_unread_streams_delay_no_one_else() {
             assert_ne!(answer.status, 200, "{answer:?}");
         }
     });
-    drop(deaf);
+    drop(unread);
 }

@@ -104,7 +104,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 0.0);
 
     // A port that another process holds.
-    let holder = PortHolder::of(engine, 18900);
+    let holder = PortHolder::new(engine, 18900);
     argus.write_spec("e2e.yaml", &singles("figures", &[18900], ""));
     argus.wait_ready("figures", LIMIT);
     // The next port may be taken, too: other tests publish ports on this engine.

@@ -135,6 +135,42 @@ fn commands_reach_a_service_by_name() {
 }
 
 #[test]
+fn stopped_service_starts_only_on_request() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        &SPEC.replace("reached", "halted").replace("18460", "18461"),
+    );
+    argus.wait_ready("halted", LIMIT);
+    let runs = || {
+        let state = engine.docker_ok(&["inspect", "-f", "{{.State.Running}}", "halted-web"]);
+        state.trim() == "true"
+    };
+    let output = argus.cli(&["stop", "web"]);
+    assert!(stdout(&output).contains("argus start web"), "{output:?}");
+    argus.wait_until(LIMIT, "the service stops", || (!runs()).then_some(()));
+    argus.wait_until(LIMIT, "the status names the stop", || {
+        let why = stdout(&argus.cli(&["why", "web"]));
+        why.contains("stopped by `argus stop`").then_some(())
+    });
+    assert!(!runs());
+    argus.stop();
+    argus.start_again();
+    argus.wait_status("halted", LIMIT, "is observed again", |status| {
+        !status["holds"].as_array().is_none_or(Vec::is_empty)
+    });
+    assert!(!runs(), "also after a restart of the controller");
+    let output = argus.cli(&["stop", "halted"]);
+    assert_eq!(output.status.code(), Some(2), "a whole environment: {output:?}");
+    assert!(argus.cli(&["start", "web"]).status.success());
+    argus.wait_until(LIMIT, "the service starts", || runs().then_some(()));
+    let status = argus.wait_ready("halted", LIMIT);
+    let row = Controller::service(&status, "web");
+    assert_eq!(row["restartBudget"]["used"], 0, "it is no failure: {row}");
+}
+
+#[test]
 fn wait_and_retry_concern_only_the_named_service() {
     let argus = Controller::start(engine(), RunOptions::default());
     let web = r#"version: "1"

@@ -14,14 +14,14 @@ const SUBJECTS: [Subject; 8] = [
         // With 420 lines below a `mod` for tests, which an earlier count left out, an earlier removal that `up` and `ci` complete, and links
         // of failed cases.
         name: "suites, test runner, reports, `argus ci`",
-        budget: 12_400,
+        budget: 12_330,
         paths: &[
             "controller/suite/",
             "controller/src/test_runner",
-            "controller/src/ci_files",
-            "controller/src/ci_system",
+            "controller/src/test_runner/ci_files",
+            "controller/src/render/ci_system",
             "controller/src/session",
-            "controller/src/run_summary",
+            "controller/src/render/run_summary",
             "controller/src/cli/ci",
             "controller/src/cli/test",
             "controller/src/api/test",
@@ -31,13 +31,15 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         name: "mocks",
-        budget: 6_460,
+        budget: 6_250,
         paths: &["controller/mock/", "controller/src/mock", "crds/src/mock"],
     },
     Subject {
-        // With the commands of health checks, and facts of well-known images, which rules link with the file.
+        // With the commands of health checks, and facts of well-known images, which rules link with the file. With the wait of shed services.
+        // With 800 lines for settings that a version of an image renames, logins that a server has no variable for, configurations at
+        // places that no image reads, and listeners that an output reports: the tables of these facts are no code.
         name: "errors, remedies, status texts",
-        budget: 16_200,
+        budget: 16_900,
         paths: &[
             "crds/src/error",
             "crds/src/incident",
@@ -46,18 +48,19 @@ const SUBJECTS: [Subject; 8] = [
             "controller/core/src/remedy",
             "controller/core/src/status",
             "controller/core/src/failed_run",
-            "controller/src/status_text",
+            "controller/src/render/status_text",
             "controller/src/error_fixtures",
         ],
     },
     Subject {
-        // With the check that a project has no other files before `init` allows it, and the options of Compose files.
+        // With the check that a project has no other files before `init` allows it, the options of Compose files, and `up` with names of
+        // services, which keeps the services that exist.
         name: "`init`, `selftest`, `up`, `exec`, `open`, `env`, `diff`",
-        budget: 2_490,
+        budget: 2_620,
         paths: &[
             "controller/src/init",
             "controller/src/selftest",
-            "controller/src/spec_draft",
+            "controller/src/compose/spec_draft",
             "controller/src/cli/up",
             "controller/src/cli/exec",
             "controller/src/cli/open",
@@ -70,22 +73,25 @@ const SUBJECTS: [Subject; 8] = [
     Subject {
         // With override and included files, all kinds of values, texts of secrets and configs, inputs of builds, networks, and a note or an
         // error for each key. With a maximum of what `include` and `extends` repeat, networks of other services, replicas, and raw files of
-        // variables.
+        // variables. With selected services and their dependencies, and with selected names that a file need not have.
         name: "Compose files",
-        budget: 3_240,
+        budget: 3_340,
         paths: &["controller/src/compose", "crds/src/compose"],
     },
     Subject {
         // With an index of the keys of maps.
         name: "formats without errors",
-        budget: 6_020,
+        budget: 6_010,
         paths: &["crds/src/"],
     },
     Subject {
         // With names of files in one line, tracked state, records of all changes, files of containers, sessions of builds, and several
         // networks, the addresses that Dockerfiles read, events of actions when they end, and links of containers to the places of a tmpfs.
+        // With deadlines of all calls from the settings, shedding, stops of services on request, and volumes and holders of Compose projects. With
+        // containers that start once. With restarts of containers near their memory limit. With notes for the next task, and invariants at
+        // their modules. With bounds of links in a worktree.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 60_480,
+        budget: 60_600,
         paths: &[
             "controller/core/",
             "controller/docker/",
@@ -94,8 +100,10 @@ const SUBJECTS: [Subject; 8] = [
         ],
     },
     Subject {
+        // With deadlines of tools and breakers in the answers of MCP, `stop SERVICE`, `start`, `config` and `--allow-external`. With `pull` and
+        // `build`.
         name: "interfaces: api, cli, http, mcp, client, views",
-        budget: 28_750,
+        budget: 29_270,
         paths: &["controller/src/"],
     },
 ];

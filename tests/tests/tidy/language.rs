@@ -1,4 +1,4 @@
-//! Enforces the language rules of `docs/messages.md`: banned words in names, and banned words and openings in text.
+//! Enforces the language rules of `docs/contributors/messages.md`: banned words in names, and banned words and openings in text.
 //!
 //! A name is any identifier of Rust code. A text is a comment, a string literal, or the prose of a page. Each finding has the
 //! file, the line, the word and the number of the rule.
@@ -75,7 +75,7 @@ const FOREIGN: &[&str] = &[
     "with_custom_certificate_verifier",
 ];
 
-/// Words and phrases that no text contains, with the rule of `docs/messages.md` that bans them.
+/// Words and phrases that no text contains, with the rule of `docs/contributors/messages.md` that bans them.
 const WORDS: &[(&str, u8)] = &[
     (r"told|tells?|telling", 3),
     (r"mends?|mended|mending", 3),
@@ -200,7 +200,7 @@ fn rust_names_and_strings_use_standard_terms() {
         let tokens = TokenStream::from_str(&read(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
         language.tokens(&path, tokens, &mut offences);
     }
-    none("banned words, see docs/messages.md", &offences);
+    none("banned words, see docs/contributors/messages.md", &offences);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn comments_follow_the_style_guide() {
             is_continued = is_doc;
         }
     }
-    none("comments against docs/messages.md", &offences);
+    none("comments against docs/contributors/messages.md", &offences);
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn pages_follow_the_style_guide() {
     // The style guide itself names what it bans.
     let pages = files()
         .into_iter()
-        .filter(|path| ends_with(path, "md") && path != "docs/messages.md");
+        .filter(|path| ends_with(path, "md") && path != "docs/contributors/messages.md");
     for path in pages {
         let mut is_code = false;
         let mut is_continued = false;
@@ -253,7 +253,7 @@ fn pages_follow_the_style_guide() {
             is_continued = !line.trim().is_empty();
         }
     }
-    none("pages against docs/messages.md", &offences);
+    none("pages against docs/contributors/messages.md", &offences);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 mod group;
+mod removal;
 
 /// Flags of a folder on the way. It needs no permission to be listed.
 const FOLDER: OFlags = OFlags::PATH
@@ -60,7 +61,7 @@ impl Folder {
     ///
     /// # Errors
     /// Those of [`Self::open`], or the path has no last component.
-    pub fn of(path: &Path) -> io::Result<(Self, OsString)> {
+    pub fn parent_of(path: &Path) -> io::Result<(Self, OsString)> {
         let path = plain(path)?;
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::from(ErrorKind::InvalidInput));
@@ -123,6 +124,14 @@ impl Folder {
     /// Nothing exists there, or it cannot be removed.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())?)
+    }
+
+    /// Creates a link in this folder.
+    ///
+    /// # Errors
+    /// Something exists there, or the link cannot be created.
+    pub fn link(&self, target: &Path, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.directory, name)?)
     }
 
     /// Renames an entry of this folder. A link is renamed itself.
@@ -254,7 +263,7 @@ impl Folder {
 /// # Errors
 /// A component is a link, or the file does not exist or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     folder.open_file(&name)
 }
 
@@ -263,7 +272,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Those of [`open`], or the file cannot be created.
 pub fn open_or_create(path: &Path, mode: u32) -> io::Result<File> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     folder.open_with(&name, OFlags::RDWR | OFlags::CREATE, mode)
 }
 
@@ -301,7 +310,7 @@ pub fn read_opened(file: File, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// A component is a link, or the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     folder.write(&name, bytes, mode)
 }
 
@@ -310,7 +319,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// # Errors
 /// A component is a link, or the file cannot be removed.
 pub fn remove(path: &Path) -> io::Result<bool> {
-    match Folder::of(path).and_then(|(folder, name)| folder.remove(&name)) {
+    match Folder::parent_of(path).and_then(|(folder, name)| folder.remove(&name)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

@@ -43,7 +43,7 @@ impl Site {
 /// Every access to one path. Returns what was read.
 fn access(path: &Path) -> Vec<io::Result<Vec<u8>>> {
     let name = path.file_name().unwrap();
-    let parent = Folder::of(path).map(|(folder, _)| folder);
+    let parent = Folder::parent_of(path).map(|(folder, _)| folder);
     let parent = parent.as_ref().ok();
     let nothing = |result: io::Result<()>| result.map(|()| Vec::new());
     let mut all = vec![
@@ -162,7 +162,7 @@ fn file_is_replaced_as_a_whole_with_its_mode() {
 #[test]
 fn file_for_a_group_gets_group_and_mode_or_is_not_written() {
     let site = Site::new();
-    let (folder, name) = Folder::of(&site.path("root/in/f")).unwrap();
+    let (folder, name) = Folder::parent_of(&site.path("root/in/f")).unwrap();
     let own = rustix::process::getegid().as_raw();
     let facts = || {
         let stat = folder.stat(&name).unwrap();
@@ -191,7 +191,7 @@ fn mode_is_set_without_a_permission_to_read() {
     let path = site.path("root/f");
     fs::write(&path, "").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    let (folder, name) = Folder::of(&path).unwrap();
+    let (folder, name) = Folder::parent_of(&path).unwrap();
     folder.set_mode(&name, 0o640).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     symlink(site.path("keys/id"), site.path("root/link")).unwrap();
@@ -256,7 +256,7 @@ fn no_access_leaves_the_root_during_exchanges() {
                 }
                 Err(_) => refused += 1,
             }
-            let Ok((folder, name)) = Folder::of(&inside.join("id")) else {
+            let Ok((folder, name)) = Folder::parent_of(&inside.join("id")) else {
                 continue;
             };
             folder.set_mode(&name, 0o644).unwrap();

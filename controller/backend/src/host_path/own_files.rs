@@ -36,13 +36,13 @@ impl OwnFiles {
     pub fn of_process() -> Self {
         let (out, err) = (stdout(), stderr());
         let found = [fstat(out.as_fd()), fstat(err.as_fd())];
-        Self::of(found.iter().flatten())
+        Self::from_stats(found.iter().flatten())
     }
 
     /// Returns those of the objects that are files.
-    pub fn of<'a>(objects: impl IntoIterator<Item = &'a Stat>) -> Self {
+    pub fn from_stats<'a>(objects: impl IntoIterator<Item = &'a Stat>) -> Self {
         let is_file = |stat: &&Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        Self(objects.into_iter().filter(is_file).map(FileId::of).collect())
+        Self(objects.into_iter().filter(is_file).map(FileId::new).collect())
     }
 
     /// Returns true if the set contains the file.
@@ -100,8 +100,8 @@ mod tests {
         fs::write(&log, "").unwrap();
         fs::hard_link(&log, &other).unwrap();
         let stat = |path: &Path| rustix::fs::stat(path).unwrap();
-        let own = OwnFiles::of(&[stat(&log), stat(dir.path())]);
-        assert!(own.contains(FileId::of(&stat(&other))));
-        assert!(!own.contains(FileId::of(&stat(dir.path()))));
+        let own = OwnFiles::from_stats(&[stat(&log), stat(dir.path())]);
+        assert!(own.contains(FileId::new(&stat(&other))));
+        assert!(!own.contains(FileId::new(&stat(dir.path()))));
     }
 }

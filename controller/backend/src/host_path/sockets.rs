@@ -47,7 +47,7 @@ impl Sockets {
                 add(&path, &mut all);
             }
         }
-        let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&FileId::of(&stat)));
+        let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&FileId::new(&stat)));
         let mounted = mount_points().into_iter().filter(is_object).collect();
         Self {
             objects: all,
@@ -88,7 +88,7 @@ fn of_users(folder: &Path) -> impl Iterator<Item = PathBuf> {
 fn add(socket: &Path, to: &mut BTreeSet<FileId>) {
     for path in [socket.to_owned(), real(socket)] {
         let identities = path.ancestors().filter_map(stat_of);
-        to.extend(identities.map(|stat| FileId::of(&stat)));
+        to.extend(identities.map(|stat| FileId::new(&stat)));
     }
 }
 

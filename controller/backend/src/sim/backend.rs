@@ -18,7 +18,7 @@ use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
 use super::{CallId, Engine, SimEvent};
-use crate::run_log::{RunLog, start_deadline};
+use crate::run_log::{COLLECTION_TIMEOUT, Deadline, RunLog};
 use crate::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 
 /// Minimum wait for the next event, so that other tasks get to run.
@@ -149,7 +149,7 @@ impl Backend for Sim {
             open: |query: LogQuery| self.logs(&run.container, query),
             since: *lines_since,
             ended_at: run.ended_at(),
-            deadline: start_deadline(),
+            deadline: Deadline::start(COLLECTION_TIMEOUT),
         };
         let mut evidence = Box::<Evidence>::default();
         Box::pin(log.add_to(&mut evidence)).await?;
@@ -220,6 +220,7 @@ impl Backend for Sim {
             disk: Fact::NotApplicable("it has no disk".to_owned()),
             networks: Fact::NotApplicable("its networks cost nothing".to_owned()),
             listeners: Fact::NotApplicable("it has no host".to_owned()),
+            memory_stall: None,
         }
     }
 

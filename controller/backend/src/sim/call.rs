@@ -1,12 +1,13 @@
 //! The actions as the simulated engine performs them, with the refusals of a real engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use argus_core::action::{Action, ContainerSpec};
 use argus_core::desired::{Build, PullPolicy, substitute_tag};
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, NETWORK_OWNER, SERVICE, SPEC_HASH};
-use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
+use argus_core::observed::{Container, ContainerState, Object, ObjectId};
 use argus_core::outcome::{ActionError, Done, Evidence, PortOwner, PortRefusal};
 use argus_core::time::Timestamp;
 
@@ -161,36 +162,8 @@ impl Model {
         }
         let id = ContainerId::new(format!("c{}", self.new_id()))
             .map_err(|bad| ActionError::Unknown(bad.to_string()))?;
-        let attachment = Attachment {
-            network: None,
-            aliases: spec.aliases.clone(),
-            address: None,
-        };
-        let container = Container {
-            id: id.clone(),
-            name: name.to_string(),
-            labels: spec.labels.clone(),
-            image: spec.image.clone(),
-            state: ContainerState::Created,
-            created_at: self.engine_time(self.now),
-            networks: spec
-                .attachments()
-                .take(1)
-                .map(|(name, _)| (name.to_string(), attachment.clone()))
-                .collect(),
-            inspect: Some(inspect_info(spec)),
-            stopped_by_other: None,
-            oom_at: None,
-        };
-        self.containers.insert(
-            id.clone(),
-            StoredContainer {
-                container,
-                ends_at: None,
-                code: 0,
-            },
-        );
-        self.changed(&ObjectId::Container(id.clone()));
+        let container = spec.created(id.clone(), name, None, self.engine_time(self.now));
+        self.add_object(Object::Container(Arc::new(container)));
         Ok(Done::Container(id))
     }
 
@@ -341,18 +314,5 @@ impl Model {
         }
         self.images.insert(reference.to_owned(), String::new());
         Ok(Done::Applied)
-    }
-}
-
-fn inspect_info(spec: &ContainerSpec) -> InspectInfo {
-    InspectInfo {
-        started_at: None,
-        finished_at: None,
-        exit_code: 0,
-        oom_killed: false,
-        error: String::new(),
-        image_id: None,
-        health: None,
-        config: spec.configuration(),
     }
 }

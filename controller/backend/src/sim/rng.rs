@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A small random number generator (splitmix64); not suitable for secrets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Rng(u64);
 
 impl Rng {

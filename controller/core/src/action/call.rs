@@ -7,9 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Action, Binding, ContainerSpec};
 
-/// Maximum time to collect evidence, because the next run waits for it.
-const EVIDENCE_DEADLINE: Duration = Duration::from_secs(5);
-
 /// Deadlines of engine calls by their expected duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
@@ -35,7 +32,7 @@ impl Deadlines {
         match action {
             Action::PullImage { .. } | Action::BuildImage(_) => None,
             // A restart waits for this action.
-            Action::CollectEvidence { .. } => Some(EVIDENCE_DEADLINE),
+            Action::CollectEvidence { .. } => Some(self.short.max(Self::default().short) / 2),
             Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::CreateNetwork { .. }
@@ -141,7 +138,41 @@ mod tests {
     use argus_crds::PullPolicy;
 
     use super::*;
+    use crate::failed_run::FailedRun;
     use crate::ident::ContainerId;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn deadline_of_each_action_follows_from_the_settings() {
+        let deadlines = |short, long| Deadlines {
+            short: Duration::from_secs(short),
+            long: Duration::from_secs(long),
+        };
+        let id = ContainerId::new("c1").unwrap();
+        let name = "c1".to_owned();
+        let evidence = Action::CollectEvidence {
+            run: Box::new(FailedRun::new(id.clone(), Timestamp(0))),
+            lines_since: None,
+            port: None,
+            http: false,
+            by_engine: false,
+            targets: Vec::new(),
+            host: Box::default(),
+        };
+        let actions = [
+            Action::UnpauseContainer { id: id.clone() },
+            Action::StartContainer { id: id.clone() },
+            Action::RemoveContainer { id, name },
+            evidence,
+        ];
+        let seconds = |deadlines: Deadlines| {
+            let of = |action: &Action| deadlines.of(action).map(|deadline| deadline.as_secs());
+            actions.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(seconds(Deadlines::default()), [10, 30, 60, 5].map(Some));
+        assert_eq!(seconds(deadlines(60, 120)), [60, 60, 120, 30].map(Some));
+        assert_eq!(seconds(deadlines(2, 20)), [2, 20, 40, 5].map(Some));
+    }
 
     #[test]
     fn call_above_80_percent_of_its_deadline_is_slow() {

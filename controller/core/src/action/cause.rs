@@ -41,12 +41,21 @@ pub enum Cause {
         /// Number of the restart, from 1.
         attempt: u32,
     },
+    /// The container used more memory than `argus.restart.memoryAbove` allows.
+    MemoryHigh {
+        /// Number of the restart, from 1.
+        attempt: u32,
+    },
     /// The container was stopped or paused externally.
     StoppedExternally,
     /// A person or an agent requested a restart.
     RestartRequested,
+    /// A person or an agent requested a stop.
+    StopRequested,
     /// The engine stopped the container in its own restart.
     EngineRestart,
+    /// The service is optional, and the host is short of memory or disk space.
+    Shed,
     /// A dependency started again, and the service restarts with it.
     DependencyRestarted {
         /// The dependency.
@@ -111,9 +120,12 @@ impl fmt::Display for Cause {
             Self::Failed => f.write_str("collect evidence first"),
             Self::ImageRetagged => f.write_str("image retagged"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
+            Self::MemoryHigh { attempt } => write!(f, "memory use too high, restart {attempt}"),
             Self::StoppedExternally => f.write_str("stopped externally"),
             Self::RestartRequested => f.write_str("restart requested"),
+            Self::StopRequested => f.write_str("stop requested"),
             Self::EngineRestart => f.write_str("engine restarted"),
+            Self::Shed => f.write_str("shed, because the host is short of memory or disk space"),
             Self::DependencyRestarted { service } => write!(f, "`{service}` started again"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
             Self::PortFree => f.write_str("port may be free again"),

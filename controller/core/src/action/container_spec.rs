@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{ContainerLimits, Mount, ProcessOptions, image_key_of};
+use crate::desired::{ContainerLimits, Mount, ProcessOptions, image_key_of, is_default};
 use crate::ident::{Protocol, ResourceName};
 
 /// Configuration of a container, with assigned ports and resolved references.
@@ -46,7 +46,7 @@ pub struct ContainerSpec {
     /// Working directory of the process.
     pub working_dir: Option<String>,
     /// Settings of the process that most files omit. The default is not serialized, so that hashes stay the same.
-    #[serde(default, skip_serializing_if = "ProcessOptions::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub process: Box<ProcessOptions>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
@@ -55,11 +55,7 @@ pub struct ContainerSpec {
     /// Grace period of a stop.
     pub stop_grace: Duration,
     /// Security restrictions. The default is not serialized, so that hashes stay the same.
-    #[serde(
-        default,
-        rename = "confinement",
-        skip_serializing_if = "ContainerLimits::is_default"
-    )]
+    #[serde(default, rename = "confinement", skip_serializing_if = "is_default")]
     pub container_limits: ContainerLimits,
 }
 

@@ -243,9 +243,8 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
             },
         ) {
             let message = format!("the service name `{}` is used twice", shown(declared.name));
-            diagnostics.push(
-                Diagnostic::error(format!("{}.name", declared.path), message).hint("rename one of them"),
-            );
+            let hint = "rename one of them";
+            diagnostics.push(Diagnostic::error(format!("{}.name", declared.path), message).hint(hint));
         }
     }
     for (name, mock) in &spec.mocks {
@@ -321,7 +320,7 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext, env_file: 
             let private = private_dirs.iter().filter(|dir| *dir != state_dir);
             let left_out = writable.iter().chain(private).map(String::as_str).chain(env_file);
             let left_out: Vec<&str> = left_out.collect();
-            let excluded_of = |context: &str| Excluded::of(context, state_dir, left_out.iter().copied());
+            let excluded_of = |context: &str| Excluded::new(context, state_dir, left_out.iter().copied());
             build.excluded = excluded_of(&build.context);
             for named in build.options.contexts.values_mut() {
                 if let NamedContext::Folder { path, excluded } = named {

@@ -61,7 +61,7 @@ pub enum NamedContext {
         /// Absolute path.
         path: String,
         /// Paths that the context never contains.
-        #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+        #[serde(default, skip_serializing_if = "crate::desired::is_default")]
         excluded: excluded::Excluded,
     },
     /// Reference of an image.
@@ -82,11 +82,6 @@ pub struct CacheTarget {
 pub const SENT_DOCKERFILE: &str = ".argus.dockerfile";
 
 impl BuildOptions {
-    /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the settings that decide about the contents of the image. Equal projects in different folders have equal settings. A build
     /// cache does not change the image.
     #[must_use]
@@ -146,12 +141,12 @@ pub struct Build {
     /// Build arguments.
     pub args: BTreeMap<String, String>,
     /// Further settings.
-    #[serde(default, skip_serializing_if = "BuildOptions::is_default")]
+    #[serde(default, skip_serializing_if = "crate::desired::is_default")]
     pub options: Box<BuildOptions>,
     /// Hash of context, Dockerfile, arguments, target and options; a different digest requires a new build.
     pub digest: Hash,
     /// Paths that the context never contains.
-    #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+    #[serde(default, skip_serializing_if = "crate::desired::is_default")]
     pub excluded: excluded::Excluded,
     /// True if a person allowed the project: `ADD` can read each address. No part of the contents, and no stored revision keeps it.
     #[serde(skip)]

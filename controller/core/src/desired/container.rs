@@ -8,14 +8,15 @@ use argus_crds::{Container, DeclaredService, Diagnostic, PortText, PullPolicy, S
 
 use crate::desired::admit::SpecContext;
 use crate::desired::aliases::MAX_PART;
+use crate::desired::container_labels::resolve_labels;
 use crate::desired::effective::unresolved_hint;
 use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{
-    Criticality, Port, Role, Service, aliases, container_files, container_labels, mounts, needs, networks,
-    paths, policy, ports, probe, process, shared_network, tmpfs,
+    Criticality, Port, Role, Service, aliases, container_files, mounts, needs, networks, policy, ports,
+    probe, process, shared_network, tmpfs,
 };
 use crate::ident::{ResourceName, ServiceName};
 use crate::published::overlap;
@@ -85,7 +86,14 @@ pub(super) fn admit_service(
     let env_path = format!("{container_path}.environment");
     let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);
     let labels_path = format!("{container_path}.labels");
-    let labels = container_labels::resolve_labels(&container.labels, &labels_path, &resolver, diagnostics);
+    let references = PortReferences::Rendered;
+    let labels = resolve_labels(
+        &container.labels,
+        &labels_path,
+        &resolver,
+        references,
+        diagnostics,
+    );
     let aliases_path = format!("{container_path}.aliases");
     let aliases = aliases::resolve_aliases(container, name.as_ref(), &aliases_path, diagnostics);
     let networks_path = format!("{container_path}.networks");
@@ -164,10 +172,8 @@ fn resolve_commands(
     let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
     if container.command.is_some() {
         let message = "`command` belongs to the service, not to its container";
-        diagnostics.push(
-            Diagnostic::warning(format!("{path}.container.command"), message)
-                .hint("move it further out, next to `container`"),
-        );
+        let hint = "move it further out, next to `container`";
+        diagnostics.push(Diagnostic::warning(format!("{path}.container.command"), message).hint(hint));
     }
     let command = if spec.command.is_some() {
         resolve_words(&spec.command, "command", diagnostics)
@@ -243,10 +249,8 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
         };
         if published.first_of_range {
             let message = format!("only the first host port of `{text}` is used");
-            diagnostics.push(
-                Diagnostic::warning(&path, message)
-                    .hint("write one host port; Argus replaces a taken one from `isolation.portRange`"),
-            );
+            let hint = "write one host port; Argus replaces a taken one from `isolation.portRange`";
+            diagnostics.push(Diagnostic::warning(&path, message).hint(hint));
         }
         if all.len() + published.ports.len() > MAX_PORTS {
             let message = format!("the container publishes more than {MAX_PORTS} ports");
@@ -295,7 +299,7 @@ pub(super) fn is_variable_name(name: &str, path: &str, diagnostics: &mut Vec<Dia
 fn resolve_env_vars(
     texts: &BTreeMap<String, String>,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
@@ -305,7 +309,7 @@ fn resolve_env_vars(
         if !is_variable_name(name, &path, diagnostics) {
             continue;
         }
-        let value = filler.fill(value, &path, PortReferences::Rendered, diagnostics);
+        let value = resolver.fill(value, &path, PortReferences::Rendered, diagnostics);
         if value.contains('\0') {
             let message = format!("the value of `{}` contains a zero byte", shown(name));
             diagnostics.push(Diagnostic::error(&path, message).hint("remove the zero byte"));
@@ -324,23 +328,18 @@ fn resolve_env_vars(
 fn check_limits(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(memory) = spec.memory.filter(|memory| memory.bytes() < MIN_MEMORY) {
         let message = format!("`memory` is {memory}, but the engine requires at least 6 MiB");
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.memory"), message)
-                .hint("write a size such as `64MB`, or omit `memory` for no limit"),
-        );
+        let hint = "write a size such as `64MB`, or omit `memory` for no limit";
+        diagnostics.push(Diagnostic::error(format!("{path}.memory"), message).hint(hint));
     }
     if let Some(cpus) = spec.cpus.filter(|cpus| cpus.nanos() < MIN_NANO_CPUS) {
         let message = format!("`cpus` is {cpus}, but the engine requires at least 0.01");
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.cpus"), message)
-                .hint("write a number such as `0.5`, or omit `cpus` for no limit"),
-        );
+        let hint = "write a number such as `0.5`, or omit `cpus` for no limit";
+        diagnostics.push(Diagnostic::error(format!("{path}.cpus"), message).hint(hint));
     }
     if let Some(grace) = spec.stop_grace.filter(|grace| grace.get() > MAX_STOP_GRACE) {
         let message = format!("`stopGrace` is {grace}, more than the maximum of 10m");
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.stopGrace"), message).hint("write a time of at most `10m`"),
-        );
+        let hint = "write a time of at most `10m`";
+        diagnostics.push(Diagnostic::error(format!("{path}.stopGrace"), message).hint(hint));
     }
 }
 
@@ -354,22 +353,10 @@ fn check_process(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnosti
     };
     if let Some(user) = spec.user.as_deref().filter(|user| !is_user(user)) {
         let message = format!("`{}` is not a valid user", shown(user));
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.user"), message)
-                .hint("write `user`, `user:group`, or numeric ids such as `1000:1000`"),
-        );
+        let hint = "write `user`, `user:group`, or numeric ids such as `1000:1000`";
+        diagnostics.push(Diagnostic::error(format!("{path}.user"), message).hint(hint));
     }
-    if let Some(folder) = spec
-        .working_dir
-        .as_deref()
-        .filter(|dir| !dir.starts_with('/') || !paths::is_sane(dir))
-    {
-        let message = format!("`{}` is not an absolute path in the container", shown(folder));
-        diagnostics.push(
-            Diagnostic::error(format!("{path}.workingDir"), message)
-                .hint("write a path that begins with `/`"),
-        );
-    }
+    process::check_working_dir(spec.working_dir.as_deref(), path, diagnostics);
 }
 
 /// Returns the entries as `name:address`; also accepts the form `name=address` of Compose.
@@ -388,10 +375,8 @@ fn extra_hosts(texts: &[String], path: &str, diagnostics: &mut Vec<Diagnostic>) 
         });
         if line.is_none() {
             let message = format!("`{}` is not a valid host entry", shown(text));
-            diagnostics.push(
-                Diagnostic::error(format!("{path}[{index}]"), message)
-                    .hint("write `name:address`, such as `db.local:10.0.0.5` or `host:host-gateway`"),
-            );
+            let hint = "write `name:address`, such as `db.local:10.0.0.5` or `host:host-gateway`";
+            diagnostics.push(Diagnostic::error(format!("{path}[{index}]"), message).hint(hint));
         }
         lines.extend(line);
     }

@@ -4,13 +4,55 @@
 //! in no file of the project. A mount would hide such a file or receive it, so a path in one is refused.
 
 use argus_crds::{ContainerFile, Diagnostic, Service as ServiceSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::desired::identity::shown;
 use crate::desired::template::{TemplateResolver, fill_known};
-use crate::desired::{FileAccess, InjectedFile, Mount, paths, tmpfs_path};
+use crate::desired::{Mount, hash, paths, tmpfs_path};
+use crate::ident::Hash;
 
-/// Files of a container that the engine mounts itself.
-const MOUNTED_BY_ENGINE: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+/// File that Argus copies into a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InjectedFile {
+    /// Absolute path in the container. The engine creates missing folders above it.
+    pub path: String,
+    /// Contents of the file.
+    pub text: String,
+    /// Permissions and owner. The default is not serialized, so that hashes stay the same.
+    #[serde(default, skip_serializing_if = "crate::desired::is_default")]
+    pub access: FileAccess,
+    /// Address to which a mock forwards requests. The renderer replaces a host port in it that was reassigned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+impl InjectedFile {
+    /// Returns the hash of all files together.
+    pub fn digest_of(files: &[Self]) -> Hash {
+        hash::hash_of(files)
+    }
+}
+
+/// Permissions and owner of a file; the default is readable by all users of the container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileAccess {
+    /// Permission bits.
+    pub mode: u32,
+    /// Numeric user ID of the owner.
+    pub uid: u32,
+    /// Numeric group ID.
+    pub gid: u32,
+}
+
+impl Default for FileAccess {
+    fn default() -> Self {
+        Self {
+            mode: 0o444,
+            uid: 0,
+            gid: 0,
+        }
+    }
+}
 
 /// Returns the files of a service with resolved templates, and reports invalid ones.
 pub(super) fn resolve_files(
@@ -40,7 +82,7 @@ pub(super) fn resolve_files(
         .map(Mount::target)
         .chain(tmpfs)
         .chain(paths::KERNEL_FOLDERS)
-        .chain(MOUNTED_BY_ENGINE)
+        .chain(paths::FILES_OF_ENGINE)
         .map(|target| paths::to_absolute("/", target))
         .collect();
     let mut files: Vec<InjectedFile> = Vec::new();

@@ -11,30 +11,11 @@ use crate::labels;
 /// Maximum size of all labels of a container in bytes. Each list of the engine contains them.
 const MAX_LABELS: usize = 64 * 1024;
 
-/// Returns the labels of a container with resolved templates. The ports are added later.
+/// Returns the labels with resolved templates. Those of a container get the ports later.
 pub(super) fn resolve_labels(
     texts: &BTreeMap<String, String>,
     path: &str,
-    filler: &TemplateResolver<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> BTreeMap<String, String> {
-    resolve(texts, path, filler, PortReferences::Rendered, diagnostics)
-}
-
-/// Returns the labels of an image with resolved templates.
-pub(super) fn resolve_image_labels(
-    texts: &BTreeMap<String, String>,
-    path: &str,
-    filler: &TemplateResolver<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> BTreeMap<String, String> {
-    resolve(texts, path, filler, PortReferences::Final, diagnostics)
-}
-
-fn resolve(
-    texts: &BTreeMap<String, String>,
-    path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     references: PortReferences,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
@@ -54,7 +35,7 @@ fn resolve(
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             continue;
         }
-        let value = filler.fill(value, &path, references, diagnostics);
+        let value = resolver.fill(value, &path, references, diagnostics);
         size += name.len() + value.len();
         if size > MAX_LABELS {
             let message = "the labels exceed 64 KiB";

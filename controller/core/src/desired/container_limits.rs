@@ -45,11 +45,6 @@ impl From<&Policy> for ContainerLimits {
 }
 
 impl ContainerLimits {
-    /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the limits of a container, whose own settings replace those of the environment.
     pub(crate) fn of_container(&self, process: &ProcessOptions) -> Self {
         Self {

@@ -24,6 +24,16 @@ impl Service {
         self.mounts.iter().chain(&self.covers)
     }
 
+    /// Returns whether something covers a part of a bind mount: a mount of Argus, or a tmpfs.
+    pub(crate) fn has_covers(&self) -> bool {
+        let hides = |entry: &String| {
+            let hidden = paths::to_absolute("/", tmpfs_path(entry));
+            let mut binds = self.mounts.iter().filter(|mount| mount.source().is_some());
+            binds.any(|bind| paths::is_inside(&hidden, bind.target()))
+        };
+        !self.covers.is_empty() || self.tmpfs.iter().any(hides)
+    }
+
     /// Mounts of its container, each with whether it is a cover.
     pub(crate) fn mounts_and_covers(&self) -> impl Iterator<Item = (&Mount, bool)> {
         let mounts = self.mounts.iter().map(|mount| (mount, false));
@@ -42,9 +52,11 @@ pub(super) fn check_writable(
     let Some(git) = &context.host.git else {
         return;
     };
-    let is_git = |part: &str| part == excluded::GIT;
+    let has_part = |name: &str| real.split('/').any(|part| part == name);
     let contained = |path: &Option<String>| path.clone().filter(|path| paths::is_inside(path, real));
-    let problem = if real.split('/').any(is_git) || git.paths.iter().any(|git| paths::is_inside(real, git)) {
+    let problem = if has_part(excluded::STATE) {
+        "is part of a state directory".to_owned()
+    } else if has_part(excluded::GIT) || git.paths.iter().any(|git| paths::is_inside(real, git)) {
         "is part of a git directory".to_owned()
     } else if let Some(link) = contained(&git.link) {
         format!(

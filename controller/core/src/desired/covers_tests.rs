@@ -217,6 +217,7 @@ fn writable_mount_in_a_git_directory_is_refused() {
     let mut facts = context(&["/w/.git", "/w/.bare"]);
     facts.host.git.as_mut().unwrap().link = Some("/w/p/.git".to_owned());
     let inside = "`SOURCE` is part of a git directory, and the mount is writable";
+    let state = "`SOURCE` is part of a state directory, and the mount is writable";
     let link =
         "`SOURCE` contains the link `/w/p/.git`, which a container can replace, and the mount is writable";
     for (source, expected) in [
@@ -224,6 +225,7 @@ fn writable_mount_in_a_git_directory_is_refused() {
         ("../.git/hooks", inside),
         ("../.bare/hooks", inside),
         ("../other/.git/x", inside),
+        ("../other/.argus/environments", state),
         ("..", link),
         (".", link),
         ("./src", ""),

@@ -49,7 +49,7 @@ pub enum ContextEntry {
 impl Excluded {
     /// Returns the exclusions of `context` for the state directory and for other paths, such as those that are mounted writable. All
     /// paths are absolute.
-    pub fn of<'a>(context: &str, state_dir: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn new<'a>(context: &str, state_dir: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
         let inside = |path: &str| {
             let below = paths::relative_to(path, context).filter(|below| !below.is_empty());
             below.map(str::to_owned)
@@ -58,11 +58,6 @@ impl Excluded {
             state_dir: inside(state_dir),
             writable: writable.into_iter().filter_map(inside).collect(),
         }
-    }
-
-    /// Returns true if only the exclusions of every context apply.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
     }
 
     /// Returns the decision about the entry at this path, relative to the context.
@@ -97,7 +92,7 @@ mod tests {
 
     #[test]
     fn state_specs_and_history_are_left_out() {
-        let excluded = Excluded::of("/p", "/p/var/state", ["/p/data", "/p", "/", "/other", "/pp/x"]);
+        let excluded = Excluded::new("/p", "/p/var/state", ["/p/data", "/p", "/", "/other", "/pp/x"]);
         for (path, verdict) in [
             ("var/state", ContextEntry::Excluded),
             ("var", ContextEntry::Included),
@@ -122,7 +117,10 @@ mod tests {
 
     #[test]
     fn context_inside_the_state_directory_excludes_nothing_of_it() {
-        assert!(Excluded::of("/state/private/own-image", "/state", []).is_empty());
-        assert!(Excluded::of("/p", "", []).is_empty());
+        assert_eq!(
+            Excluded::new("/state/private/own-image", "/state", []),
+            Excluded::default()
+        );
+        assert_eq!(Excluded::new("/p", "", []), Excluded::default());
     }
 }

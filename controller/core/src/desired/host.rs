@@ -10,7 +10,6 @@ use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::paths;
-use crate::desired::suggest;
 use crate::desired::worktree::Worktree;
 
 const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
@@ -27,6 +26,8 @@ pub struct HostPaths {
     pub worktree: Option<Worktree>,
     /// True if a person allowed the project of the file: its containers may write above the bind sources of others.
     pub allowed: bool,
+    /// Names on the engine of external volumes that the file may mount without the permission.
+    pub external_volumes: BTreeSet<String>,
     /// Paths of git in the project. `None` if containers may write them.
     pub git: Option<GitPaths>,
     /// State directory of the controller, without links. Empty: unknown.
@@ -86,11 +87,6 @@ impl HostPaths {
             _ => diagnostic,
         }
     }
-}
-
-/// Returns the name of a directory that is similar to a missing one.
-pub fn similar_name<'a>(missing: &str, present: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    suggest::closest(missing, present)
 }
 
 /// Returns every host path that a file names, absolute and without `..`, before links are resolved.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use argus_crds::Diagnostic;
+use argus_crds::suggestion::nearest;
 
-use crate::desired::suggest::closest;
 use crate::desired::{Role, Service};
 use crate::secrets::{Secrets, is_secret};
 
@@ -94,7 +94,7 @@ pub(crate) fn misspelled_hosts(
             if is_address
                 && is_single_name(host)
                 && !is_known(host)
-                && let Some(meant) = closest(host, others())
+                && let Some(meant) = nearest(host, others())
             {
                 found.push(MisspelledHost {
                     variable: variable.clone(),

@@ -39,9 +39,8 @@ impl EnvIdentity {
         let is_empty = written.is_some_and(|text| text.trim().is_empty());
         if is_empty {
             let message = "`namespace` is empty, so Argus uses the project name";
-            diagnostics.push(
-                Diagnostic::warning("isolation.namespace", message).hint("write a name, or omit `namespace`"),
-            );
+            let hint = "write a name, or omit `namespace`";
+            diagnostics.push(Diagnostic::warning("isolation.namespace", message).hint(hint));
         }
         let namespace = match (written.filter(|_| !is_empty), &context.namespace_from) {
             (None, NamespaceFrom::File) => None,

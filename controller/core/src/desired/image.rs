@@ -10,7 +10,7 @@ use crate::desired::host::{self, HostPaths};
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{PortReferences, TemplateResolver};
-use crate::desired::{Build, Image, SENT_DOCKERFILE, paths};
+use crate::desired::{Build, Image, SENT_DOCKERFILE, is_default, paths};
 use crate::ident::{Hash, ServiceName};
 
 mod content;
@@ -47,7 +47,7 @@ pub(super) fn resolve_image(
     request: ImageRequest<'_>,
     identity: &EnvIdentity,
     context: &SpecContext,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Image> {
     let ImageRequest {
@@ -59,13 +59,12 @@ pub(super) fn resolve_image(
     match (build, image) {
         (None, None) => {
             let message = format!("service `{service}` has neither `image` nor `build`");
-            diagnostics.push(
-                Diagnostic::error(path, message).hint("add `image: name:tag` or `build: {context: .}`"),
-            );
+            let hint = "add `image: name:tag` or `build: {context: .}`";
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
             None
         }
         (None, Some(image)) => {
-            resolve_reference(image, &format!("{path}.image"), filler, diagnostics).map(Image::Named)
+            resolve_reference(image, &format!("{path}.image"), resolver, diagnostics).map(Image::Named)
         }
         (Some(build), image) => {
             if let (Some(tag), Some(image)) = (&build.image, image)
@@ -79,12 +78,19 @@ pub(super) fn resolve_image(
                     .push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
             }
             let tag = match (&build.image, image) {
-                (Some(tag), _) => resolve_tag(tag, &format!("{path}.build.image"), filler, diagnostics),
-                (None, Some(tag)) => resolve_tag(tag, &format!("{path}.image"), filler, diagnostics),
+                (Some(tag), _) => resolve_tag(tag, &format!("{path}.build.image"), resolver, diagnostics),
+                (None, Some(tag)) => resolve_tag(tag, &format!("{path}.image"), resolver, diagnostics),
                 (None, None) => Some(default_tag(identity, service)),
             };
-            resolve_build(build, tag, &format!("{path}.build"), context, filler, diagnostics)
-                .map(Image::Built)
+            resolve_build(
+                build,
+                tag,
+                &format!("{path}.build"),
+                context,
+                resolver,
+                diagnostics,
+            )
+            .map(Image::Built)
         }
     }
 }
@@ -94,7 +100,7 @@ fn resolve_build(
     tag: Option<String>,
     path: &str,
     spec_context: &SpecContext,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
     let context = content::resolve(
@@ -108,7 +114,7 @@ fn resolve_build(
     for (name, value) in &build.args {
         let path = format!("{path}.args.{name}");
         if is_variable_name(name, &path, diagnostics) {
-            let value = filler.fill(value, &path, PortReferences::Final, diagnostics);
+            let value = resolver.fill(value, &path, PortReferences::Final, diagnostics);
             args.insert(name.clone(), value);
         }
     }
@@ -116,10 +122,10 @@ fn resolve_build(
         None => None,
         Some(target) => {
             let path = format!("{path}.target");
-            Some(fill_checked(target, &path, &STAGE, filler, diagnostics)?)
+            Some(fill_checked(target, &path, &STAGE, resolver, diagnostics)?)
         }
     };
-    let options = options::resolve(build, path, spec_context, filler, diagnostics);
+    let options = options::resolve(build, path, spec_context, resolver, diagnostics);
     let context = context?;
     let dockerfile = resolve_dockerfile(
         build,
@@ -128,7 +134,7 @@ fn resolve_build(
         spec_context,
         diagnostics,
     )?;
-    let contents = hash_of(build);
+    let build_hash = hash_of(build);
     let mut build = Build {
         tag: tag?,
         context,
@@ -136,12 +142,12 @@ fn resolve_build(
         target,
         args,
         options: Box::new(options?),
-        digest: contents.clone(),
+        digest: build_hash.clone(),
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
         allowed: spec_context.host.allowed,
     };
-    build.digest = build_digest(&contents, &build);
+    build.digest = build_digest(&build_hash, &build);
     Some(build)
 }
 
@@ -150,7 +156,7 @@ fn resolve_build(
 pub(super) fn build_digest(contents: &Hash, build: &Build) -> Hash {
     let options = build.options.of_contents();
     let (dockerfile, args) = (&build.dockerfile, &build.args);
-    match (&build.target, options.is_default()) {
+    match (&build.target, is_default(&options)) {
         (None, true) => hash_of(&(contents, dockerfile, args)),
         (Some(target), true) => hash_of(&(contents, dockerfile, args, target)),
         (target, false) => hash_of(&(contents, dockerfile, args, target, &options)),
@@ -176,10 +182,8 @@ fn resolve_dockerfile(
     }
     let text = build.dockerfile.as_deref();
     if text.is_some_and(|text| !paths::is_sane(text)) {
-        diagnostics.push(
-            Diagnostic::error(path, "`dockerfile` is not a valid path")
-                .hint("omit it for `Dockerfile` in the context"),
-        );
+        let hint = "omit it for `Dockerfile` in the context";
+        diagnostics.push(Diagnostic::error(path, "`dockerfile` is not a valid path").hint(hint));
         return None;
     }
     let shown_as = text.unwrap_or("Dockerfile");
@@ -204,9 +208,8 @@ fn resolve_dockerfile(
     match paths::relative_to(&absolute, context) {
         Some("") => {
             let message = format!("`{}` is the build context itself", shown(shown_as));
-            diagnostics.push(
-                Diagnostic::error(path, message).hint("write the path of the file, such as `./Dockerfile`"),
-            );
+            let hint = "write the path of the file, such as `./Dockerfile`";
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
             None
         }
         Some(inside) => Some(inside.to_owned()),
@@ -271,10 +274,10 @@ pub(super) fn default_tag(identity: &EnvIdentity, service: &ServiceName) -> Stri
 fn resolve_tag(
     text: &str,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    let tag = resolve_reference(text, path, filler, diagnostics)?;
+    let tag = resolve_reference(text, path, resolver, diagnostics)?;
     if !is_reserved_tag(&tag) {
         return Some(tag);
     }
@@ -288,10 +291,10 @@ fn resolve_tag(
 pub(super) fn resolve_reference(
     text: &str,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    fill_checked(text.trim(), path, &REFERENCE, filler, diagnostics)
+    fill_checked(text.trim(), path, &REFERENCE, resolver, diagnostics)
 }
 
 /// Kind of a value that is checked after its templates are resolved.
@@ -319,11 +322,11 @@ fn fill_checked(
     text: &str,
     path: &str,
     kind: &ValueKind,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let before = diagnostics.len();
-    let value = filler.fill(text, path, PortReferences::Final, diagnostics);
+    let value = resolver.fill(text, path, PortReferences::Final, diagnostics);
     if (kind.is_valid)(&value) {
         return Some(value);
     }

@@ -7,8 +7,12 @@ use argus_crds::compose::{compose_key, compose_value};
 use argus_crds::yaml::SourceMap;
 use argus_crds::{E2eSpec, SpecEdit};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::spec_values::{SpecValues, spec_values};
+use crate::hex::hex;
+
+/// Maximum length of a value, in bytes.
+const MAX_VALUE: usize = 200;
 
 /// Keys of the environment that errors name.
 const ENVIRONMENT_KEYS: [&str; 6] = [
@@ -85,7 +89,7 @@ struct Key {
 
 impl KeyLines {
     /// Reads the positions from a parsed file.
-    pub fn of(spec: &E2eSpec, source: &SourceMap) -> Self {
+    pub fn from_spec(spec: &E2eSpec, source: &SourceMap) -> Self {
         let networks = spec.networks.keys().map(|name| format!("networks.{name}.name"));
         let environment = ENVIRONMENT_KEYS.map(str::to_owned).into_iter().chain(networks);
         let environment = environment.filter_map(|key| Some((key.clone(), read(source, &key)?)));
@@ -227,6 +231,25 @@ fn read(source: &SourceMap, path: &str) -> Option<Key> {
     })
 }
 
+/// Values by the path of their key. Longer values are replaced by their length and hash.
+pub type SpecValues = BTreeMap<String, String>;
+
+/// Reads the values of a parsed file.
+pub fn spec_values(source: &SourceMap) -> SpecValues {
+    let scalars = source.scalars().into_iter();
+    scalars
+        .map(|scalar| (scalar.path, bounded(scalar.text)))
+        .collect()
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= MAX_VALUE {
+        return text.to_owned();
+    }
+    let hash = hex(&Sha256::digest(text.as_bytes())[..6]);
+    format!("({} bytes, sha256 {hash})", text.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +274,7 @@ mod tests {
             ),
         ] {
             let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-            let lines = KeyLines::of(&read.spec.unwrap(), &read.source);
+            let lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
             let edit = lines.edit_service("e2e.yaml", "web", "image", "it is missing");
             assert_eq!(
                 (edit.key.as_str(), edit.line, edit.now.as_deref()),
@@ -265,7 +288,7 @@ mod tests {
     fn missing_key_has_the_line_of_its_parent() {
         let text = "project: { name: p }\nservices:\n  web:\n    image: a\n    container:\n      name: w\n      environment:\n        TOKEN: hidden\n";
         let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-        let lines = KeyLines::of(&read.spec.unwrap(), &read.source);
+        let lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
         let edit = |key| lines.edit_service("e2e.yaml", "web", key, "x");
         assert_eq!((edit("memory").line, edit("memory").now), (Some(3), None));
         assert_eq!(edit("container.environment.NEW").line, Some(7));
@@ -293,7 +316,7 @@ mod tests {
         };
         let read = argus_crds::yaml::read_translated("compose.yaml", text, &locate);
         assert_eq!(read.diagnostics, []);
-        let lines = KeyLines::of(&read.spec.unwrap(), &read.source);
+        let lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
         for (key, written, line, now) in [
             ("memory", "services.web.mem_limit", 7, Some("1g")),
             (

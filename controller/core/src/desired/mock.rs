@@ -1,4 +1,5 @@
 //! Admission of one mock: a container of a third-party image, or of this program with a mock configuration.
+//! Invariant 25: a mock is a normal container, and new responses restart nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::ident::Protocol;
 /// Path of the mock configuration in the container.
 const CONFIG: &str = "/argus-mock.json";
 /// Path of the recordings in the container.
-pub(super) const RECORDINGS: &str = "/recordings";
+pub const RECORDINGS: &str = "/recordings";
 
 /// Returns the published port of a mock.
 pub(super) fn port(mock: &Mock) -> Port {
@@ -50,9 +51,8 @@ pub(super) fn admit_mock(
     for (key, port) in [("port", Some(mock.port)), ("containerPort", mock.container_port)] {
         if port == Some(0) {
             let message = format!("`{key}` of mock `{}` is 0", identity::shown(name));
-            diagnostics.push(
-                Diagnostic::error(format!("{path}.{key}"), message).hint("write a number from 1 to 65535"),
-            );
+            let hint = "write a number from 1 to 65535";
+            diagnostics.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
         }
     }
     let parts = match &mock.image {
@@ -139,18 +139,18 @@ fn from_image(
         diagnostics.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
     }
     let vars = BTreeMap::new();
-    let filler = TemplateResolver {
+    let resolver = TemplateResolver {
         context,
         referenced_services,
         vars: &vars,
     };
-    let image = image::resolve_reference(text, &format!("{path}.image"), &filler, diagnostics);
+    let image = image::resolve_reference(text, &format!("{path}.image"), &resolver, diagnostics);
     let args = mock.args.as_ref().map(|args| {
         let args = Command::Text(args.clone());
         probe::resolve_command(
             &args,
             &format!("{path}.args"),
-            &filler,
+            &resolver,
             PortReferences::Rendered,
             diagnostics,
         )

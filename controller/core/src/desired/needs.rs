@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_crds::diagnostic::DiagnosticSeverity;
+use argus_crds::suggestion::nearest;
 use argus_crds::{DependencyCondition, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
 use crate::desired::referenced_services::ReferencedServices;
-use crate::desired::suggest::{closest, did_you_mean};
+use crate::desired::suggest::did_you_mean;
 use crate::desired::{Condition, Dependency, Service};
 use crate::ident::ServiceName;
 
@@ -104,7 +105,7 @@ fn unknown_dependency(
         shown(other)
     );
     let diagnostic = Diagnostic::error(path, message).hint(did_you_mean(other, referenced_services.names()));
-    match closest(
+    match nearest(
         other,
         referenced_services
             .names()

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use argus_crds::suggestion::nearest;
 use argus_crds::{Container, Diagnostic, E2eSpec, Network};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::aliases::check_alias;
 use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
 use crate::desired::volumes::engine_name;
-use crate::desired::{Accepted, Desired, Service, closest};
+use crate::desired::{Accepted, Desired, Service};
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Name in a file of the network of services that list no networks.
@@ -291,7 +292,7 @@ pub(super) fn resolve_attachments<'a>(
         let known = text == DEFAULT || identity.networks.contains(text);
         let Some(name) = ResourceName::new(text).ok().filter(|_| known) else {
             let message = format!("the file declares no network `{}`", shown(text));
-            let hint = match closest(text, identity.networks.iter().map(String::as_str)) {
+            let hint = match nearest(text, identity.networks.iter().map(String::as_str)) {
                 Some(near) => format!("write `{near}`, or declare it under the top-level `networks`"),
                 None => "declare it under the top-level `networks`".to_owned(),
             };

@@ -1,7 +1,10 @@
 //! Lexical operations on paths, without access to the disk.
 
 /// Folders of a container in which the engine mounts what the kernel shows.
-pub(crate) const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
+pub const KERNEL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Files that the engine mounts into each container.
+pub const FILES_OF_ENGINE: [&str; 3] = ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// Returns the absolute form of `path` relative to `directory`, without `.`, `..` and double slashes.
 ///

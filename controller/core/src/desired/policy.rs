@@ -19,13 +19,6 @@ pub struct Privileges {
     pub devices: Vec<Device>,
 }
 
-impl Privileges {
-    /// Returns whether there are none. Hashes then omit them, so that an upgrade keeps the containers.
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// Device of the host in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {

@@ -1,6 +1,8 @@
-//! Parser for published ports, in all forms that Compose accepts.
+//! Parser for published ports, in all forms that Compose accepts, and policy for host ports that are taken.
 
 use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::desired::Port;
 use crate::ident::Protocol;
@@ -212,6 +214,27 @@ fn count((first, last): (u16, u16)) -> u16 {
 
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+/// Range and strategy for host ports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortPolicy {
+    /// First port of the range, inclusive.
+    pub low: u16,
+    /// Last port of the range, inclusive.
+    pub high: u16,
+    /// Strategy for a taken port.
+    pub strategy: PortStrategy,
+}
+
+/// Strategy for a taken host port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PortStrategy {
+    /// Argus assigns another port from the range.
+    Auto,
+    /// The service waits until it is free.
+    Fail,
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub enum ProbeHandler {
         /// Port inside the container.
         port: u16,
         /// Other options of the request.
-        #[serde(default, skip_serializing_if = "HttpOptions::is_default")]
+        #[serde(default, skip_serializing_if = "crate::desired::is_default")]
         options: HttpOptions,
     },
     /// TCP connection that succeeds if it is accepted.
@@ -88,14 +88,14 @@ pub(super) fn resolve_probe(
     healthcheck: &Healthcheck,
     ports: &[Port],
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Probe> {
     let before = diagnostics.len();
     check_times(healthcheck, path, diagnostics);
     let kind = match (healthcheck.kind, &healthcheck.path, &healthcheck.command) {
         (ProbeType::Http, Some(request_path), _) => {
-            resolve_http(request_path, healthcheck, ports, path, filler, diagnostics)
+            resolve_http(request_path, healthcheck, ports, path, resolver, diagnostics)
         }
         (ProbeType::Http, None, _) => {
             let message = "a `healthcheck` of type `http` requires `path`";
@@ -103,8 +103,10 @@ pub(super) fn resolve_probe(
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             None
         }
-        (ProbeType::Tcp, _, _) => tcp(healthcheck, ports, path, diagnostics),
-        (ProbeType::Exec, _, Some(command)) => exec(command, path, filler, diagnostics),
+        (ProbeType::Tcp, _, _) => {
+            port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Tcp { port })
+        }
+        (ProbeType::Exec, _, Some(command)) => exec(command, path, resolver, diagnostics),
         (ProbeType::Exec, _, None) => {
             let message = "a `healthcheck` of type `exec` requires `command`";
             diagnostics.push(Diagnostic::error(path, message).hint("add `command: […]`"));
@@ -132,27 +134,24 @@ fn resolve_http(
     healthcheck: &Healthcheck,
     ports: &[Port],
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ProbeHandler> {
     let key_path = format!("{path}.path");
-    let mut request_path = filler.fill(request_path, &key_path, PortReferences::Final, diagnostics);
+    let mut request_path = resolver.fill(request_path, &key_path, PortReferences::Final, diagnostics);
     if request_path.contains("://") && !request_path.starts_with('/') {
         let message = format!(
             "`{}` is a full address, but `path` must be a path",
             shown(&request_path)
         );
-        diagnostics.push(
-            Diagnostic::error(key_path, message)
-                .hint("write a path such as `/health`, and set `port` separately"),
-        );
+        let hint = "write a path such as `/health`, and set `port` separately";
+        diagnostics.push(Diagnostic::error(key_path, message).hint(hint));
         return None;
     }
     if request_path.is_empty() || request_path.chars().any(|c| c.is_whitespace() || c.is_control()) {
         let message = format!("`{}` is not a valid request path", shown(&request_path));
-        diagnostics.push(
-            Diagnostic::error(key_path, message).hint("write a path without blanks, such as `/health`"),
-        );
+        let hint = "write a path without blanks, such as `/health`";
+        diagnostics.push(Diagnostic::error(key_path, message).hint(hint));
         return None;
     }
     if !request_path.starts_with('/') {
@@ -164,7 +163,7 @@ fn resolve_http(
         diagnostics.push(Diagnostic::warning(key_path, message).hint("write a path that begins with `/`"));
         request_path.insert(0, '/');
     }
-    let options = http::resolve_options(healthcheck, path, filler, diagnostics);
+    let options = http::resolve_options(healthcheck, path, resolver, diagnostics);
     port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Http {
         path: request_path,
         port,
@@ -172,23 +171,14 @@ fn resolve_http(
     })
 }
 
-fn tcp(
-    healthcheck: &Healthcheck,
-    ports: &[Port],
-    path: &str,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<ProbeHandler> {
-    port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::Tcp { port })
-}
-
 fn exec(
     command: &Command,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ProbeHandler> {
     let key_path = format!("{path}.command");
-    let command = resolve_command(command, &key_path, filler, PortReferences::Final, diagnostics)?;
+    let command = resolve_command(command, &key_path, resolver, PortReferences::Final, diagnostics)?;
     if command.is_empty() {
         let message = "the `command` of the `healthcheck` is empty";
         diagnostics.push(Diagnostic::error(key_path, message).hint("write a program in the container"));
@@ -224,16 +214,12 @@ fn check_times(healthcheck: &Healthcheck, path: &str, diagnostics: &mut Vec<Diag
     ] {
         let key_path = format!("{path}.{name}");
         if time.get().is_zero() {
-            diagnostics.push(
-                Diagnostic::error(key_path, format!("`{name}` is zero"))
-                    .hint("write a time with its unit, such as `5s`"),
-            );
+            let hint = "write a time with its unit, such as `5s`";
+            diagnostics.push(Diagnostic::error(key_path, format!("`{name}` is zero")).hint(hint));
         } else if time.get() < SUSPICIOUS {
             let message = format!("`{name}` is only {time}");
-            diagnostics.push(
-                Diagnostic::warning(key_path, message)
-                    .hint("write `5s` for seconds, because a bare number is in milliseconds"),
-            );
+            let hint = "write `5s` for seconds, because a bare number is in milliseconds";
+            diagnostics.push(Diagnostic::warning(key_path, message).hint(hint));
         }
     }
     let counts = [
@@ -243,10 +229,8 @@ fn check_times(healthcheck: &Healthcheck, path: &str, diagnostics: &mut Vec<Diag
     for (name, count, most) in counts {
         if count == 0 || count > most {
             let message = format!("`{name}` is {count}");
-            diagnostics.push(
-                Diagnostic::error(format!("{path}.{name}"), message)
-                    .hint(format!("write a number from 1 to {most}")),
-            );
+            let hint = format!("write a number from 1 to {most}");
+            diagnostics.push(Diagnostic::error(format!("{path}.{name}"), message).hint(hint));
         }
     }
 }
@@ -294,7 +278,7 @@ fn report_unused_keys(
 pub(super) fn resolve_command(
     command: &Command,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     port_references: PortReferences,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<String>> {
@@ -304,10 +288,8 @@ pub(super) fn resolve_command(
             Ok(words) => words.into_iter().map(|word| (path.to_owned(), word)).collect(),
             Err(why) => {
                 let message = format!("`{}` {why}", shown(line));
-                diagnostics.push(
-                    Diagnostic::error(path, message)
-                        .hint("add the missing character, or write the command as a list"),
-                );
+                let hint = "add the missing character, or write the command as a list";
+                diagnostics.push(Diagnostic::error(path, message).hint(hint));
                 return None;
             }
         },
@@ -316,9 +298,9 @@ pub(super) fn resolve_command(
             words.iter().enumerate().map(with_path).collect()
         }
     };
-    let mut resolved = Vec::new();
+    let mut filled = Vec::new();
     for (index, (path, word)) in words.iter().enumerate() {
-        let word = filler.fill(word, path, port_references, diagnostics);
+        let word = resolver.fill(word, path, port_references, diagnostics);
         // A script is a later word, and can have many lines.
         let problem = if word.contains('\0') {
             Some(("contains a zero byte", "remove the zero byte"))
@@ -335,7 +317,7 @@ pub(super) fn resolve_command(
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             return None;
         }
-        resolved.push(word);
+        filled.push(word);
     }
-    Some(resolved)
+    Some(filled)
 }

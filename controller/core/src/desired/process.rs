@@ -6,7 +6,7 @@ use argus_crds::{Diagnostic, Service as ServiceSpec};
 use serde::{Deserialize, Serialize};
 
 use super::identity::shown;
-use super::{InjectedFile, Privileges, SharedNetwork};
+use super::{InjectedFile, Privileges, SharedNetwork, paths};
 
 /// Names of signals without `SIG`, in the order of their numbers from 1.
 const SIGNALS: [&str; 31] = [
@@ -66,18 +66,11 @@ pub struct ProcessOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<InjectedFile>,
     /// Privileges that an operator permits.
-    #[serde(skip_serializing_if = "Privileges::is_none")]
+    #[serde(skip_serializing_if = "crate::desired::is_default")]
     pub privileges: Privileges,
     /// Network namespace of another container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_network: Option<SharedNetwork>,
-}
-
-impl ProcessOptions {
-    /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the containers.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Reads the settings of a service, and reports invalid values.
@@ -203,6 +196,31 @@ fn is_own_sysctl(name: &str) -> bool {
     is_own && name.chars().all(is_plain)
 }
 
+/// Reports a working directory that is relative, or in a folder of the kernel.
+pub(super) fn check_working_dir(folder: Option<&str>, path: &str, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(folder) = folder else { return };
+    let real = paths::to_absolute("/", folder);
+    let (problem, hint) = if !folder.starts_with('/') || !paths::is_sane(folder) {
+        (
+            "is not an absolute path in the container",
+            "write a path that begins with `/`",
+        )
+    } else if paths::KERNEL_FOLDERS
+        .iter()
+        .any(|folder| paths::is_inside(&real, folder))
+    {
+        // A file of the engine's process can lead out of the container.
+        (
+            "is in a folder of the kernel",
+            "POLICY_VIOLATION: write a folder of the image",
+        )
+    } else {
+        return;
+    };
+    let message = format!("`{}` {problem}", shown(folder));
+    diagnostics.push(Diagnostic::error(format!("{path}.workingDir"), message).hint(hint));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +264,26 @@ mod tests {
             "",
         ] {
             assert!(!is_own_sysctl(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn working_directory_is_a_folder_of_the_image() {
+        for (folder, problem) in [
+            ("/app", None),
+            ("/device", None),
+            ("app", Some("absolute")),
+            ("/proc/self/fd/8", Some("kernel")),
+            ("/app/../dev/./fd", Some("kernel")),
+        ] {
+            let mut diagnostics = Vec::new();
+            check_working_dir(Some(folder), "services.a", &mut diagnostics);
+            let message = diagnostics.first().map(|it| it.message.as_str());
+            assert_eq!(message.is_some(), problem.is_some(), "{folder}: {message:?}");
+            assert!(
+                message.is_none_or(|it| it.contains(problem.unwrap_or_default())),
+                "{message:?}"
+            );
         }
     }
 

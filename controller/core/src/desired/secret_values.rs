@@ -153,7 +153,10 @@ impl Desired {
         for name in &names {
             secrets.remove(name);
         }
-        for part in names.into_iter().flat_map(|name| name.split(['-', '_', '.'])) {
+        // So are the names of images, such as that of `postgres` in the path of its data.
+        let images = self.services.values().map(|service| service.image.reference());
+        let parts = names.into_iter().chain(images);
+        for part in parts.flat_map(|name| name.split(['-', '_', '.', '/', ':'])) {
             secrets.limit_to_words(part);
         }
         secrets

@@ -76,10 +76,8 @@ pub(super) fn ports(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> PortPo
             "`portRange` `[{}, {}]` contains ports below {MIN_PORT}",
             range.low, range.high
         );
-        diagnostics.push(
-            Diagnostic::error(path, message)
-                .hint("write `[low, high]` between 1024 and 65535, such as `[9000, 9999]`"),
-        );
+        let hint = "write `[low, high]` between 1024 and 65535, such as `[9000, 9999]`";
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
     }
     let strategy = match spec.resilience.network.port_conflict_strategy {
         PortConflictStrategy::Auto => PortStrategy::Auto,
@@ -140,6 +138,7 @@ pub(super) fn restart(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Rest
         halt_after_same: more.halt_after_same.0,
         mode: more.mode,
         never: more.never.iter().copied().collect(),
+        memory_above: more.memory_above,
     }
 }
 

@@ -327,7 +327,7 @@ pub(super) fn fill_vars(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut resolver = VarsResolver {
-        filler: TemplateResolver {
+        resolver: TemplateResolver {
             context,
             referenced_services,
             vars,
@@ -345,7 +345,7 @@ pub(super) fn fill_vars(
 const MAX_DEPTH: usize = 32;
 
 struct VarsResolver<'a> {
-    filler: TemplateResolver<'a>,
+    resolver: TemplateResolver<'a>,
     path: &'a str,
     resolved: BTreeMap<String, String>,
 }
@@ -361,8 +361,8 @@ impl VarsResolver<'_> {
         if let Some(resolved) = self.resolved.get(name) {
             return Some(resolved.clone());
         }
-        let filler = self.filler;
-        let text = filler.vars.get(name)?;
+        let resolver = self.resolver;
+        let text = resolver.vars.get(name)?;
         if open.len() >= MAX_DEPTH || open.iter().any(|outer| outer == name) {
             return None;
         }
@@ -370,7 +370,7 @@ impl VarsResolver<'_> {
         let path = format!("{}.{name}", self.path);
         let mut inner_diagnostics = Vec::new();
         let inner = &mut |inner: &str| self.fill(inner, open, &mut inner_diagnostics);
-        let value = filler.fill_with(text, &path, PortReferences::Rendered, diagnostics, inner);
+        let value = resolver.fill_with(text, &path, PortReferences::Rendered, diagnostics, inner);
         diagnostics.append(&mut inner_diagnostics);
         open.pop();
         self.resolved.insert(name.to_owned(), value.clone());

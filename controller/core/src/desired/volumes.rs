@@ -34,7 +34,7 @@ pub(super) fn engine_name(env: &EnvName, text: &str) -> Option<ResourceName> {
 
 /// Returns the external volumes of the file, and reports invalid ones.
 ///
-/// An external volume can belong to another project, so a project that is not allowed cannot have one.
+/// An external volume can belong to another project, so a project that is not allowed can have only those that the operator names.
 pub(super) fn external(
     spec: &E2eSpec,
     context: &SpecContext,
@@ -57,9 +57,9 @@ pub(super) fn external(
             }
             continue;
         }
-        if !context.host.allowed {
+        if !context.host.allowed && !context.host.external_volumes.contains(name.unwrap_or(text)) {
             let message = format!("the volume `{}` is external to the environment", shown(text));
-            let hint = "POLICY_VIOLATION: run `argus allow` and restart the controller, or omit `external`";
+            let hint = "POLICY_VIOLATION: run `argus allow` and restart the controller, start it with `--allow-external NAME`, or omit `external`";
             diagnostics.push(Diagnostic::error(format!("{path}.external"), message).hint(hint));
         }
         let path = if name.is_some() {
@@ -123,6 +123,11 @@ impl Desired {
         }
     }
 
+    /// Returns the name of a volume in the file. That of a long name is a hash.
+    pub(crate) fn volume_key<'a>(&self, name: &'a ResourceName) -> Option<&'a str> {
+        name.as_str().strip_prefix(prefix(&self.env).as_str())
+    }
+
     /// Returns the name of a volume in use: the former one if the environment has only the volume with that name.
     pub(crate) fn present_volume<'a>(
         &'a self,
@@ -137,13 +142,42 @@ impl Desired {
 }
 
 impl Accepted {
-    /// Returns a copy that uses the volumes of an earlier version; `None` if the environment has no such volume.
-    pub(crate) fn with_present_volumes(&self, exists: impl Fn(&ResourceName) -> bool) -> Option<Self> {
+    /// Returns a copy that uses the volumes of an earlier version, or those of the Compose project of the environment; `None` without any.
+    ///
+    /// `of_compose` returns the name on the engine of a volume of that project, by its name in the file. The file of any repository can
+    /// have the name of the project, so only an allowed project receives the data.
+    pub(crate) fn with_present_volumes<'a>(
+        &self,
+        exists: impl Fn(&ResourceName) -> bool,
+        of_compose: impl Fn(&str) -> Option<&'a str>,
+    ) -> Option<Self> {
         let desired = &self.desired;
-        let present = |name: &ResourceName| desired.present_volume(name, &exists).clone();
-        let is_former = |name: &ResourceName| present(name) != *name;
-        desired.volumes.iter().any(is_former).then(|| Self {
-            desired: desired.with_volumes(present),
+        let compose = |name: &ResourceName| {
+            let is_free = self.allowed && !exists(name) && !desired.external_volumes.contains(name);
+            let key = desired.volume_key(name).filter(|_| is_free)?;
+            ResourceName::new(of_compose(key)?).ok()
+        };
+        let present = |name: &ResourceName| {
+            let known = desired.present_volume(name, &exists);
+            let other = (known == name).then(|| compose(name)).flatten();
+            other.unwrap_or_else(|| known.clone())
+        };
+        let volumes = desired.volumes.iter();
+        let others: Vec<(&ResourceName, ResourceName)> = volumes
+            .map(|name| (name, present(name)))
+            .filter(|(name, other)| *name != other)
+            .collect();
+        if others.is_empty() {
+            return None;
+        }
+        let mut renamed = desired.with_volumes(present);
+        let external = others
+            .into_iter()
+            .filter(|(name, other)| compose(name).as_ref() == Some(other));
+        // Argus neither labels nor removes the volumes of Compose.
+        renamed.external_volumes.extend(external.map(|(_, other)| other));
+        Some(Self {
+            desired: renamed,
             ..self.clone()
         })
     }

@@ -16,6 +16,7 @@ use crate::reconcile::{Inputs, Planner};
 use crate::state::PlannerState;
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
+use crate::wait::{Wait, WaitReason};
 
 const SPEC: &str = "project: { name: shop }\nservice: { image: web:1, container: { name: shop-web, volumes: [\"data:/data\"] } }\n";
 
@@ -61,8 +62,26 @@ fn identity() -> ControllerIdentity {
     }
 }
 
-/// First plan of an environment that has only these volumes.
+/// Volume `data` of the Compose project `shop`.
+fn compose_volume() -> Arc<Volume> {
+    let labels = [
+        (labels::COMPOSE_PROJECT, "shop"),
+        (labels::COMPOSE_VOLUME, "data"),
+    ];
+    Arc::new(Volume {
+        name: "shop_data".to_owned(),
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+    })
+}
+
+/// First plan of an allowed environment that has only these volumes.
 fn plan_with(desired: &Desired, volumes: &[&str]) -> Arc<Plan> {
+    plan_of(desired, true, present(volumes))
+}
+
+fn plan_of(desired: &Desired, allowed: bool, volumes: Vec<Arc<Volume>>) -> Arc<Plan> {
     let accepted = Accepted {
         file_hash: None,
         mounted_files: std::collections::BTreeMap::new(),
@@ -71,13 +90,13 @@ fn plan_with(desired: &Desired, volumes: &[&str]) -> Arc<Plan> {
         lines: KeyLines::default(),
         accepted_at: Timestamp(0),
         has_pending_edit: false,
-        allowed: true,
+        allowed,
         is_ending: false,
     };
     let mut store = Store::default();
     store.apply(WatchEvent::Connected(Timestamp(0)));
     store.apply(WatchEvent::Init);
-    for volume in present(volumes) {
+    for volume in volumes {
         store.apply(WatchEvent::Apply(Object::Volume(volume)));
     }
     store.apply(WatchEvent::InitDone);
@@ -176,7 +195,42 @@ fn external_volume_has_the_name_of_the_file_and_is_only_checked() {
             (&None, "volumes.data.external")
         );
         assert!(only.hint.as_ref().unwrap().contains("`argus allow`"), "{only:?}");
+        let mut context = SpecContext::default();
+        context.host.external_volumes.insert(name.to_owned());
+        let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        assert_eq!(
+            admit(&spec, &context).diagnostics,
+            [],
+            "the operator names {name}"
+        );
     }
+}
+
+#[test]
+fn volume_of_compose_is_used_in_an_allowed_project() {
+    let (shop, other) = (
+        desired(SPEC),
+        desired(&SPEC.replace("name: shop }", "name: other }")),
+    );
+    let compose = || vec![compose_volume()];
+    let plan = plan_of(&shop, true, compose());
+    assert_eq!(created(&plan), [("shop_data", true)], "Argus only checks it");
+    let plan = plan_of(&other, true, compose());
+    assert_eq!(created(&plan), [("argusai-other_data", false)]);
+    let own = present(&["argusai-shop_data"]).into_iter().chain(compose());
+    let plan = plan_of(&shop, true, own.collect());
+    assert!(created(&plan).is_empty(), "its own volume stays in use");
+    let plan = plan_of(&shop, false, compose());
+    assert!(created(&plan).is_empty(), "no empty volume replaces the data");
+    let is_named = |wait: &Wait| match &wait.on {
+        WaitReason::NameTaken {
+            name,
+            conflicting_object: holder,
+            ..
+        } => name == "shop_data" && holder.contains("`argus allow` uses the volume"),
+        _ => false,
+    };
+    assert!(plan.waits.iter().any(is_named), "{:?}", plan.waits);
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct CopiedPath {
 
 impl Copies {
     /// Reads the copies of a Dockerfile.
-    pub fn of(text: &str, target: Option<&str>) -> Self {
+    pub fn from_dockerfile(text: &str, target: Option<&str>) -> Self {
         let mut copies = Self {
             working_dir: "/".to_owned(),
             all: Vec::new(),
@@ -113,13 +113,13 @@ COPY a $HOME/
 ";
 
     fn paths(path: &str) -> Vec<String> {
-        let found = Copies::of(TEXT, None).sources_of(path).into_iter();
+        let found = Copies::from_dockerfile(TEXT, None).sources_of(path).into_iter();
         found.map(|(path, _)| path).collect()
     }
 
     #[test]
     fn paths_of_the_image_have_their_source() {
-        assert_eq!(Copies::of(TEXT, None).working_dir, "/app/bin");
+        assert_eq!(Copies::from_dockerfile(TEXT, None).working_dir, "/app/bin");
         for (path, expected) in [
             ("/app/run.sh", "run.sh"),
             ("/app/bin/run.sh", "bin/run.sh"),
@@ -144,17 +144,17 @@ COPY a $HOME/
 
     #[test]
     fn only_the_built_stage_and_its_bases_copy() {
-        let of_build = Copies::of(TEXT, Some("build")).sources_of("/app/run.sh");
+        let of_build = Copies::from_dockerfile(TEXT, Some("build")).sources_of("/app/run.sh");
         assert_eq!(of_build.len(), 1);
         assert!(!of_build[0].1);
         assert!(
-            Copies::of(TEXT, None)
+            Copies::from_dockerfile(TEXT, None)
                 .sources_of("/scripts/db.sh")
                 .iter()
                 .any(|file| file.1)
         );
         assert!(
-            Copies::of("COPY\nWORKDIR\nADD --from=x\nCOPY --chmod=1 --link", None)
+            Copies::from_dockerfile("COPY\nWORKDIR\nADD --from=x\nCOPY --chmod=1 --link", None)
                 .sources_of("/a")
                 .is_empty()
         );

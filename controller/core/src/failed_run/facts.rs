@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    FailedRun, FailureCause, FailureKind, OomConfidence, failed_dependency, kind, oom_confidence,
-    oom_suspected, signal,
+    FailedRun, FailureCause, FailureKind, OomConfidence, kind, oom_confidence, oom_suspected, signal,
 };
 
 /// Party that stopped a container.
@@ -81,7 +80,7 @@ pub struct RunFacts {
 
 impl RunFacts {
     /// Facts of a run. `by_engine` is true if an outage of the engine ended it.
-    pub fn of(failed_run: &FailedRun, by_engine: bool) -> Self {
+    pub fn from_run(failed_run: &FailedRun, by_engine: bool) -> Self {
         let still_ran = failed_run.cause == FailureCause::Unhealthy;
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let milliseconds = |started_at| {
@@ -115,7 +114,7 @@ impl RunFacts {
             memory_limit: failed_run.memory_limit,
             memory_peak: failed_run.peak(),
             engine_error: text(&failed_run.error),
-            failed_dependency: failed_dependency::of_run(failed_run).map(ToString::to_string),
+            failed_dependency: failed_run.explaining_dependency().map(ToString::to_string),
         }
     }
 }

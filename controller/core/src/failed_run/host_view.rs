@@ -120,7 +120,7 @@ impl HostView {
         let Some(build) = &self.build else {
             return Vec::new();
         };
-        let copies = Copies::of(text, build.target.as_deref());
+        let copies = Copies::from_dockerfile(text, build.target.as_deref());
         let folder = self.working_dir.as_ref().unwrap_or(&copies.working_dir);
         let of_image = build.commands(text);
         let marks = |c: char| c.is_whitespace() || "\"'[],;&|".contains(c);

@@ -67,7 +67,7 @@ mod tests {
     fn quick_restart_leaves_lines_to_the_earlier_run() {
         let run = |started, ended| FailedRun {
             started_at: Some(Timestamp(started)),
-            ..FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(ended))
+            ..FailedRun::new(ContainerId::new("c").unwrap(), Timestamp(ended))
         };
         let second = run(10_000, 12_000);
         let first_line = |ended: i64| second.first_line_at(Some(&run(1_000, ended)));
@@ -77,13 +77,13 @@ mod tests {
         assert_eq!(first_line(10_000), Some(Timestamp(10_000)));
         let recorded_late = run(10_000, 8_000);
         assert_eq!(recorded_late.first_line_at(None), Some(Timestamp(7_500)));
-        let unknown = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
+        let unknown = FailedRun::new(ContainerId::new("c").unwrap(), Timestamp(1));
         assert_eq!(unknown.first_line_at(None), None);
     }
 
     #[test]
     fn run_of_a_container_that_runs_has_no_end() {
-        let run = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(1));
+        let run = FailedRun::new(ContainerId::new("c").unwrap(), Timestamp(1));
         assert_eq!(run.ended_at(), Some(Timestamp(1)));
         let followed = FailedRun {
             followed_by_run: true,

@@ -134,7 +134,7 @@ fn error_event_has_the_time_since_the_first_failed_probe() {
         let failed_run = FailedRun {
             number: 3,
             failing_since: failing_since.map(at),
-            ..FailedRun::of(ContainerId::new("c").unwrap(), at("2026-11-21T10:00:29.000Z"))
+            ..FailedRun::new(ContainerId::new("c").unwrap(), at("2026-11-21T10:00:29.000Z"))
         };
         let mut history = EnvHistory::default();
         let api = ServiceName::new("api").unwrap();
@@ -274,10 +274,7 @@ fn orphan_causes_found_begin_and_end_events_once() {
 #[test]
 fn changed_port_causes_an_event() {
     let env = EnvName::new("shop").unwrap();
-    let port = ProtocolPort {
-        number: 8080,
-        protocol: Protocol::Tcp,
-    };
+    let port = ProtocolPort::new(8080, Protocol::Tcp);
     let refusal = PortRefusal {
         port,
         free_now: false,

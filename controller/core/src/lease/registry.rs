@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::ident::EnvName;
 use crate::time::Timestamp;
 
-use super::validity::{CLAIM_SECOND, end_of_second, is_still_valid, seniority, validity_period};
-use super::{ControllerLease, Liveness, Ownership};
+use super::{
+    CLAIM_SECOND, ControllerLease, Liveness, Ownership, end_of_second, is_still_valid, seniority,
+    validity_period,
+};
 
 /// Grace period for the objects of a holder whose lease disappeared.
 ///
@@ -59,7 +61,7 @@ pub struct ControllerLeases {
 
 impl ControllerLeases {
     /// Creates an empty registry for one process; the leases are not listed yet.
-    pub fn of(identity: ProcessIdentity) -> Self {
+    pub fn new(identity: ProcessIdentity) -> Self {
         Self {
             process_identity: Some(identity),
             ..Self::default()

@@ -47,7 +47,7 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
 }
 
 fn leases(found: Vec<ControllerLease>, now: i64) -> ControllerLeases {
-    let mut leases = ControllerLeases::of(me(true));
+    let mut leases = ControllerLeases::new(me(true));
     leases.on_listed(found, at(now));
     leases
 }
@@ -63,7 +63,7 @@ fn ownership(leases: &ControllerLeases, now: i64) -> String {
 
 #[test]
 fn environment_is_unclaimed_until_our_lease_claims_it() {
-    assert_eq!(ownership(&ControllerLeases::of(me(true)), 0), "unclaimed");
+    assert_eq!(ownership(&ControllerLeases::new(me(true)), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![], 0), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![lease("a", 0, None)], 0), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![lease("a", 0, Some(0))], 0), 0), "ours");
@@ -84,7 +84,7 @@ fn first_claim_wins_and_ties_are_deterministic() {
         state_dir: "place-b".to_owned(),
         holds_lease: true,
     };
-    let mut leases = ControllerLeases::of(from_b);
+    let mut leases = ControllerLeases::new(from_b);
     leases.on_listed(vec![lease("a", 20, Some(5)), lease("b", 20, Some(5))], at(20));
     assert_eq!(ownership(&leases, 20), "a");
 }
@@ -235,7 +235,7 @@ fn only_an_expired_lease_or_an_ended_process_is_a_proof() {
 
 #[test]
 fn command_without_lease_respects_claims() {
-    let mut command = ControllerLeases::of(me(false));
+    let mut command = ControllerLeases::new(me(false));
     assert_eq!(ownership(&command, 0), "unclaimed", "before the first list");
     command.on_listed(vec![], at(0));
     assert_eq!(ownership(&command, 0), "ours");
@@ -340,7 +340,7 @@ fn list_received_after_the_end_of_a_lease_changes_the_version() {
 }
 
 /// A controller that starts at `start`, and whose calls reach the engine after `delay`, in milliseconds.
-struct Newcomer {
+struct StartingController {
     leases: ControllerLeases,
     lease: ControllerLease,
     /// Time at which the engine executes the next call, and the time of the request.
@@ -349,7 +349,7 @@ struct Newcomer {
     delay: i64,
 }
 
-impl Newcomer {
+impl StartingController {
     fn new(name: &str, start: i64, delay: i64) -> Self {
         let mut spec = lease(name, 0, None);
         spec.spec.since = None;
@@ -361,7 +361,7 @@ impl Newcomer {
             holds_lease: true,
         };
         Self {
-            leases: ControllerLeases::of(identity),
+            leases: ControllerLeases::new(identity),
             lease: spec,
             call: Some((start + delay, start)),
             is_written: false,
@@ -395,8 +395,8 @@ fn two_controllers_that_start_together_never_act_together() {
         let (start, gap) = (seed * 37 % SECOND, seed * 13 % 1_400);
         let (first, second) = (seed * 7 % 500, seed * 11 % 500);
         let mut both = [
-            Newcomer::new("a", 5_000 + start + gap, first),
-            Newcomer::new("b", 5_000 + start, second),
+            StartingController::new("a", 5_000 + start + gap, first),
+            StartingController::new("b", 5_000 + start, second),
         ];
         if seed % 2 == 0 {
             both.swap(0, 1);

@@ -51,7 +51,7 @@ pub(super) fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::{Config, ContainerState, InspectInfo};
+    use super::super::{ContainerState, InspectInfo};
     use super::*;
     use crate::ident::ContainerId;
 
@@ -67,13 +67,7 @@ mod tests {
             networks: BTreeMap::new(),
             inspect: started.map(|at| InspectInfo {
                 started_at: Some(Timestamp(at)),
-                finished_at: None,
-                exit_code: 0,
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
-                config: Config::default(),
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,

@@ -2,24 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::compose_volumes::ComposeVolumes;
 use super::merge::merged;
 use super::{
     Container, Network, Object, ObjectId, Observed, Outage, ReleasedNames, Unreadable, Volume, WatchEvent,
 };
+use crate::delays::Delays;
 use crate::ident::{ContainerId, EnvName, NetworkId};
 use crate::time::Timestamp;
-use crate::waits::Waits;
 
 /// Store of all managed objects on one engine (the informer store of Kubernetes).
 ///
-/// It holds only objects with the complete labels of Argus. Argus neither plans for other objects nor changes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// It holds only objects with the complete labels of Argus, and the names of the volumes of Compose. Argus neither plans for other objects
+/// nor changes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
     environments: BTreeMap<EnvName, Arc<Observed>>,
     /// Shared by clones until an object appears or disappears.
     environment_of: Arc<BTreeMap<ObjectId, EnvName>>,
+    compose_volumes: ComposeVolumes,
     /// Objects that the list in progress has not contained yet; `None` without a list in progress.
     unlisted: Option<BTreeSet<ObjectId>>,
     lists_started: u64,
@@ -33,8 +35,7 @@ pub struct Store {
     unreadable: Option<Box<Unreadable>>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
-    /// [`outage_margin`](Waits::outage_margin) of the controller.
-    outage_margin: Duration,
+    delays: Delays,
     released: ReleasedNames,
     /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
     changes: u64,
@@ -51,31 +52,12 @@ pub struct RetryState<'a> {
     pub reason: &'a str,
 }
 
-impl Default for Store {
-    fn default() -> Self {
-        Self::new(Waits::default())
-    }
-}
-
 impl Store {
-    /// Creates an empty store, whose outages have the margin of these waits.
-    pub fn new(waits: Waits) -> Self {
+    /// Creates an empty store, whose outages have the margin of these delays.
+    pub fn new(delays: Delays) -> Self {
         Self {
-            environments: BTreeMap::new(),
-            environment_of: Arc::default(),
-            unlisted: None,
-            lists_started: 0,
-            last_complete: 0,
-            reachable: false,
-            unreachable_reason: String::new(),
-            outage_started_at: None,
-            events_lost: None,
-            unreadable: None,
-            retry: None,
-            outages: Vec::new(),
-            outage_margin: waits.outage_margin,
-            released: ReleasedNames::default(),
-            changes: 0,
+            delays,
+            ..Self::default()
         }
     }
 
@@ -84,7 +66,8 @@ impl Store {
         match event {
             WatchEvent::Init => {
                 self.lists_started += 1;
-                self.unlisted = Some(self.environment_of.keys().cloned().collect());
+                let known = self.environment_of.keys().cloned();
+                self.unlisted = Some(known.chain(self.compose_volumes.ids()).collect());
             }
             WatchEvent::Apply(object) => self.apply_object(object),
             WatchEvent::Delete(id) => self.remove(&id),
@@ -127,7 +110,7 @@ impl Store {
                 self.outage_started_at = None;
                 self.retry = None;
                 if let Some(last) = self.outages.last_mut() {
-                    *last = last.ended(at, self.outage_margin);
+                    *last = last.ended(at, self.delays.outage_margin);
                 }
             }
         }
@@ -170,7 +153,7 @@ impl Store {
         if self.outages.iter().any(|outage| outage.is_near(at)) {
             return;
         }
-        let outage = Outage::starting_at(at).ended(at, self.outage_margin);
+        let outage = Outage::starting_at(at).ended(at, self.delays.outage_margin);
         self.outages.push(outage);
         self.outages.sort_by_key(|outage| outage.from);
     }
@@ -210,7 +193,10 @@ impl Store {
             unlisted.remove(&id);
         }
         let Some(owner) = owner else {
-            self.remove(&id);
+            if self.environment_of.contains_key(&id) {
+                self.remove(&id);
+            }
+            self.compose_volumes.update(&object);
             return;
         };
         let env = owner.environment;
@@ -250,6 +236,7 @@ impl Store {
     }
 
     fn remove(&mut self, id: &ObjectId) {
+        self.compose_volumes.remove(id);
         let Some(env) = self.environment_of.get(id).cloned() else {
             return;
         };
@@ -305,6 +292,16 @@ impl Store {
     pub fn volume(&self, name: &str) -> Option<&Arc<Volume>> {
         let env = self.environment_of.get(&ObjectId::Volume(name.to_owned()))?;
         self.environments.get(env)?.volumes.get(name)
+    }
+
+    /// Returns the volume of the Compose project of an environment with this name in its file: its name on the engine, and the project.
+    pub fn compose_volume(&self, env: &EnvName, key: &str) -> Option<(&str, &str)> {
+        self.compose_volumes.find(env, key)
+    }
+
+    /// Iterates over all volumes of Compose projects.
+    pub fn compose_volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
+        self.compose_volumes.all()
     }
 
     /// Returns whether the engine is reachable and a full list has completed since its last outage.

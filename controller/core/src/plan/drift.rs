@@ -6,13 +6,47 @@ use std::path::Path;
 
 use crate::action::ContainerSpec;
 use crate::desired::{Mount, short_reference, substitute_tag, tmpfs_path};
-use crate::ident::ProtocolPort;
-use crate::observed::{Config, Container};
+use crate::ident::{ContainerId, NetworkId, ProtocolPort, ResourceName};
+use crate::observed::{Attachment, Config, Container, ContainerState, InspectInfo};
+use crate::time::Timestamp;
 
 impl ContainerSpec {
+    /// The container that an engine creates of this spec, attached to the network of the create request.
+    pub fn created(
+        &self,
+        id: ContainerId,
+        name: &ResourceName,
+        network: Option<NetworkId>,
+        at: Timestamp,
+    ) -> Container {
+        let attachment = Attachment {
+            network,
+            aliases: self.aliases.clone(),
+            address: None,
+        };
+        let first = self.attachments().take(1);
+        Container {
+            id,
+            name: name.to_string(),
+            labels: self.labels.clone(),
+            image: self.image.clone(),
+            state: ContainerState::Created,
+            created_at: at,
+            networks: first
+                .map(|(name, _)| (name.to_string(), attachment.clone()))
+                .collect(),
+            inspect: Some(InspectInfo {
+                config: self.configuration(),
+                ..InspectInfo::default()
+            }),
+            stopped_by_other: None,
+            oom_at: None,
+        }
+    }
+
     /// Observed configuration of an unchanged container with this spec.
     pub fn configuration(&self) -> Config {
-        let port = |number, protocol| ProtocolPort { number, protocol };
+        let port = ProtocolPort::new;
         let bindings = self.bindings.iter();
         Config {
             environment: self
@@ -190,10 +224,7 @@ mod tests {
 
     use super::*;
     use crate::desired::ContainerLimits;
-    use crate::ident::{ContainerId, ResourceName};
     use crate::labels;
-    use crate::observed::{ContainerState, InspectInfo};
-    use crate::time::Timestamp;
 
     #[test]
     fn image_is_the_same_with_and_without_its_defaults() {
@@ -251,14 +282,8 @@ mod tests {
             created_at: Timestamp(1),
             networks: BTreeMap::new(),
             inspect: Some(InspectInfo {
-                started_at: None,
-                finished_at: None,
-                exit_code: 0,
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
                 config,
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
-use super::{Decision, Plan, PlanInput, in_use, volume};
+use super::{Decision, Plan, PlanInput, in_use, service, volume};
 use crate::action::{Action, Cause, Subject};
 use crate::desired::Mount;
 use crate::desired::networks::EnvNetwork;
@@ -245,27 +245,16 @@ fn plan_container_removal(
     if let Some(wait) = removal_delay(input).or_else(|| input.blocked_by(subject)) {
         return Decision::Wait(wait);
     }
-    let id = container.id.clone();
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitReason::Removal),
-        ContainerState::Paused => Decision::Do(
-            Action::RemoveContainer {
-                id,
-                name: container.name.clone(),
-            },
-            cause,
-        ),
-        state if state.is_up() => match stop_grace_of(input, container) {
-            Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
-            None => Decision::Wait(WaitReason::Inspection),
-        },
-        _ => Decision::Do(
-            Action::RemoveContainer {
-                id,
-                name: container.name.clone(),
-            },
-            cause,
-        ),
+        state if state.is_up() && state != ContainerState::Paused => {
+            let id = container.id.clone();
+            match stop_grace_of(input, container) {
+                Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
+                None => Decision::Wait(WaitReason::Inspection),
+            }
+        }
+        _ => service::remove(container, cause),
     }
 }
 

@@ -88,11 +88,7 @@ fn release_moved_ports(
                 .is_some_and(|refused| refused.at >= at || !refused.refusal.busy.contains_key(&requested));
             let is_own = history.ports.iter().any(|(other, number)| {
                 let protocol = other.container.protocol;
-                requested
-                    == ProtocolPort {
-                        number: *number,
-                        protocol,
-                    }
+                requested == ProtocolPort::new(*number, protocol)
             });
             let is_reserved = reservations
                 .get(&requested)
@@ -137,7 +133,7 @@ fn refuse_held_ports(
             let Some(number) = assigned.get(&port.key(&service.name)).copied() else {
                 continue;
             };
-            let host = ProtocolPort { number, protocol };
+            let host = ProtocolPort::new(number, protocol);
             let address = port.address.unwrap_or(identity.publish_address);
             let Some(owner) = listeners.owner_of(host, address) else {
                 continue;
@@ -176,10 +172,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_763_000_000_000);
 
     fn tcp(number: u16) -> ProtocolPort {
-        ProtocolPort {
-            number,
-            protocol: Protocol::Tcp,
-        }
+        ProtocolPort::new(number, Protocol::Tcp)
     }
 
     fn desired(strategy: &str) -> Desired {
@@ -269,10 +262,7 @@ mod tests {
 
     #[test]
     fn publications_of_one_port_move_and_return_together() {
-        let udp = |number| ProtocolPort {
-            number,
-            protocol: Protocol::Udp,
-        };
+        let udp = |number| ProtocolPort::new(number, Protocol::Udp);
         let identity = identity();
         let later = NOW + std::time::Duration::from_secs(600);
         for (ports, held) in [

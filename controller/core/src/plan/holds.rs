@@ -1,7 +1,10 @@
-//! Holds, test leases and safe mode: requests that turn steps into waits.
+//! Holds, test leases, safe mode and breakers: all that turns steps into waits for a person, a test or the engine.
+//! Invariant 18: a hold and a test lease keep their environment unchanged.
 
 use super::{Plan, PlanInput};
 use crate::action::{Action, Cause, Step, Subject};
+use crate::desired::Accepted;
+use crate::ident::ServiceName;
 use crate::wait::{Wait, WaitReason};
 
 /// Turns the steps into waits that must wait for a person or for the end of a test.
@@ -17,7 +20,8 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
         if matches!(step.action, Action::CollectEvidence { .. }) {
             return true;
         }
-        let Some(on) = hold_wait(input, &step.subject).or_else(|| test_lease_wait(input, step)) else {
+        let held = hold_wait(input, &step.subject).filter(|_| step.cause != Cause::StopRequested);
+        let Some(on) = held.or_else(|| test_lease_wait(input, step)) else {
             return true;
         };
         waits.push(Wait {
@@ -46,6 +50,13 @@ fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(plan.steps.drain(..).map(wait));
 }
 
+/// Returns whether a person stopped a service, and no other hold keeps it as it is.
+pub(super) fn is_stopped(input: &PlanInput<'_>, service: &ServiceName) -> bool {
+    let hold = input.requests.hold(input.env, service, input.now);
+    let is_held_by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
+    !is_held_by_file && hold.is_some_and(|hold| hold.stops)
+}
+
 fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitReason> {
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
         return Some(WaitReason::Held {
@@ -54,7 +65,12 @@ fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitReason> {
         });
     }
     let hold = match subject {
-        Subject::Service { environment, service } => input.requests.hold(environment, service, input.now),
+        Subject::Service { environment, service } => {
+            let is_declared = |accepted: &Accepted| accepted.desired.services.contains_key(service.as_str());
+            let hold = input.requests.hold(environment, service, input.now);
+            // A service without a declaration is removed, stopped or not.
+            hold.filter(|hold| !hold.stops || input.accepted.is_some_and(is_declared))
+        }
         _ => input.requests.environment_hold(input.env, input.now),
     }?;
     Some(WaitReason::Held {
@@ -87,4 +103,21 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitReason> {
         case: lease.case.clone(),
         until: lease.until,
     })
+}
+
+/// Turns the blocked steps into waits: all of them, or all but the test call of a half-open breaker.
+pub(super) fn apply_breakers(input: &PlanInput<'_>, plan: &mut Plan) {
+    let breakers = &input.state.breakers;
+    let (allowed, on) = match breakers.blocked_by(input.env, input.now) {
+        Some(on) => (0, on),
+        None => match breakers.half_open_limit(input.env) {
+            Some(on) => (1, on),
+            None => return,
+        },
+    };
+    let blocked = plan.steps.split_off(allowed.min(plan.steps.len()));
+    plan.waits.extend(blocked.into_iter().map(|step| Wait {
+        subject: step.subject,
+        on: on.clone(),
+    }));
 }

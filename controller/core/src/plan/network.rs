@@ -134,21 +134,12 @@ fn plan_own(
         };
     }
     match blocked {
-        Some(WaitReason::NameTaken {
-            conflicting_object,
-            until,
-            attempts,
-            ..
-        }) => {
-            let name = network.name.to_string();
-            Decision::Wait(input.name_taken(name, conflicting_object, until, attempts))
-        }
         Some(WaitReason::Retry { until, failure })
             if matches!(failure.error, ActionError::PoolExhausted(_)) =>
         {
             Decision::Wait(input.obstacles.range_or(WaitReason::Retry { until, failure }))
         }
-        Some(wait) => Decision::Wait(wait),
+        Some(wait) => Decision::Wait(input.with_engine_name(wait, network.name.as_str())),
         None => match check_create(input, desired, network) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(

@@ -102,7 +102,7 @@ pub enum OrphanDecision {
         /// Time of the next check.
         until: Timestamp,
     },
-    /// It is younger than [`orphan_age`](crate::waits::Waits::orphan_age).
+    /// It is younger than [`orphan_age`](crate::delays::Delays::orphan_age).
     TooNew {
         /// End of the grace period.
         until: Timestamp,
@@ -199,7 +199,7 @@ pub(super) fn can_remove(
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
     if created_at.is_some_and(|created_at| !input.leases.is_listed_since(created_at)) {
-        let until = input.now + input.state.waits.list_interval + LEASE_LIST_MARGIN;
+        let until = input.now + input.state.delays.list_interval + LEASE_LIST_MARGIN;
         return Err(OrphanDecision::Unconfirmed { until });
     }
     check_project(input.projects, input.requests, &owner.project, input.now)?;
@@ -209,7 +209,7 @@ pub(super) fn can_remove(
     }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
-    let old = created_at.map(|created_at| created_at + input.state.waits.orphan_age);
+    let old = created_at.map(|created_at| created_at + input.state.delays.orphan_age);
     match old {
         Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),

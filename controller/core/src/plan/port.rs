@@ -87,10 +87,9 @@ pub(super) fn declared_ports(service: &Service) -> impl Iterator<Item = Vec<&Por
 
 /// A host port for each protocol of the publications.
 fn hosts(number: u16, ports: &[&Port]) -> impl Iterator<Item = ProtocolPort> {
-    ports.iter().map(move |port| ProtocolPort {
-        number,
-        protocol: port.protocol,
-    })
+    ports
+        .iter()
+        .map(move |port| ProtocolPort::new(number, port.protocol))
 }
 
 struct PortAssigner<'a> {
@@ -196,7 +195,7 @@ impl PortAssigner<'_> {
     fn owner_of(&self, host: ProtocolPort) -> PortOwner {
         let own = self.assignment.ports.iter().find(|(key, number)| {
             let (number, protocol) = (**number, key.container.protocol);
-            host == ProtocolPort { number, protocol }
+            host == ProtocolPort::new(number, protocol)
         });
         let reserved = self
             .reservations
@@ -302,10 +301,7 @@ mod tests {
         for number in (8_080..8_090).rev() {
             let before = assign(&desired, &history, &BTreeMap::new(), &refused, now).ports;
             history.remember_ports(&desired, &before);
-            let port = ProtocolPort {
-                number,
-                protocol: Protocol::Tcp,
-            };
+            let port = ProtocolPort::new(number, Protocol::Tcp);
             let refusal = PortRefusal {
                 port,
                 free_now: false,
@@ -336,10 +332,7 @@ mod tests {
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let desired = admit(&written, &SpecContext::default()).desired.unwrap();
         let now = Timestamp(1_763_000_000_000);
-        let tcp = |number| ProtocolPort {
-            number,
-            protocol: Protocol::Tcp,
-        };
+        let tcp = |number| ProtocolPort::new(number, Protocol::Tcp);
         let nginx = PortOwner::Process {
             pid: 7,
             command: "nginx".to_owned(),

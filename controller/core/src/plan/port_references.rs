@@ -148,10 +148,7 @@ mocks:
             .desired
             .unwrap_or_else(|| panic!("{:?}", admission.diagnostics));
         let ports = [("api", 80, 20_081), ("web", 8080, 20_080)].map(|(service, number, host)| {
-            let container = ProtocolPort {
-                number,
-                protocol: Protocol::Tcp,
-            };
+            let container = ProtocolPort::new(number, Protocol::Tcp);
             let service = ServiceName::new(service).unwrap();
             (PortKey { service, container }, host)
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{PlanInput, drift, volume};
 use crate::action::Subject;
 use crate::desired::{Accepted, Condition, Dependency, Service};
-use crate::failed_run::failed_dependency;
+use crate::failed_run::FailedRun;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, ProbeStatus};
@@ -83,13 +83,8 @@ fn is_given_up(input: &PlanInput<'_>, service: &Service) -> bool {
                 RestartDecision::StartAt(..) | RestartDecision::WhenDependenciesReady
             )
     });
-    let subject = Subject::Service {
-        environment: input.env.clone(),
-        service: service.name.clone(),
-    };
-    let image = Subject::Image {
-        key: service.image.key(),
-    };
+    let subject = Subject::of_service(input.env, &service.name);
+    let image = Subject::of_image(&service.image);
     failed_runs
         || [subject, image].iter().any(|subject| {
             let failure = input.state.action_failures.get(subject);
@@ -106,7 +101,7 @@ fn is_failing_again(input: &PlanInput<'_>, service: &Service, dependency: &Servi
     let last = history_of(&service.name).and_then(|history| history.failures.last());
     let is_explained = last
         .filter(|last| !last.followed_by_run)
-        .and_then(failed_dependency::of_run)
+        .and_then(FailedRun::explaining_dependency)
         .is_some_and(|failed| *failed == dependency.name);
     if !is_explained {
         return false;
@@ -170,10 +165,7 @@ fn is_replaced_with_dependencies(input: &PlanInput<'_>, accepted: &Accepted, ser
 
 /// True if the container of a service is created, and nothing but its dependencies and its old container delays its start.
 fn is_created(input: &PlanInput<'_>, accepted: &Accepted, service: &Service) -> bool {
-    let subject = Subject::Service {
-        environment: input.env.clone(),
-        service: service.name.clone(),
-    };
+    let subject = Subject::of_service(input.env, &service.name);
     current_container(input, &service.name).is_some_and(|it| it.state == ContainerState::Created)
         && !input.ports.blocked.contains_key(&service.name)
         && input.backoff_of(&subject).is_none()

@@ -12,7 +12,6 @@ use crate::outcome::ActionError;
 use crate::wait::WaitReason;
 
 mod attach;
-mod evidence;
 mod owner;
 mod refused;
 mod run;
@@ -41,10 +40,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         .of(&service.name)
         .filter(|container| !input.state.not_owned.contains(&container.id))
         .collect();
-    let subject = Subject::Service {
-        environment: input.env.clone(),
-        service: service.name.clone(),
-    };
+    let subject = Subject::of_service(input.env, &service.name);
     let planner = ServicePlanner {
         input,
         accepted,
@@ -61,7 +57,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
     }
     let replacement = refused::replace_container(&planner);
     let decision = replacement.unwrap_or_else(|| planner.plan_service());
-    if evidence::only_reads_evidence(&planner, &decision) {
+    if run::only_reads_evidence(&planner, &decision) {
         plan.reading_evidence.insert(service.name.clone());
     }
     plan.add(subject, decision);
@@ -93,7 +89,7 @@ impl ServicePlanner<'_> {
                 return Decision::Wait(self.with_container_name(wait));
             }
         }
-        evidence::plan(self).unwrap_or_else(|| self.plan_container(current))
+        run::plan_evidence(self).unwrap_or_else(|| self.plan_container(current))
     }
 
     /// Plans the next action on the containers themselves.
@@ -108,6 +104,7 @@ impl ServicePlanner<'_> {
             return Decision::Wait(self.wait_for_owner(other));
         }
         let decision = match current {
+            _ if let Some(decision) = run::stop_on_request(self) => decision,
             _ if let Some(decision) = attach::leave_defective_network(self) => decision,
             None => self.plan_create(&extra),
             Some(current) => match self.remove_extra(current, &extra) {
@@ -127,20 +124,9 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// Replaces the subject's name by the engine's name in a wait for a taken name.
     fn with_container_name(&self, wait: WaitReason) -> WaitReason {
-        match wait {
-            WaitReason::NameTaken {
-                conflicting_object,
-                until,
-                attempts,
-                ..
-            } => {
-                let name = self.service.container_name.to_string();
-                self.input.name_taken(name, conflicting_object, until, attempts)
-            }
-            other => other,
-        }
+        self.input
+            .with_engine_name(wait, self.service.container_name.as_str())
     }
 
     /// Plans the creation of the container: removes stopped old containers first.
@@ -190,8 +176,19 @@ impl ServicePlanner<'_> {
         moved.iter().any(|(service, _)| **service == self.service.name)
     }
 
+    /// True if the new container stands for another start of the container that Argus removed after its run.
+    fn is_next_start(&self) -> bool {
+        let history = run::service_history(self);
+        let newest = history.and_then(|history| history.newest_run.as_ref()?.hash.as_ref());
+        self.service.has_covers() && newest == Some(self.hash)
+    }
+
     fn check_create(&self) -> Result<(), WaitReason> {
-        self.input.check_facts(&self.accepted.desired, None)?;
+        // The checks of the engine and its disk never block a start.
+        let is_start = self.is_next_start();
+        if !is_start {
+            self.input.check_facts(&self.accepted.desired, None)?;
+        }
         let name = self.service.container_name.as_str();
         self.input.obstacles.check_container(name)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
@@ -214,6 +211,9 @@ impl ServicePlanner<'_> {
             }
         }
         image::check_image(self.input, self.service)?;
+        if is_start {
+            return Ok(());
+        }
         // Last, so that a long pull or build does not request new facts again and again.
         let is_replacement = self.owned.iter().any(|container| !container.carries(self.hash));
         self.input
@@ -292,11 +292,12 @@ impl ServicePlanner<'_> {
         {
             return Decision::Wait(wait);
         }
-        let action = Action::StopContainer {
-            id: other.id.clone(),
-            grace: self.service.stop_grace,
-        };
-        Decision::Do(action, cause)
+        self.stop(other, cause)
+    }
+
+    fn stop(&self, container: &Container, cause: Cause) -> Decision {
+        let (id, grace) = (container.id.clone(), self.service.stop_grace);
+        Decision::Do(Action::StopContainer { id, grace }, cause)
     }
 
     /// True if an old container holds a host port that now belongs to another service, or could replace a desired bind source,
@@ -361,10 +362,7 @@ impl ServicePlanner<'_> {
     fn check_binding(&self) -> Result<(), WaitReason> {
         self.check_ports()?;
         for binding in &self.spec.bindings {
-            let requested = crate::ident::ProtocolPort {
-                number: binding.host,
-                protocol: binding.protocol,
-            };
+            let requested = crate::ident::ProtocolPort::new(binding.host, binding.protocol);
             let holder = self.input.observed.containers.values().find(|other| {
                 other.state.is_up()
                     && !self.owned.iter().any(|owned| owned.id == other.id)
@@ -389,7 +387,7 @@ impl ServicePlanner<'_> {
     }
 }
 
-fn remove(container: &Container, cause: Cause) -> Decision {
+pub(super) fn remove(container: &Container, cause: Cause) -> Decision {
     let (id, name) = (container.id.clone(), container.name.clone());
     Decision::Do(Action::RemoveContainer { id, name }, cause)
 }

@@ -133,6 +133,7 @@ impl Start<'_> {
             | WaitReason::RestartRateLimited { .. }
             | WaitReason::TestLease { .. }
             | WaitReason::Held { .. }
+            | WaitReason::Shed { .. }
             | WaitReason::RestartsDisabled
             | WaitReason::PortTaken { .. }
             | WaitReason::PortsExhausted { .. }
@@ -233,7 +234,7 @@ mod tests {
     #[test]
     fn service_that_failed_is_not_starting() {
         let plan = plan(vec![(service("web"), WaitReason::Probe)]);
-        let run = FailedRun::of(ContainerId::new("c").unwrap(), Timestamp(100_000));
+        let run = FailedRun::new(ContainerId::new("c").unwrap(), Timestamp(100_000));
         let mut history = EnvHistory::default();
         history
             .service_mut(&ServiceName::new("web").unwrap())

@@ -1,4 +1,4 @@
-//! Order of stops: a container ends after the containers that depend on it, directly or through other services.
+//! Order of stops. Invariant 26: a container ends after the containers that depend on it, directly or through other services.
 //!
 //! The filter concerns containers that are going to leave: those that no file declares, and those with a replacement. It delays a
 //! step that ends such a container while a dependent is up and about to leave too. Containers without a dependent end in
@@ -196,10 +196,7 @@ impl<'a> Leaving<'a> {
         // Without an accepted file, the rendered services are those of the last one.
         let subject = match input.accepted.and_then(|_| input.rendered.get(&service)) {
             Some((_, hash)) if container.carries(hash) => return None,
-            Some(_) => Subject::Service {
-                environment: input.env.clone(),
-                service: service.clone(),
-            },
+            Some(_) => Subject::of_service(input.env, &service),
             None => Subject::ExtraContainer { id: id.clone() },
         };
         (is_later || progress.proceeds(&subject)).then_some(Self {
@@ -270,9 +267,7 @@ impl<'a> Progress<'a> {
     fn image_of(&self, subject: &Subject) -> Option<Subject> {
         let services = &self.input.accepted?.desired.services;
         let service: &Service = services.get(subject.service()?)?;
-        Some(Subject::Image {
-            key: service.image.key(),
-        })
+        Some(Subject::of_image(&service.image))
     }
 }
 

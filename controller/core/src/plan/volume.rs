@@ -60,6 +60,26 @@ fn check_foreign(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) 
     })
 }
 
+/// Wait for a volume of the Compose project of the environment, whose data only an allowed project receives. An empty volume would look
+/// like a loss of the data.
+fn check_compose(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) -> Result<(), WaitReason> {
+    let found = desired.volume_key(name);
+    let found = found.and_then(|key| input.store.compose_volume(input.env, key));
+    let is_allowed = input.accepted.is_some_and(|accepted| accepted.allowed);
+    let Some((found, project)) = found.filter(|_| !is_allowed) else {
+        return Ok(());
+    };
+    Err(WaitReason::NameTaken {
+        name: found.to_owned(),
+        conflicting_object: format!(
+            "the Compose project `{project}`, which has data in it; `argus allow` uses the volume, and \
+`docker compose -p {project} down --volumes` removes it"
+        ),
+        until: input.now + FOREIGN_RETRY,
+        attempts: Vec::new(),
+    })
+}
+
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     for name in desired.volumes.iter().filter(|name| !exists(input, name)) {
         let subject = Subject::Volume {
@@ -69,6 +89,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         let decision = match input
             .blocked_by(&subject)
             .or_else(|| check_foreign(input, desired, name).err())
+            .or_else(|| check_compose(input, desired, name).err())
             .or_else(|| input.check_preflight(desired, false).err())
         {
             Some(wait) => Decision::Wait(wait),

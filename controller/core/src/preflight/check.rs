@@ -20,10 +20,8 @@ const MIN_FREE_FILES: u64 = 1_000;
 const FEW_FREE_FILES: u64 = 10_000;
 /// Number of networks with free address pools below which the check warns.
 const FEW_NETWORKS: u64 = 3;
-/// Clock difference that warns, because times in status, logs and leases become hard to compare.
+/// Clock difference that warns, because times in status and logs become hard to compare. Leases and delays each use one clock only.
 const CLOCK_WARNING: Duration = Duration::from_secs(2);
-/// Clock difference that fails, because leases become meaningless.
-const CLOCK_FAILURE: Duration = Duration::from_secs(60);
 /// Maximum number of items that one message names.
 const MAX_NAMED: usize = 3;
 
@@ -306,9 +304,7 @@ pub(super) fn clock(fact: &Fact<EngineFact>) -> CheckOutcome {
         "the engine clock is {:.1} s {relation} the local clock",
         off.as_secs_f64()
     );
-    if off >= CLOCK_FAILURE {
-        CheckOutcome::new(name, CheckResult::Fail, message).details(details)
-    } else if off >= CLOCK_WARNING {
+    if off >= CLOCK_WARNING {
         CheckOutcome::new(name, CheckResult::Warn, message).details(details)
     } else {
         // Millisecond differences are noise.

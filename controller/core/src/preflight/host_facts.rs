@@ -21,6 +21,12 @@ pub enum Fact<T> {
     NotApplicable(String),
 }
 
+impl<T> Default for Fact<T> {
+    fn default() -> Self {
+        Self::unknown("not checked yet")
+    }
+}
+
 impl<T> Fact<T> {
     /// Creates an [`Fact::Unknown`] with a reason.
     pub fn unknown(why: impl Into<String>) -> Self {
@@ -37,7 +43,7 @@ impl<T> Fact<T> {
 }
 
 /// Facts about one engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Version and properties; unknown for an unreachable engine.
     pub engine: Fact<EngineFact>,
@@ -47,12 +53,10 @@ pub struct HostFacts {
     pub networks: Fact<NetworksFact>,
     /// Ports that processes hold on its host.
     pub listeners: Fact<ListenersFact>,
-}
-
-impl Default for HostFacts {
-    fn default() -> Self {
-        Self::unknown("not checked yet")
-    }
+    /// Share of the last 10 s in which all tasks waited for memory, in percent. `None` for an engine on another host, and for a kernel
+    /// that does not measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_stall: Option<u8>,
 }
 
 impl HostFacts {
@@ -63,6 +67,7 @@ impl HostFacts {
             disk: Fact::unknown(why),
             networks: Fact::unknown(why),
             listeners: Fact::unknown(why),
+            memory_stall: None,
         }
     }
 }

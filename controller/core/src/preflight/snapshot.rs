@@ -24,7 +24,7 @@ const DISK_RECHECK: Duration = Duration::from_secs(300);
 pub const DISK_FULL_MEMORY: Duration = Duration::from_secs(10);
 
 /// Facts of the last preflight run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PreflightSnapshot {
     /// Time of the run; `None` before the first one.
     pub at: Option<Timestamp>,
@@ -32,16 +32,6 @@ pub struct PreflightSnapshot {
     pub host: HostFacts,
     /// Result of writing to the state directory.
     pub journal: Fact<Result<(), String>>,
-}
-
-impl Default for PreflightSnapshot {
-    fn default() -> Self {
-        Self {
-            at: None,
-            host: HostFacts::default(),
-            journal: Fact::unknown("not checked yet"),
-        }
-    }
 }
 
 impl PreflightSnapshot {
@@ -102,17 +92,22 @@ impl PreflightSnapshot {
         }
     }
 
-    /// Time of the next check if no decision needs one earlier: the warning of a nearly full disk begins and ends with a check.
-    /// `None` before the first run, and if every policy disables the checks.
+    /// Time of the next check if no decision needs one earlier: the warning of a nearly full disk begins and ends with a check, and so
+    /// does shedding. `None` before the first run, and if every policy disables the checks.
     pub(crate) fn recheck_at<'a>(
         &self,
         policies: impl Iterator<Item = &'a PreflightSettings>,
+        sheds: bool,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let at = self.at?;
         // The policy with the highest threshold warns first.
         let enabled = policies.filter(|settings| settings.enabled);
         let first = enabled.max_by_key(|settings| settings.disk_space_threshold)?;
+        // A measurement of this host needs no helper container.
+        if sheds && self.host.memory_stall.is_some() {
+            return Some(at + RECHECK_DELAY);
+        }
         Some(
             at + match self.disk(first, None, now)?.result {
                 CheckResult::Warn | CheckResult::Fail => LOW_DISK_RECHECK,

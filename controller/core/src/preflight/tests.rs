@@ -50,6 +50,7 @@ fn passing_facts() -> PreflightFacts {
                 free: Some(20),
             }),
             listeners: Fact::Known(ListenersFact::default()),
+            memory_stall: None,
         },
         orphans: Fact::Known(Vec::new()),
         ports: Fact::Known(Vec::new()),
@@ -81,10 +82,7 @@ fn engine_like(change: impl Fn(&mut EngineFact)) -> Fact<EngineFact> {
 }
 
 fn port(owner: Option<PortOwner>, may_move: bool) -> PortFact {
-    let port = ProtocolPort {
-        number: 8080,
-        protocol: Protocol::Tcp,
-    };
+    let port = ProtocolPort::new(8080, Protocol::Tcp);
     PortFact {
         outgoing: None,
         environment: "shop".to_owned(),
@@ -337,7 +335,7 @@ fn each_check_reports_its_own_problem() {
         ),
         (
             N::Clock,
-            Fail,
+            Warn,
             None,
             Box::new(|f| f.host.engine = engine_like(|e| e.clock_ahead = Some(60_000))),
         ),
@@ -520,11 +518,15 @@ fn disk_is_checked_again_sooner_while_it_is_nearly_full() {
         (Some(1), Vec::new(), None),
     ] {
         let snapshot = preflight(free, std::time::Duration::ZERO);
-        let found = snapshot.recheck_at(policies.into_iter(), NOW);
+        let found = snapshot.recheck_at(policies.into_iter(), false, NOW);
         assert_eq!(found, next, "{free:?}");
     }
     let unchecked = PreflightSnapshot::default();
-    assert_eq!(unchecked.recheck_at([&default].into_iter(), NOW), None);
+    assert_eq!(unchecked.recheck_at([&default].into_iter(), false, NOW), None);
+    let mut local = preflight(Some(50 * GB), std::time::Duration::ZERO);
+    local.host.memory_stall = Some(0);
+    let next = local.recheck_at([&default].into_iter(), true, NOW);
+    assert_eq!(next, Some(NOW + RECHECK_DELAY), "it can shed");
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Inputs, Planner};
-use crate::action::{Action, ContainerSpec, Step};
+use crate::action::{Action, Step};
 use crate::desired::Accepted;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName};
 use crate::lease::ControllerLeases;
 use crate::observed::{
-    Attachment, Container, ContainerState, InspectInfo, Network, Object, ObjectId, Store, Volume, WatchEvent,
+    Attachment, Container, ContainerState, Network, Object, ObjectId, Store, Volume, WatchEvent,
 };
 use crate::outcome::Done;
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
@@ -87,6 +87,10 @@ fn relist_all(store: &mut Store) {
         for volume in observed.volumes.values() {
             store.apply(WatchEvent::Apply(Object::Volume(volume.clone())));
         }
+    }
+    let of_compose: Vec<_> = store.compose_volumes().cloned().collect();
+    for volume in of_compose {
+        store.apply(WatchEvent::Apply(Object::Volume(volume)));
     }
 }
 
@@ -180,7 +184,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
             let Ok(id) = ContainerId::new(format!("simulated{number}")) else {
                 return Done::Applied;
             };
-            let container = created_container(store, &id, name, spec, now);
+            let container = spec.created(id.clone(), name, find_network(store, &spec.network), now);
             store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
             return Done::Container(id);
         }
@@ -229,49 +233,11 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
     Done::Applied
 }
 
-fn created_container(
-    store: &Store,
-    id: &ContainerId,
-    name: &ResourceName,
-    spec: &ContainerSpec,
-    now: Timestamp,
-) -> Container {
-    let network = store
-        .environments()
-        .values()
-        .flat_map(|observed| observed.networks.values())
-        .find(|network| network.name == spec.network.as_str())
-        .map(|network| network.id.clone());
-    let at = Attachment {
-        network,
-        aliases: spec.aliases.clone(),
-        address: None,
-    };
-    Container {
-        id: id.clone(),
-        name: name.to_string(),
-        labels: spec.labels.clone(),
-        image: spec.image.clone(),
-        state: ContainerState::Created,
-        created_at: now,
-        networks: spec
-            .attachments()
-            .take(1)
-            .map(|(name, _)| (name.to_string(), at.clone()))
-            .collect(),
-        inspect: Some(InspectInfo {
-            started_at: None,
-            finished_at: None,
-            exit_code: 0,
-            oom_killed: false,
-            error: String::new(),
-            image_id: None,
-            health: None,
-            config: spec.configuration(),
-        }),
-        stopped_by_other: None,
-        oom_at: None,
-    }
+fn find_network(store: &Store, name: &ResourceName) -> Option<NetworkId> {
+    let environments = store.environments().values();
+    let mut networks = environments.flat_map(|observed| observed.networks.values());
+    let found = networks.find(|network| network.name == name.as_str())?;
+    Some(found.id.clone())
 }
 
 fn edit(store: &mut Store, id: &ContainerId, change: impl FnOnce(&mut Container)) {

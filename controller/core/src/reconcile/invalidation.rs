@@ -49,7 +49,7 @@ impl Planner {
         self.health.clone_from(inputs.health);
     }
 
-    /// Marks the environments stale that wait for a preflight snapshot.
+    /// Marks the environments stale that wait for a preflight snapshot; all of them if it can shed services.
     pub(super) fn on_preflight_changed(&mut self, inputs: &Inputs<'_>) {
         let at = inputs.preflight.and_then(|preflight| preflight.at);
         if self.preflight_at == at {
@@ -60,17 +60,19 @@ impl Planner {
             let on = |wait: &Wait| matches!(wait.on, WaitReason::Preflight { .. });
             plan.waits.iter().any(on)
         };
+        let sheds = self.state.retries.shed_optional;
         for cached in self.cache.values_mut() {
-            cached.stale |= waited(&cached.plan);
+            cached.stale |= sheds || waited(&cached.plan);
         }
     }
 
     /// Requests a preflight snapshot once the last one is old, and wakes the planner at that time. A requested one wakes it too.
-    pub(super) fn recheck_disk(inputs: &Inputs<'_>, result: &mut ReconcileResult) {
+    pub(super) fn recheck_disk(&self, inputs: &Inputs<'_>, result: &mut ReconcileResult) {
+        let sheds = self.state.retries.shed_optional;
         let policies = inputs.specs.values().map(|accepted| &accepted.desired.preflight);
         let at = inputs
             .preflight
-            .and_then(|preflight| preflight.recheck_at(policies, inputs.now));
+            .and_then(|preflight| preflight.recheck_at(policies, sheds, inputs.now));
         result.needs_preflight |= at.is_some_and(|at| at <= inputs.now);
         let later = at.filter(|at| *at > inputs.now);
         result.wake_at = [result.wake_at, later].into_iter().flatten().min();

@@ -1,4 +1,4 @@
-//! Observation phase of a pass: folds the observed runs into the state.
+//! Observation phase of a pass: drops proven expectations, and folds the observed runs into the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use crate::desired::Accepted;
 use crate::ident::EnvName;
 use crate::lease::Ownership;
 use crate::observed::{Observed, Store};
-use crate::state::observe;
+use crate::state::expectation::RELIST_WITHIN;
+use crate::state::{Proof, observe};
 use crate::time::Timestamp;
 
 impl Planner {
@@ -80,5 +81,35 @@ impl Planner {
         self.cache.get(env).is_none_or(|cached| cached.observe_again)
             || self.is_stale(env, accepted, observed, now)
             || resets_budget()
+    }
+
+    /// Drops expectations whose proof is observed. Returns true if an expired one needs a relist.
+    pub(super) fn expire_expectations(&mut self, inputs: &Inputs<'_>) -> bool {
+        let mut proven = Vec::new();
+        let mut relist = false;
+        for (subject, expected) in &mut self.state.expectations {
+            if expected.proof.is_seen(inputs.store) {
+                proven.push(subject.clone());
+            } else if expected.until <= inputs.now {
+                if matches!(expected.proof, Proof::Relisted(_)) && !inputs.store.is_synced() {
+                    // Without an engine no list can arrive, and no action runs either.
+                    expected.until = inputs.now + RELIST_WITHIN;
+                } else if matches!(expected.proof, Proof::Relisted(_)) {
+                    proven.push(subject.clone());
+                } else {
+                    expected.proof = Proof::Relisted(inputs.store.lists_started());
+                    expected.until = inputs.now + RELIST_WITHIN;
+                    relist = true;
+                }
+            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.store.lists_started() <= after)
+            {
+                relist = true;
+            }
+        }
+        for subject in proven {
+            self.state.expectations.remove(&subject);
+            self.invalidate(&subject);
+        }
+        relist
     }
 }

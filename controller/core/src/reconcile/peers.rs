@@ -1,4 +1,5 @@
 //! Plans without actions: before the first sync, and for environments of other controllers.
+//! Invariant 5: no action before the first list and the first scan are complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,10 +105,7 @@ impl Planner {
 
     fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitReason) -> Plan {
         let wait = |service: &ServiceName| Wait {
-            subject: Subject::Service {
-                environment: env.clone(),
-                service: service.clone(),
-            },
+            subject: Subject::of_service(env, service),
             on: on.clone(),
         };
         Plan {

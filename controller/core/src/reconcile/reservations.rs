@@ -46,10 +46,7 @@ fn reservations_of(env: &EnvName, ports: &PortMap) -> Vec<(ProtocolPort, (EnvNam
     ports
         .iter()
         .map(|(key, number)| {
-            let host = ProtocolPort {
-                number: *number,
-                protocol: key.container.protocol,
-            };
+            let host = ProtocolPort::new(*number, key.container.protocol);
             (host, (env.clone(), key.service.clone()))
         })
         .collect()

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use argus_crds::error::SpecEdit;
 
 use super::EditContext;
+use super::classes::{REFUSED, UNRESOLVED};
 use super::headline::{after_success, is_noise, is_warning, neighbourhood};
 use super::rule::Scope;
 use crate::desired::Mount;
-use crate::failed_run::FailedRun;
+use crate::failed_run::{FailedRun, FailureCause};
 use crate::outcome::HostFile;
 use crate::quoting::escape_line;
 
@@ -32,11 +33,11 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn of(context: EditContext<'a>, run: &'a FailedRun, scope: Scope) -> Self {
+    pub(super) fn new(context: EditContext<'a>, run: &'a FailedRun, scope: Scope) -> Self {
         let lines: Vec<&'a str> = match (&run.evidence, scope) {
             (None, _) | (_, Scope::Facts) => Vec::new(),
             (Some(evidence), Scope::Cause) => neighbourhood(evidence),
-            (Some(evidence), Scope::Last | Scope::All) => {
+            (Some(evidence), Scope::Last | Scope::All | Scope::Warned) => {
                 let count = if scope == Scope::Last { LAST } else { ALL };
                 let last = |lines: &'a [String]| after_success(lines).iter().rev().take(count);
                 let lines = last(&evidence.stderr).chain(last(&evidence.stdout));
@@ -52,9 +53,14 @@ impl<'a> Case<'a> {
         // Some programs report the cause of their end as a warning.
         let is_only_warned =
             run.exit_code != 0 && !lines.iter().any(|line| is_error(line) && !line.trim().is_empty());
+        // A proxy logs a failed connection to its server as the request of a client.
+        let is_of_server = |line: &&'a str| {
+            let is_kept = run.cause == FailureCause::Unhealthy || !is_noise(line);
+            scope == Scope::Warned && is_kept && (contains(line, &REFUSED) || contains(line, &UNRESOLVED))
+        };
         let lines = lines
             .into_iter()
-            .filter(|line| is_error(line) || (is_only_warned && !is_noise(line)))
+            .filter(|line| is_error(line) || (is_only_warned && !is_noise(line)) || is_of_server(line))
             .flat_map(|line| std::iter::once(line).chain(texts(line)))
             .chain(engine);
         let lines = lines.map(start).map(|line| (line, line.to_lowercase())).collect();

@@ -1,41 +1,23 @@
 //! Commands that the container cannot run, and options and subcommands that the program does not know.
 
 use argus_crds::error::SpecEdit;
+use argus_crds::suggestion::nearest;
 
 use super::EditContext;
-use super::case::{Case, contains, host_file, is_plain, paths, quoted_after};
+use super::case::{Case, contains, host_file, is_plain, paths, quoted, quoted_after};
+use super::classes::{REQUIRED_OPTION, UNKNOWN_COMMAND, UNKNOWN_OPTION};
 use super::network::ports;
 use super::program::{blamed, is_place, program_in};
 use super::shell::{SHELLS, list, shell_text};
 use crate::desired::Image;
-use crate::desired::suggest::closest;
 use crate::failed_run::{FailureKind, kind};
 use crate::quoting::shell_path;
 
 /// Parts of a message about a program that is not there, in lower case.
 const ABSENT: [&str; 3] = ["no such file", "not found", "cannot run"];
 
-parts! {
-    /// Parts of a message about an option that the program does not know, in lower case.
-    UNKNOWN_OPTION: "unknown option" "unrecognized option" "unrecognised option" "unrecognized argument"
-        "unrecognized vm option" "unrecognized flag" "invalid option" "invalid flag" "illegal option"
-        "flag provided but not defined" "unknown flag" "unknown long flag" "unknown shorthand flag"
-        "unknown argument" "unexpected argument" "bad option" "no such option" "unknown variable '"
-        "not allowed in node_options" "field not found, node:";
-}
-
 /// Parts of a message about a file that the program cannot open, in lower case.
 const UNREADABLE: [&str; 4] = ["can't open", "cannot open", "could not open", "no such file"];
-
-parts! {
-    /// Parts of a message about an option that the command does not have, in lower case.
-    REQUIRED_OPTION: "arguments are required:" "required flag" "required arguments were not provided"
-        "missing required option" "missing required argument" "missing required flag" "missing option"
-        "missing argument" "requires an argument" "run again with the";
-    /// Parts of a message about a subcommand that the program does not know, in lower case.
-    UNKNOWN_COMMAND: "unknown command" "unknown subcommand" "unrecognized subcommand" "unrecognized command"
-        "invalid choice:" "no such command" "missing script:" "script not found" "is not a valid command";
-}
 
 /// Image of another platform than that of the engine.
 pub(super) fn platform(case: &Case<'_>) -> Option<SpecEdit> {
@@ -69,6 +51,7 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
     let before = line.split_whitespace().filter(|word| word.starts_with('-'));
     let candidates: Vec<&str> = words_of(rest)
         .chain(before)
+        .chain(quoted(line))
         .filter(|word| !word.trim_start_matches('-').is_empty())
         .collect();
     let service = case.context.service;
@@ -103,7 +86,7 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
             && all.iter().all(|(_, word)| word.split('=').next() != Some(*other))
     };
     let known = case.lines().flat_map(words_of).filter(is_other);
-    if let Some(meant) = closest(name, known).filter(|_| name.len() > 3) {
+    if let Some(meant) = nearest(name, known).filter(|_| name.len() > 3) {
         return Some(edit.now(name).suggest(meant));
     }
     let next = all.get(place + 1).map(|(_, next)| *next);
@@ -145,7 +128,7 @@ fn without(case: &Case<'_>, key: &str, word: &str) -> Option<SpecEdit> {
 
 /// Line about an unknown option, and its text that begins with the option. A program without options reads it as the name of a file.
 fn unknown_in<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
-    if let Some(line) = case.line_with(UNKNOWN_OPTION) {
+    if let Some(line) = case.line_with(&UNKNOWN_OPTION) {
         let lower = line.to_lowercase();
         let part = UNKNOWN_OPTION.iter().find(|part| lower.contains(**part))?;
         let rest = line.get(lower.find(part)? + part.trim_end_matches('\'').len()..)?;
@@ -179,7 +162,7 @@ fn is_option(word: &str, named: &str) -> bool {
 
 /// Option that the program requires.
 pub(super) fn required_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let Some(line) = case.line_with(REQUIRED_OPTION) else {
+    let Some(line) = case.line_with(&REQUIRED_OPTION) else {
         return required_setting(case);
     };
     // An argument of a function.
@@ -254,7 +237,7 @@ fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
 /// Subcommand that the program does not know.
 pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
     const SCRIPTS: [&str; 6] = ["start", "dev", "serve", "build", "test", "preview"];
-    let line = case.line_with(UNKNOWN_COMMAND)?;
+    let line = case.line_with(&UNKNOWN_COMMAND)?;
     let words = || case.words().flat_map(|word| word.split_whitespace());
     let named = line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]".contains(c));
     let wrong = named
@@ -268,8 +251,8 @@ pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
         .collect();
     let reason = format!("the program does not know the command `{wrong}`");
     let edit = case.context.edit(case.command_key(wrong), reason).now(wrong);
-    let script = || closest(wrong, SCRIPTS).filter(|_| contains(line, &["script"]));
-    Some(match closest(wrong, known).or_else(script) {
+    let script = || nearest(wrong, SCRIPTS).filter(|_| contains(line, &["script"]));
+    Some(match nearest(wrong, known).or_else(script) {
         Some(meant) => edit.suggest(meant),
         None => edit.hint("write a command that the program knows"),
     })

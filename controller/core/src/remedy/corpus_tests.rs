@@ -102,7 +102,7 @@ impl Scenario {
                 stderr: lines.iter().map(ToString::to_string).collect(),
                 ..Evidence::default()
             }),
-            ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(5_000))
+            ..FailedRun::new(ContainerId::new("c1").unwrap(), Timestamp(5_000))
         };
         Self {
             accepted,
@@ -132,7 +132,7 @@ impl Scenario {
         };
         let phases = context.phases(&self.run);
         let scopes = [Scope::Facts, Scope::Cause, Scope::Last, Scope::All];
-        let cases = scopes.map(|scope| Case::of(context, &self.run, scope));
+        let cases = scopes.map(|scope| Case::new(context, &self.run, scope));
         let fires = |rule: &&rule::Rule| {
             let mut pairs = cases
                 .iter()

@@ -11,7 +11,11 @@ fn parts_of_messages_are_in_lower_case_and_not_general() {
     for cure in CURES.iter() {
         assert_eq!(cure.parts, cure.parts.to_lowercase());
         assert!(cure.parts.len() >= 7 && !cure.reason.is_empty(), "{}", cure.parts);
-        assert!(known.insert((cure.parts, cure.key)), "{}", cure.parts);
+        assert!(
+            known.insert((cure.parts, cure.key, cure.images)),
+            "{}",
+            cure.parts
+        );
     }
 }
 

@@ -2,31 +2,14 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains, quoted_after};
+use super::case::{Case, contains, paths, quoted_after};
+use super::classes::{BEFORE_VERSION, STORED_DATA, UNFIT_DATA};
 use super::images::{database_variables, user_variables};
 use super::logins::absent_part;
 use super::network::{names_service, siblings};
 use super::next_name;
 use crate::desired::{Mount, Service};
 use crate::ident::ResourceName;
-
-parts! {
-    /// Words in front of a version, in lower case.
-    BEFORE_VERSION: "version" "from" "to" "with" "by" "program" "server" "postgresql" "mongodb" "mysql"
-        "found" "expected";
-}
-
-parts! {
-    /// Parts of a message about data that this version of the program cannot read, in lower case.
-    UNFIT_DATA: "incompatible" "not compatible" "initialized by" "cannot downgrade" "cannot upgrade"
-        "downgrade from" "upgrade from" "corrupt" "format version" "created by a newer"
-        "existing data files" "featurecompatibilityversion" "unsupported redo log format" "does not match the" "mismatching"
-        "is higher than" "downgrading is not" "can't handle rdb" "newer version" "older version" "is for a newer" "different version"
-        "different key" "different lower_case_table_names" "data directory has files in it" "was created with" "was written by" "cannot decrypt" "not supported by this version" "created by version";
-    /// Parts of a message about stored data, in lower case.
-    DATA: "data" "storage" "index" "wal" "redo" "rdb" "aof" "snapshot" "tablespace" "schema"
-        "format version" "featurecompatibilityversion" "settings file" "encryption key" "keys match";
-}
 
 /// Database that the sibling does not create.
 pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
@@ -108,7 +91,7 @@ pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Data of another version, which the output names together with the version of the program.
 pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
-    let mut lines = case.lines().filter(|line| contains(line, UNFIT_DATA));
+    let mut lines = case.lines().filter(|line| contains(line, &UNFIT_DATA));
     let (line, data, program) = lines.find_map(|line| match &versions(line)[..] {
         [data, program, ..] => Some((line, data.clone(), program.clone())),
         _ => None,
@@ -176,14 +159,29 @@ fn versions(line: &str) -> Vec<String> {
 /// Volume with data from before this revision that the program cannot read. Its data stays in the old volume.
 pub(super) fn unfit_volume(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case
-        .line_with(UNFIT_DATA)
+        .line_with(&UNFIT_DATA)
         .filter(|_| data_version(case).is_none())?;
     let mut mounts = case.context.service.mounts.iter();
-    let is_about_data = contains(line, DATA) || mounts.any(|mount| line.contains(mount.target()));
+    let is_about_data = contains(line, &STORED_DATA) || mounts.any(|mount| line.contains(mount.target()));
     if !is_about_data {
         return None;
     }
-    old_volume(case, line).map(|(_, edit)| edit)
+    let of_volume = old_volume(case, line).map(|(_, edit)| edit);
+    of_volume.or_else(|| {
+        let named = paths(line).find_map(|path| case.host_file(path));
+        let mut mounts = case.context.service.mounts.iter();
+        let is_folder = |mount: &&Mount| matches!(mount, Mount::Bind { read_only: false, .. });
+        let only = || {
+            let only = mounts
+                .next()
+                .filter(|_| mounts.next().is_none())
+                .filter(is_folder)?;
+            case.host_file(only.target())
+        };
+        let reason = "the process cannot use this earlier data";
+        let hint = "move it away, or use the version or key that wrote it; then `argus_retry`";
+        Some(Case::host_edit(named.or_else(only)?, reason, hint))
+    })
 }
 
 /// The volume from before this revision that a line means, and the change to a new one.

@@ -2,14 +2,12 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains, paths, ports_in, quoted};
+use super::case::{Case, contains, paths, ports_in, quoted, unambiguous};
+use super::classes::{OTHER_PROTOCOL, REFUSED, UNRESOLVED};
 use super::images::{
     CLIENTS, ClientVariable, all_ports, database_variables, default_ports, facts_of, is_of_kind, main_port,
 };
-use super::network::{
-    REFUSED, UNRESOLVED, is_name_of, meant_service, named_addresses, names_service, port_edit, ports,
-    siblings,
-};
+use super::network::{is_name_of, meant_service, named_addresses, names_service, port_edit, ports, siblings};
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::{Role, Service};
 use crate::secrets::is_secret;
@@ -20,13 +18,11 @@ parts! {
     /// Words in front of a host that DNS does not know, in lower case.
     BEFORE_HOST: "enotfound" "eai_again" "lookup" "host" "host:" "for" "unknownhostexception:" "resolve";
     /// Words after these that are no hosts.
-    OTHER_WORDS: "name" "the" "to" "address" "not" "host" "localhost" "hostname" "upstream" "in" "is";
+    OTHER_WORDS: "name" "server" "the" "to" "address" "not" "host" "localhost" "hostname" "upstream" "in" "is";
+    /// Parts of a message about a socket, which the client of `MySQL` uses for `localhost`, in lower case.
+    NO_SOCKET: "socket" "[2002] no such file";
     /// Addresses of the container itself.
     LOCAL: "localhost" "127.0.0.1" "::1" "[::1]" "0.0.0.0";
-    /// Parts of a message about a server with another protocol, in lower case.
-    OTHER_PROTOCOL: "protocol mismatch" "malformed http response" "expected http/" "invalid frame header" "not an http"
-        "unexpected response" "bad protocol" "size 1195725856" "parse error: expected" "unsupported protocol version"
-        "invalid http" "frame size" "unexpected packet" "packets out of order" "non-http" "native protocol" "amqp header" "http2: frame too large" "server preface";
 }
 
 /// Messages about a missing address of a database, with its variable.
@@ -41,7 +37,7 @@ pub(super) fn default_host(case: &Case<'_>) -> Option<SpecEdit> {
     let is_own = |line: &str| paths(line).all(|path| case.host_file(path).is_none()) && !line.contains("${");
     let mut lines = case
         .lines()
-        .filter(|line| contains(line, UNRESOLVED) && is_own(line));
+        .filter(|line| contains(line, &UNRESOLVED) && is_own(line));
     lines.find_map(|line| {
         let host = unknown_host(case, line)?;
         let mut others = siblings(case).filter(|sibling| sibling.role == Role::Service);
@@ -119,10 +115,10 @@ pub(super) fn default_address(case: &Case<'_>) -> Option<SpecEdit> {
         let is_set = case.context.service.env_vars.contains_key(*name);
         return (!is_set).then(|| found.unwrap_or_else(alone));
     }
-    let is_own = |line: &str| contains(line, LOCAL) || contains(line, &["socket"]) || contains(line, WAITING);
+    let is_own = |line: &str| contains(line, LOCAL) || contains(line, NO_SOCKET) || contains(line, WAITING);
     let mut lines = case
         .lines()
-        .filter(|line| contains(line, REFUSED) || contains(line, WAITING));
+        .filter(|line| contains(line, &REFUSED) || contains(line, WAITING));
     lines.find_map(|line| {
         let own = ports(case.context.service);
         let named: Vec<u16> = ports_in(line).filter(|port| !own.contains(port)).collect();
@@ -144,9 +140,16 @@ pub(super) fn default_address(case: &Case<'_>) -> Option<SpecEdit> {
             })
         };
         let of_client = || siblings(case).find(|sibling| clients(case, sibling).any(is_default));
+        let is_mysql = |sibling: &&Service| facts_of(sibling).is_some_and(|facts| facts.speaks("mysql"));
+        let of_socket = || {
+            siblings(case)
+                .find(is_mysql)
+                .filter(|_| contains(line, &["[2002]"]))
+        };
         let sibling = siblings(case)
             .find(has_port)
             .or_else(by_kind)
+            .or_else(of_socket)
             .or_else(of_client)?;
         let reason = format!(
             "its program uses an address of its own container for `{}`",
@@ -228,7 +231,13 @@ fn client_variable<'a>(case: &Case<'a>, sibling: &'a Service, reason: &str) -> O
         let value = value_for(known, sibling)?;
         if let Some(now) = set.get(known.variable) {
             let is_right = names_service(now, sibling) || *now == value;
-            return (!is_right).then(|| {
+            // The other parts of an address are those of the file.
+            let local = hosts(now).into_iter().find(|(host, _)| LOCAL.contains(host));
+            if let Some((host, _)) = local {
+                let (now, meant) = unambiguous(now, host, sibling.name.as_str());
+                return Some(case.variable(known.variable, reason).now(now).suggest(meant));
+            }
+            return (!is_right && !value.is_empty()).then(|| {
                 case.variable(known.variable, reason)
                     .now(now.as_str())
                     .suggest(value)
@@ -255,6 +264,14 @@ fn client_variable<'a>(case: &Case<'a>, sibling: &'a Service, reason: &str) -> O
     })
 }
 
+/// Value of a variable with which a well-known client finds a server of the environment.
+pub(super) fn client_value(case: &Case<'_>, name: &str) -> Option<String> {
+    siblings(case).find_map(|sibling| {
+        let known = clients(case, sibling).find(|known| known.variable == name)?;
+        value_for(known, sibling).filter(|value| !value.is_empty())
+    })
+}
+
 fn value_for(known: &ClientVariable, sibling: &Service) -> Option<String> {
     let mut variables = database_variables().into_iter();
     let database = variables.find_map(|name| sibling.env_vars.get(name));
@@ -276,24 +293,15 @@ fn value_for(known: &ClientVariable, sibling: &Service) -> Option<String> {
 
 /// Name of a bucket in front of the name of its server.
 pub(super) fn bucket_host(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(UNRESOLVED)?;
-    let set = &case.context.service.env_vars;
+    let line = case.line_with(&UNRESOLVED)?;
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
     let (host, sibling) = words.find_map(|word| {
-        let (bucket, server) = word
-            .split_once('.')
-            .filter(|(bucket, _)| set.values().any(|value| value == bucket))?;
+        let (_, server) = word.split_once('.')?;
         Some((word, siblings(case).find(|sibling| is_name_of(sibling, server))?))
-            .filter(|_| !bucket.is_empty())
     })?;
-    let reason = format!(
-        "`{host}` is not a name of `{}`, so buckets must be a part of the path",
-        sibling.name
-    );
-    match set
-        .iter()
-        .find(|(name, _)| contains(name, &["path_style", "pathstyle"]))
-    {
+    let reason = format!("`{host}` is not a name of `{}`", sibling.name);
+    let mut set = case.context.service.env_vars.iter();
+    match set.find(|(name, _)| contains(name, &["path_style", "pathstyle"])) {
         Some((name, now)) => Some(case.variable(name, reason).now(now.as_str()).suggest("true")),
         None => alias(case, sibling, host, reason),
     }
@@ -310,7 +318,7 @@ pub(super) fn other_port(case: &Case<'_>) -> Option<SpecEdit> {
             .ok()
     });
     if named.is_none() {
-        case.line_with(OTHER_PROTOCOL)?;
+        case.line_with(&OTHER_PROTOCOL)?;
     }
     named_addresses(case, "").find_map(|(name, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;

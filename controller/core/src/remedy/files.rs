@@ -3,8 +3,8 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
+use super::classes::{CONTENTS, DENIED, READ_ONLY};
 use super::database::only_sibling;
-use super::host_files::DENIED;
 use super::images::user_of;
 use super::network::siblings;
 use super::{EditContext, host_files};
@@ -16,15 +16,6 @@ use crate::quoting::shell_path;
 parts! {
     /// Names of errors in the syntax of a file, in lower case.
     SYNTAX: "syntaxerror" "indentationerror" "taberror" "psych::syntaxerror";
-    /// Parts of a message about the contents of a file, in lower case.
-    CONTENTS: "parse error" "parsing error" "syntax error" "error parsing" "failed to parse"
-        "unknown directive" "unexpected " "invalid" "bad directive" "yaml: line" "parseerror"
-        "parse failure" "syntaxerror" "parser error" "bad config" "fatal config file error"
-        "error in config" "could not parse" "unable to parse" "did not find expected" "malformed"
-        "unknown key" "unknown entry" "parsing [" "is not allowed here" "is duplicate" "duplicate " "directive is"
-        "mapping values are not allowed" "could not find expected" "unmarshal" "unterminated" "bad indentation" "found character" "unrecognized directive" "unknown subdirective" "has unknown fields" "no such field";
-    /// Parts of a message about a write that a mount denies, in lower case.
-    READ_ONLY: "read-only file system" "erofs" "write a readonly database" "read-only database" "is not writable";
 }
 
 /// Folders for files of a run, which a `tmpfs` can replace.
@@ -79,7 +70,7 @@ pub(super) fn read_only_mount(case: &Case<'_>) -> Option<SpecEdit> {
 fn read_only_line<'a>(case: &Case<'a>) -> Option<&'a str> {
     let is_skipped = |line: &str| contains(line, &[": info:", "(read-only file system?)"]);
     case.lines()
-        .find(|line| contains(line, READ_ONLY) && !is_skipped(line))
+        .find(|line| contains(line, &READ_ONLY) && !is_skipped(line))
 }
 
 /// Write to a folder that is read-only, though no mount of the file contains it.
@@ -137,7 +128,7 @@ fn is_about_contents(line: &str) -> bool {
     };
     let text: Vec<&str> = line.split_whitespace().filter(|word| !is_name(word)).collect();
     !line.trim_start().starts_with('{')
-        && contains(&text.join(" "), CONTENTS)
+        && contains(&text.join(" "), &CONTENTS)
         && !contains(line, &["invalid api key", "invalid argument"])
 }
 
@@ -223,16 +214,39 @@ pub(super) fn image_user(case: &Case<'_>) -> Option<SpecEdit> {
     let service = case.context.service;
     let uid = user_of(service).filter(|_| service.user.is_none())?;
     let line = case
-        .line_with(DENIED)
-        .or_else(|| case.line_with(&["not writable", "cannot write"]))?;
+        .line_with(&DENIED)
+        .or_else(|| case.line_with(&["not writable", "cannot write", "can not write"]))?;
     let folder = paths(line).find_map(|path| {
         let (_, mount) = mount_of(&case.context, path)?;
         let is_writable = matches!(mount, Mount::Bind { read_only: false, .. });
         case.host_file(mount.target()).filter(|_| is_writable)
-    })?;
+    });
+    // Some programs name their folder from its parent.
+    let only = || {
+        let is_folder = |mount: &&Mount| matches!(mount, Mount::Bind { read_only: false, .. });
+        let mut folders = service.mounts.iter().filter(is_folder);
+        let only = folders.next().filter(|_| folders.next().is_none())?;
+        let is_relative = paths(line).next().is_none() || line.contains("'../");
+        case.host_file(only.target()).filter(|_| is_relative)
+    };
+    let folder = folder.or_else(only)?;
     let reason = format!("the image runs as user {uid}, which has no permission to write it");
     let hint = format!("run `chown -R {uid} {}`, then `argus_retry`", shell_path(&folder));
     Some(Case::host_edit(folder, reason, hint))
+}
+
+/// Volume that the user of the image may not write.
+pub(super) fn volume_user(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case
+        .line_with(&DENIED)
+        .filter(|_| case.context.service.user.is_none())?;
+    let is_volume = |path: &&str| {
+        let mounted = mount_of(&case.context, path);
+        matches!(mounted, Some((_, Mount::Volume { read_only: false, .. })))
+    };
+    let path = paths(line).find(is_volume)?;
+    let reason = format!("the user of the image has no permission to write `{path}` in its volume");
+    Some(case.context.edit("user", reason).suggest("root"))
 }
 
 /// Mounted secret that others may read.
@@ -254,10 +268,17 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
         ("vendor/autoload.php", "vendor"),
         ("bundler::gemnotfound", "vendor/bundle"),
     ];
-    let (part, modules) = FOLDERS
-        .iter()
-        .find(|(part, _)| case.line_with(&[*part]).is_some())?;
-    let line = case.line_with(&[*part])?;
+    let mut folders = FOLDERS.iter();
+    let of_module = folders.find_map(|(part, modules)| Some((case.line_with(&[*part])?, *modules)));
+    // The script of a package runs a program of its modules.
+    let of_script = || {
+        case.line_with(&["npm err", "elifecycle", "yarn run"])?;
+        Some((
+            case.line_with(&[": not found", ": command not found"])?,
+            "node_modules",
+        ))
+    };
+    let (line, modules) = of_module.or_else(of_script)?;
     // A module with a path is a file of the program.
     if contains(line, &["module '/", "module './", "module '../"]) {
         return None;
@@ -265,6 +286,7 @@ pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
     let path = case
         .lines()
         .flat_map(paths)
+        .chain(case.context.service.working_dir.as_deref())
         .find(|path| mount_of(&case.context, path).is_some())?;
     let (_, mount) = mount_of(&case.context, path)?;
     let Mount::Bind { target, .. } = mount else {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{contains, paths, ports_in};
+use super::case::contains;
+use super::images::rows;
 use super::shell::list;
-use super::{EditContext, probe, recovery_time, seconds};
-use crate::desired::{Mount, ProbeHandler};
+use super::{EditContext, probe, recovery_time, reported, seconds};
+use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
 use crate::ident::Protocol;
 use crate::outcome::Evidence;
@@ -55,7 +56,16 @@ impl EditContext<'_> {
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };
         match evidence.listening.as_deref() {
-            Some(listening) if is_starting(listening, port, evidence) => self.silent_start(failed_run),
+            Some(listening) if is_starting(listening, port, evidence) => {
+                let is_unseen = listening.is_empty();
+                let is_local = is_unseen && reported::is_local(evidence, port);
+                let local = is_local.then(|| self.local_address(evidence, port)).flatten();
+                let other = reported::other_port(evidence, port);
+                let other = other.or_else(|| reported::image_port(self.service, port));
+                let other = other.filter(|_| is_unseen);
+                let other = || Some(self.reported_port(port, other?));
+                local.or_else(other).or_else(|| self.silent_start(failed_run))
+            }
             Some(listening) if listening.iter().all(|address| address.port() != port) => {
                 self.probe_port(port, listening)
             }
@@ -79,7 +89,8 @@ impl EditContext<'_> {
         }
         let option = |word: &str| {
             let program = word.rsplit('/').next();
-            let (_, option) = LOCAL_PROGRAMS.iter().find(|(name, _)| Some(*name) == program)?;
+            let mut known = rows(include_str!("facts/listeners.txt"));
+            let [_, option] = known.find(|[name, _]: &[&str; 2]| Some(*name) == program)?;
             Some(option.replace("PORT", &port.to_string()))
         };
         let words = self.service.command.iter().flatten();
@@ -133,6 +144,12 @@ impl EditContext<'_> {
             Some(address) => Some(("command".to_owned(), *address)),
             None => self.service.env_vars.iter().find_map(in_variable),
         }
+    }
+
+    fn reported_port(&self, port: u16, other: u16) -> SpecEdit {
+        let reason = format!("no process listens on port {port}, the program has the port {other}");
+        let edit = self.edit("container.healthcheck.port", reason);
+        edit.suggest(other.to_string())
     }
 
     fn probe_port(&self, port: u16, listening: &[SocketAddr]) -> Option<SpecEdit> {
@@ -203,6 +220,11 @@ impl EditContext<'_> {
             return None;
         };
         let last = failed_run.probe_output.last()?;
+        if let Some(status) = probe::http_status(last).filter(|status| status.starts_with(['2', '3'])) {
+            let reason =
+                format!("`{path}` answers with status {status}, which the health check does not expect");
+            return Some(probe::accepting(self, options, status, reason));
+        }
         let mut statuses = ["404", "405", "410"].iter();
         let status = statuses.find(|status| probe::is_status(last, status))?;
         let path = path.split('?').next().unwrap_or(path);
@@ -231,7 +253,7 @@ impl EditContext<'_> {
                     let reason = format!("`{path}` does not succeed, `{best}` does");
                     self.edit(key, reason).suggest(best)
                 }
-                None => match reported_path(self, evidence, path) {
+                None => match reported::path(self, evidence, path) {
                     Some(other) => {
                         let reason = format!("`{path}` does not exist, and the output reports `{other}`");
                         self.edit(key, reason).suggest(other)
@@ -243,55 +265,21 @@ impl EditContext<'_> {
     }
 }
 
-/// Path of the health check that the output reports: a route, or the folder of the application in front of the present path.
-fn reported_path(context: &EditContext<'_>, evidence: &Evidence, path: &str) -> Option<String> {
-    let lines = || evidence.stdout.iter().chain(&evidence.stderr);
-    let is_check = |route: &str| contains(route, &["health", "live", "ready", "ping", "status", "/up"]);
-    // The log of an answer also names the missing path.
-    let is_log = |line: &str| line.contains(&format!("{path} ")) || line.contains(&format!("{path}\""));
-    let route = lines()
-        .filter(|line| line.contains("GET") && !is_log(line))
-        .flat_map(|line| paths(line))
-        .find(|route| *route != path && is_check(route));
-    let base = || {
-        let line =
-            lines().find(|line| contains(line, &["context path '/", "context-path '/", "context path /"]))?;
-        let (_, rest) = line.split_once("path ")?;
-        let base = paths(rest).next()?;
-        Some(format!("{base}{path}"))
-    };
-    let archive = || {
-        let mut targets = context.service.mounts.iter().map(Mount::target);
-        let name = targets.find_map(|target| target.strip_suffix(".war")?.rsplit('/').next())?;
-        (name != "ROOT").then(|| format!("/{name}{path}"))
-    };
-    route.map(str::to_owned).or_else(base).or_else(archive)
-}
-
 /// Another port on which the container listens, and that a line of its output with one of these parts names.
 fn named_port(evidence: &Evidence, port: u16, parts: &[&str]) -> Option<u16> {
-    let listening = evidence.listening.as_ref()?;
+    // Without the sockets, the output is enough.
     let is_open = |other: &u16| {
-        let mut addresses = listening.iter().filter(|address| !is_loopback(address));
-        *other != port && addresses.any(|address| address.port() == *other)
+        let is_one = |at: &SocketAddr| !is_loopback(at) && at.port() == *other;
+        *other != port
+            && evidence
+                .listening
+                .as_ref()
+                .is_none_or(|all| all.iter().any(is_one))
     };
     let lines = evidence.stdout.iter().chain(&evidence.stderr);
     let mut named = lines.filter(|line| contains(line, parts));
-    named.find_map(|line| ports_in(line).find(is_open))
+    named.find_map(|line| reported::ports(line).find(is_open))
 }
-
-/// Programs that listen only inside their container by default, with the option for another address.
-const LOCAL_PROGRAMS: [(&str, &str); 9] = [
-    ("flask", "--host 0.0.0.0"),
-    ("uvicorn", "--host 0.0.0.0"),
-    ("vite", "--host 0.0.0.0"),
-    ("jekyll", "--host 0.0.0.0"),
-    ("hugo", "--bind 0.0.0.0"),
-    ("rails", "-b 0.0.0.0"),
-    ("puma", "-b tcp://0.0.0.0:PORT"),
-    ("runserver", "0.0.0.0:PORT"),
-    ("quarkus:dev", "-Dquarkus.http.host=0.0.0.0"),
-];
 
 parts! {
     /// Names of variables that are the address of the program itself, in upper case.
@@ -361,7 +349,16 @@ fn reports_start(evidence: &Evidence) -> bool {
     lines.any(|line| {
         contains(
             line,
-            &["starting", "waiting for", "initializ", "booting", "loading"],
+            &[
+                "starting",
+                "waiting for",
+                "waiting on",
+                "initializ",
+                "booting",
+                "loading",
+                "migrat",
+                "applying",
+            ],
         )
     })
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
+use super::classes::{DENIED, MISSING_FILE};
 use super::shell::list;
 use crate::desired::Mount;
 use crate::failed_run::host_view::{absolute, differs_by_one_error, is_file_name, is_plain};
@@ -15,16 +16,6 @@ use crate::quoting::shell_path;
 mod script;
 
 pub(super) use script::{script_interpreter, script_line_ends, script_mode};
-
-parts! {
-    /// Parts of a message about a file that the process may not use, in lower case.
-    pub(super) DENIED: "permission denied" "eacces" "accessdenied" "access denied: /" "access is denied" "file access denied" "drive access denied" "operation not permitted, open";
-    /// Parts of a message about a missing file, in lower case.
-    MISSING: "no such file" "enoent" "cannot find module '/" "cannot find module './" "can't open file"
-        "cannot open file" "unable to access jarfile" "could not open input file" "filenotfound"
-        "does not exist" "cannot open" "can't open" "could not open" "unable to open" "couldn't be found"
-        "could not be found" "not found in" "cannot find" "could not find" "could not read" "failed to read";
-}
 
 /// Folder at the place of a file that the program reads. The engine creates one for a missing source.
 pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
@@ -43,7 +34,15 @@ pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
     }
     let reason = format!("the program reads the file `{path}`, and its source is a folder");
     let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
-    Some(edit.hint("name a file as its source; remove the empty folder"))
+    let (source, rest) = edit.now.as_deref()?.split_once(':')?;
+    let name = path.rsplit('/').next()?;
+    // The engine makes a folder of a source that does not exist.
+    if source.ends_with(name) {
+        let hint = "write this file in the place of the empty folder, then `argus_retry`";
+        return Some(Case::host_edit(case.host_file(path)?, edit.reason, hint));
+    }
+    let meant = format!("{}/{name}:{rest}", source.trim_end_matches('/'));
+    Some(edit.suggest(meant))
 }
 
 /// Folder that the engine cannot mount at the place of a file of the image.
@@ -159,7 +158,7 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Line about a file that the process may not use.
 fn denied<'a>(case: &Case<'a>) -> Option<&'a str> {
-    let line = case.line_with(DENIED)?;
+    let line = case.line_with(&DENIED)?;
     (!contains(line, &["bind", "listen", "socket", "exec"])).then_some(line)
 }
 
@@ -202,7 +201,7 @@ pub(super) fn missing_file(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Missing file outside of all mounts, that the project or a mount of a sibling has.
 pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(MISSING)?;
+    let line = case.line_with(&MISSING_FILE)?;
     let named = paths(line).filter(|path| is_file_name(path)).last();
     if let Some(edit) = near_mount(case, line, named) {
         return Some(edit);
@@ -211,15 +210,29 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
         return Some(edit);
     }
     let path = named.filter(|path| mount_of(&case.context, path).is_none())?;
-    let name = path.rsplit('/').next()?;
-    // The program has its own place for a file that is mounted at another one.
-    let mut mounts = case.context.service.mounts.iter().map(Mount::target).enumerate();
-    let moved = mounts.find(|(_, target)| name.contains('.') && target.rsplit('/').next() == Some(name));
-    if let Some((index, target)) = moved {
+    let (folder, name) = path.rsplit_once('/')?;
+    // The program has its own place for what is mounted at another one: a file, or the only other folder of a configuration.
+    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mounts = || case.context.service.mounts.iter().map(Mount::target).enumerate();
+    let of_name = mounts().find(|(_, target)| name.contains('.') && last(target) == name);
+    let is_next_to = |target: &str| {
+        let parent = target
+            .strip_suffix(&last(target))
+            .filter(|parent| parent.starts_with("/etc/") && parent.len() > 5);
+        parent.is_some() && parent == folder.strip_suffix(&last(folder)) && !last(target).contains('.')
+    };
+    let mut folders = mounts().filter(|(_, target)| is_next_to(target));
+    let of_folder = || {
+        folders
+            .next()
+            .filter(|_| folders.next().is_none())
+            .map(|found| (found, folder))
+    };
+    if let Some(((index, target), place)) = of_name.map(|found| (found, path)).or_else(of_folder) {
         let reason = format!("the container has no `{path}`, a mount is at `{target}`");
         let edit = case.context.edit(&format!("container.volumes[{index}]"), reason);
         // The source can contain the same path.
-        let (from, to) = (format!(":{target}"), format!(":{path}"));
+        let (from, to) = (format!(":{target}"), format!(":{place}"));
         let meant = edit.now.as_ref()?.replacen(&from, &to, 1);
         return Some(edit.suggest(meant));
     }
@@ -341,7 +354,7 @@ fn missing<'a>(case: &Case<'a>) -> Option<(String, &'a HostFile)> {
         return None;
     }
     let service = case.context.service;
-    let line = case.line_with(MISSING)?;
+    let line = case.line_with(&MISSING_FILE)?;
     let relative = case
         .words()
         .filter(|word| is_file_name(word) && line.contains(word.as_str()))

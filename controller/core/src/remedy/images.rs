@@ -86,13 +86,49 @@ pub(super) fn repository(reference: &str) -> &str {
     }
 }
 
-/// Returns whether an image has one of these names.
+/// Returns whether an image has one of these names. A name can have a bound of the version, such as `postgres>=18` or `mysql<8.4`.
 pub(super) fn is_named(service: &Service, names: &str) -> bool {
     let repository = repository(service.image.reference());
     names.split(' ').any(|name| {
+        let (name, is_version) = match (name.split_once(">="), name.split_once('<')) {
+            (Some((name, first)), _) => (name, !is_before(service, first)),
+            (None, Some((name, first))) => (name, is_before(service, first)),
+            (None, None) => (name, true),
+        };
         let before = repository.strip_suffix(name);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        is_version && before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     })
+}
+
+/// Version at the start of the tag of a service, and the rest of the tag, such as `-alpine`.
+pub(super) fn version_and_variant(service: &Service) -> (&str, &str) {
+    let reference = service.image.reference();
+    let tag = reference
+        .get(repository(reference).len() + 1..)
+        .unwrap_or_default();
+    let tag = tag.split('@').next().unwrap_or_default().trim_start_matches('v');
+    let end = tag.find(|c: char| !c.is_ascii_digit() && c != '.');
+    tag.split_at(end.unwrap_or(tag.len()))
+}
+
+/// Returns whether the version of a service is earlier than another one. A tag without a number means the latest version.
+fn is_before(service: &Service, version: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+    let (own, first) = (numbers(version_and_variant(service).0), numbers(version));
+    // The tag `15` means the last version of all that begin with it.
+    !own.is_empty() && own[..] < first[..first.len().min(own.len())]
+}
+
+/// Name of a variable as the image of a service reads it. Some publishers have other names for the same settings.
+pub(super) fn variable_of(service: &Service, name: &str) -> String {
+    let mut dialects = rows(include_str!("facts/dialects.txt"));
+    let is_own = |[image, from, to]: &[&str; 3]| {
+        is_named(service, image) && name.starts_with(from) && !name.starts_with(to)
+    };
+    match dialects.find(is_own) {
+        Some([_, from, to]) => format!("{to}{}", &name[from.len()..]),
+        None => name.to_owned(),
+    }
 }
 
 /// Facts of the image of a service.
@@ -145,6 +181,11 @@ impl ImageFacts {
             let is_part = |part: &str| part == name;
             !name.is_empty() && host.split(['-', '_', '.']).any(is_part)
         })
+    }
+
+    /// Variables of the password, and of the user.
+    pub(super) fn login(&self) -> [impl Iterator<Item = &'static str> + Clone + use<>; 2] {
+        [self.passwords, self.users].map(|names| names.split(' ').filter(|name| !name.is_empty()))
     }
 
     /// Returns whether it has the protocol of an image. `MariaDB` has that of `MySQL`.

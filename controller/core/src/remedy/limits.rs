@@ -5,29 +5,9 @@ use argus_crds::error::SpecEdit;
 
 use super::EditContext;
 use super::case::{Case, contains, ports_in};
+use super::classes::{FIRST_PROCESS, FULL_HEAP, KILLED, NO_PROCESS, PRIVILEGED};
 use crate::desired::ContainerLimits;
 use crate::failed_run::FailedRun;
-
-parts! {
-    /// Parts of a message about a full heap, in lower case.
-    FULL_HEAP: "outofmemoryerror: java heap" "javascript heap out of memory" "system.outofmemoryexception"
-        "runtime: out of memory" "failed to allocate memory (nomemoryerror)";
-    /// Parts of a message about a process or thread that cannot be created, in lower case.
-    NO_PROCESS: "can't fork" "cannot fork" "fork: retry" "unable to fork" "pthread_create"
-        "unable to create native thread" "can't start new thread" "can't create thread"
-        "failed to create new os thread" "resource temporarily unavailable" "final child's pid from pipe";
-    /// Parts of a message about a killed worker, in lower case.
-    KILLED: "sent sigkill" "by signal 9" "on signal 9" "signal 9 (sigkill)" "signal: killed";
-    /// Words of a demand for the first process.
-    DEMANDS: "must" "only" "not" "isn't" "need" "needs" "require" "requires" "required" "expect" "expects"
-        "expected" "should";
-    /// Words that can be between a demand and the first process.
-    LINKS: "be" "is" "it" "its" "to" "run" "running" "started" "work" "works" "when" "as" "with" "the" "a"
-        "init" "container's" "has" "have" "first" "pid" "(pid" "process" "no" "no." "number";
-    /// Parts of a message of a program that needs the privileges of its file, in lower case.
-    PRIVILEGED: "effective uid is not 0" "must be suid" "setuid bit set" "no new privileges"
-        "must be setuid root";
-}
 
 /// Options with the size of a heap.
 const HEAP_OPTIONS: [&str; 3] = ["-Xmx", "--max-old-space-size=", "--max_old_space_size="];
@@ -37,7 +17,7 @@ const UNUSED_PERCENT: u64 = 75;
 
 /// Maximum size of the heap in the file or by default, if the container did not reach its limit.
 pub(super) fn heap_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(FULL_HEAP)?;
+    let line = case.line_with(&FULL_HEAP)?;
     if has_heap_option(case) {
         return explicit_heap(case);
     }
@@ -136,7 +116,7 @@ fn rounded(bytes: u64) -> ByteSize {
 
 /// Memory of a runtime that ran out of its heap.
 pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(FULL_HEAP)?;
+    case.line_with(&FULL_HEAP)?;
     if heap_option(case).is_some() {
         return None;
     }
@@ -148,7 +128,7 @@ pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Memory of a server whose worker the kernel killed, while its main process lives.
 pub(super) fn killed_worker(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(KILLED)?;
+    case.line_with(&KILLED)?;
     // The server kills a worker that does not answer.
     let is_late = case.line_with(&["worker timeout", "timed out"]).is_some();
     let limit = case.run.memory_limit.or(case.context.service.memory)?;
@@ -165,28 +145,6 @@ pub(super) fn killed_worker(case: &Case<'_>) -> Option<SpecEdit> {
     Some(case.context.edit("memory", reason).suggest(larger))
 }
 
-/// Memory below the one that the program requires.
-pub(super) fn required_memory(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case
-        .line_with(&["at least "])
-        .filter(|line| contains(line, &["memory"]))?;
-    let limit = case.context.service.memory?;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let needed = words.windows(2).find_map(|pair| {
-        let unit = match pair[1].to_lowercase().trim_end_matches([',', '.', 's']) {
-            "mb" | "mib" | "megabyte" => 1 << 20,
-            "gb" | "gib" | "gigabyte" => 1 << 30,
-            _ => return None,
-        };
-        pair[0].parse::<u64>().ok()?.checked_mul(unit)
-    });
-    // The runtime of the container needs a part of it.
-    let needed = needed.filter(|needed| *needed >= limit)?;
-    let reason = format!("its program requires {} of memory", ByteSize::from_bytes(needed));
-    let larger = rounded(needed.saturating_mul(9) / 8).to_string();
-    Some(case.context.edit("memory", reason).suggest(larger))
-}
-
 impl EditContext<'_> {
     /// Limit of processes and threads that the container of a run has reached.
     pub(crate) fn reached_pids_limit(&self, failed_run: &FailedRun) -> Option<u32> {
@@ -200,9 +158,9 @@ impl EditContext<'_> {
 pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
     let in_check = || {
         let last = case.run.probe_output.last()?;
-        last.lines().find(|line| contains(line, NO_PROCESS))
+        last.lines().find(|line| contains(line, &NO_PROCESS))
     };
-    let line = case.line_with(NO_PROCESS).or_else(in_check)?;
+    let line = case.line_with(&NO_PROCESS).or_else(in_check)?;
     let reached = case.context.reached_pids_limit(case.run);
     // A profile for system calls denied it, not the limit.
     if contains(line, &["operation not permitted", "eperm"]) {
@@ -243,45 +201,14 @@ pub(super) fn first_process(case: &Case<'_>) -> Option<SpecEdit> {
 /// Returns whether a line demands to be the first process, such as `must be run as process no 1`.
 fn demands_first_process(line: &str) -> bool {
     let lower = line.to_lowercase();
-    let lower = lower.replace("has to ", "must ").replace("have to ", "must ");
-    let words: Vec<&str> = lower.split_whitespace().collect();
-    (0..words.len()).any(|at| {
-        let (before, name) = (&words[..at], words[at]);
-        let (name, after) = (
-            name.trim_end_matches(['.', ',', ';', ':', ')', '!']),
-            &words[at + 1..],
-        );
-        let is_named = match name {
-            "pid1" => true,
-            "1" | "#1" => {
-                let word = before
-                    .iter()
-                    .rev()
-                    .find(|word| !["no", "no.", "number"].contains(word));
-                word.is_some_and(|word| ["pid", "(pid", "process"].contains(word))
-            }
-            // Other first processes hold a lock or serve a request.
-            "process" => {
-                before.last() == Some(&"first")
-                    && after.first().is_none_or(|word| ["in", "inside"].contains(word))
-            }
-            _ => false,
-        };
-        let demand = before.iter().rev().find(|word| !LINKS.contains(word));
-        let is_before = demand.is_some_and(|word| DEMANDS.contains(word));
-        let next = after.iter().find(|word| **word != "is");
-        let is_after = next.is_some_and(|word| {
-            let word = word.trim_end_matches(['.', ',']);
-            ["required", "expected", "needed"].contains(&word)
-        });
-        is_named && (is_before || is_after)
-    })
+    let mut rests = FIRST_PROCESS.iter().filter_map(|part| lower.split_once(part));
+    rests.any(|(_, rest)| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Program that needs the privileges of its file.
 pub(super) fn privileges(case: &Case<'_>) -> Option<SpecEdit> {
     let is_set = limits_of(case).no_new_privileges;
-    case.line_with(PRIVILEGED).filter(|_| is_set)?;
+    case.line_with(&PRIVILEGED).filter(|_| is_set)?;
     let reason = "its program needs the privileges of its file".to_owned();
     Some(setting(case, "noNewPrivileges", reason))
 }

@@ -3,20 +3,15 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, quoted};
+use super::classes::REFUSED_PASSWORD;
 use super::database::{names_sibling, only_sibling, sibling_with};
-use super::images::{facts_of, password_variables, user_variables};
-use super::network::{is_name_of, siblings};
+use super::images::{facts_of, is_named, password_variables, user_variables, variable_of};
+use super::network::{is_name_of, siblings, uses};
 use crate::desired::Service;
 use crate::desired::hosts::hosts;
 use crate::secrets::REDACTED;
 
 parts! {
-    /// Parts of a message about a password that a server refuses, in lower case.
-    REFUSED_PASSWORD: "password authentication failed" "access denied for user" "access_refused"
-        "authentication failed" "wrongpass" "no password supplied" "login failed for user" "auth failed"
-        "invalid password" "incorrect password" "login was refused" "not authenticated"
-        "requires authentication" "ora-01017" "using password: no" "authenticationfailed" "invalid username or password"
-        "sasl authentication failed" "client password must be a string" "* invalid token" "unable to authenticate user";
     /// Parts of names of variables for a database.
     OF_DATABASE: "DB" "DATABASE" "PG" "POSTGRES" "SQL" "MARIADB" "RABBIT" "MONGO"
         "DATASOURCE" "JDBC";
@@ -33,7 +28,7 @@ const SERVERS: [(&str, &str); 5] = [
 
 /// Password that the sibling refuses. Its value is a secret, so the change names the two places only.
 pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(REFUSED_PASSWORD)?;
+    let line = case.line_with(&REFUSED_PASSWORD)?;
     let kind = SERVERS.iter().find(|(part, _)| contains(line, &[*part]));
     let is_kind = |sibling: &Service| {
         kind.is_none_or(|(_, kind)| facts_of(sibling).is_none_or(|facts| facts.speaks(kind)))
@@ -93,7 +88,7 @@ fn other_user(case: &Case<'_>, sibling: &Service) -> Option<SpecEdit> {
     let (theirs, expected) = user_variables()
         .into_iter()
         .find_map(|name| Some((name, sibling.env_vars.get(name)?)))?;
-    let line = case.line_with(REFUSED_PASSWORD)?;
+    let line = case.line_with(&REFUSED_PASSWORD)?;
     let mut variables = case.context.service.env_vars.iter();
     let is_meant = |value: &str| quoted(line).next().is_none() || quoted(line).any(|text| text == value);
     let (name, value) =
@@ -170,6 +165,67 @@ pub(super) fn no_password(case: &Case<'_>) -> Option<SpecEdit> {
             .suggest(format!("//:{password}@{host}")),
         _ => edit,
     })
+}
+
+/// Login of the client for a server that has no variable for it, and so knows only its default user.
+pub(super) fn absent_login(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        /// Users that servers have without a variable.
+        USUAL: "root" "default" "guest" "admin" "postgres" "sa" "elastic" "neo4j";
+        /// Parts of names of variables and options of a password, in lower case.
+        PASSWORDS: "password" "passwd" "pass" "pwd";
+    }
+    let line = case.line_with(&REFUSED_PASSWORD)?;
+    let own = case.context.service;
+    let mut found = siblings(case).filter_map(|sibling| {
+        let [mut passwords, mut users] = facts_of(sibling)?.login();
+        let is_set = |name: &str| sibling.env_vars.contains_key(&variable_of(sibling, name));
+        // An option of the command can set it, and some images have no such variable.
+        let is_usual = is_named(
+            sibling,
+            "redis valkey keydb dragonfly redis-stack redis-stack-server",
+        );
+        let has_none = !is_usual && !passwords.clone().any(is_set) && !users.clone().any(is_set);
+        (has_none && uses(case, sibling, line)).then_some((sibling, passwords.next()?, users.next()))
+    });
+    let (sibling, password, user) = found.next().filter(|_| found.next().is_none())?;
+    let context = case.context.with_service(sibling);
+    let reason = format!("`{}` has no variable for this login", sibling.name);
+    let edit = |name: &str| {
+        context.edit(
+            &format!("container.environment.{}", variable_of(sibling, name)),
+            reason.clone(),
+        )
+    };
+    let login = own.env_vars.values().find_map(|value| {
+        let (_, rest) = value
+            .split_once("://")
+            .filter(|_| names_sibling(value, sibling))?;
+        rest.split_once('@')?.0.split_once(':')
+    });
+    let named = || {
+        own.env_vars
+            .iter()
+            .find(|(name, _)| contains(name, &["user"]))
+            .map(|(_, value)| value.as_str())
+    };
+    let own_user = login.map(|(user, _)| user).or_else(named);
+    if let (Some(variable), Some(own_user)) = (user, own_user.filter(|user| !USUAL.contains(user))) {
+        return Some(edit(variable).suggest(own_user));
+    }
+    let in_variable = own.env_vars.iter().find(|(name, _)| contains(name, PASSWORDS));
+    let in_command = || {
+        let words = case.words().filter_map(|word| word.split_once('='));
+        let mut options = words.filter(|(option, _)| option.starts_with('-') && contains(option, PASSWORDS));
+        options.next().map(|(_, value)| value)
+    };
+    match (in_variable, login) {
+        (Some((name, _)), _) => {
+            Some(edit(password).hint(format!("write the value of `{name}` of `{}`", own.name)))
+        }
+        (None, Some((_, value))) => Some(edit(password).suggest(value)),
+        (None, None) => Some(edit(password).suggest(in_command()?)),
+    }
 }
 
 /// Variable for a part of the login next to the one for the host, if the client uses its default.

@@ -1,31 +1,21 @@
 //! Addresses of siblings: names that do not exist, and ports on which no sibling listens.
 
 use argus_crds::error::SpecEdit;
+use argus_crds::suggestion::nearest;
 
 use super::case::{Case, contains, is_plain, paths, ports_in, quoted, unambiguous};
+use super::classes::{REFUSED, STARTING, UNRESOLVED};
 use super::files::number_in;
 use super::images::{all_ports, facts_of, main_port, repository};
 use super::process::add_dependency;
-use super::siblings::STARTING;
-use crate::desired::Service;
 use crate::desired::hosts::{dns_names, hosts};
-use crate::desired::suggest::closest;
+use crate::desired::{Role, Service};
 use crate::secrets::is_secret;
 use crate::time::Timestamp;
 
-parts! {
-    /// Parts of a message about a name that DNS does not know, in lower case.
-    pub(super) UNRESOLVED: " enotfound" "eai_again" "no such host" "could not translate host name"
-        "name or service not known" "temporary failure in name resolution" "could not resolve address" "host not found"
-        "unknownhostexception" "nodename nor servname" "could not resolve host" "does not resolve" "getaddrinfo failed"
-        "no address associated" "unknown host" "failed to lookup address" "nxdomain" "non-existing domain" "unable to resolve"
-        "cannot resolve" "dns resolution failed" "php_network_getaddresses" "gaierror" "failed host lookup" "server misbehaving"
-        "could not be resolved" "bad address" "err_name_not_resolved";
-}
-
 /// Name in a variable, in the command or in a mounted file that means a sibling.
 pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(UNRESOLVED)?;
+    let line = case.line_with(&UNRESOLVED)?;
     let service = case.context.service;
     let names = dns_names(case.context.accepted.desired.services.values());
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
@@ -100,7 +90,10 @@ fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     if names.contains(host) || names.is_empty() {
         return None;
     }
-    let instead = meant(case, host, port).map_or_else(
+    let mut others = siblings(case).filter(|sibling| sibling.role == Role::Service);
+    let only = others.next().filter(|_| others.next().is_none());
+    let only = || Some(only?.name.as_str());
+    let instead = meant(case, host, port).or_else(only).map_or_else(
         || "the name of a service".to_owned(),
         |meant| format!("`{meant}`"),
     );
@@ -124,7 +117,9 @@ pub(super) fn meant_service<'a>(case: &Case<'a>, word: &str, port: Option<u16>) 
     let is_of_image = |sibling: &Service| {
         let name = repository(sibling.image.reference()).rsplit('/').next();
         let name = name.unwrap_or_default();
-        word.len() >= 4 && name.len() >= 4 && (name.starts_with(word) || word.starts_with(name))
+        let is_part = || word.len() >= 3 && name.split('-').any(|part| part == word);
+        is_part()
+            || (word.len() >= 4 && name.len() >= 4 && (name.starts_with(word) || word.starts_with(name)))
     };
     let is_of_kind = |sibling: &Service| facts_of(sibling).is_some_and(|facts| facts.is_meant_by(word));
     let has_port = |sibling: &Service| port.is_some_and(|port| all_ports(sibling).contains(&port));
@@ -142,27 +137,19 @@ fn similar<'a>(case: &Case<'a>, word: &str) -> Option<&'a str> {
     let names = || names.iter().copied();
     names()
         .find(|name| *name == dashed)
-        .or_else(|| closest(word, names()))
+        .or_else(|| nearest(word, names()))
 }
 
 /// The other services of the environment.
-pub(super) fn siblings<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Service> + use<'a> {
+pub(super) fn siblings<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Service> + Clone + use<'a> {
     let own = case.context.service;
     let services = case.context.accepted.desired.services.values();
     services.filter(move |sibling| sibling.name != own.name)
 }
 
-parts! {
-    /// Parts of a message about a connection that nothing accepts, in lower case.
-    pub(super) REFUSED: "econnrefused" "connection refused" "actively refused" "can't reach database server"
-        "couldn't connect to server" "unable to connect to" "failed to connect to" "could not verify that this server"
-        "err_connection_refused" "can't connect to" "connection error:"
-        "connect: connection" "no connection could be made" "not reachable" "unreachable" "failed to open connection";
-}
-
 /// Variable with a port on which the sibling does not listen, or with `localhost` for a sibling.
 pub(super) fn refused(case: &Case<'_>) -> Option<SpecEdit> {
-    let mut lines = case.lines().filter(|line| contains(line, REFUSED));
+    let mut lines = case.lines().filter(|line| contains(line, &REFUSED));
     lines.find_map(|line| refused_by(case, line))
 }
 
@@ -172,8 +159,34 @@ fn refused_by(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
         let key = format!("container.environment.{name}");
         let mut siblings = siblings(case);
         if ["localhost", "127.0.0.1"].contains(&host) {
-            let sibling = siblings.find(|sibling| all_ports(sibling).contains(&port))?;
+            let published = |sibling: &Service| {
+                let mut published = sibling.ports.iter();
+                let of_host = published.find(|known| known.requested == Some(port))?;
+                (of_host.container != port).then_some(of_host.container)
+            };
             let is_own = ports(own).contains(&port);
+            // The port of the host is another one.
+            if let Some((sibling, meant)) = (!is_own)
+                .then(|| {
+                    siblings
+                        .clone()
+                        .find_map(|sibling| Some((sibling, published(sibling)?)))
+                })
+                .flatten()
+            {
+                let reason = format!("`{}` has the port {meant} in its own container", sibling.name);
+                let is_whole = own
+                    .env_vars
+                    .get(name)
+                    .is_some_and(|value| value.contains(&format!("{host}:{port}")));
+                let (now, suggest) = if is_whole {
+                    (format!("{host}:{port}"), format!("{}:{meant}", sibling.name))
+                } else {
+                    (host.to_owned(), sibling.name.to_string())
+                };
+                return Some(case.context.edit(&key, reason).now(now).suggest(suggest));
+            }
+            let sibling = siblings.find(|sibling| all_ports(sibling).contains(&port))?;
             let reason = format!(
                 "`{host}` is the container itself; `{}` has the port {port}",
                 sibling.name
@@ -210,7 +223,7 @@ fn refused_by(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
 /// Listen address of a sibling that accepts connections only from its own container.
 pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
     const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
-    let line = case.line_with(REFUSED)?;
+    let line = case.line_with(&REFUSED)?;
     named_addresses(case, line).find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
         let context = case.context.with_service(sibling);
@@ -225,9 +238,11 @@ pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Dependency that the file does not declare: the sibling became healthy after the program had ended, or had no address yet.
 pub(super) fn missing_dependency(case: &Case<'_>) -> Option<SpecEdit> {
-    let refused = case.line_with(REFUSED);
-    let starting = || case.line_with(STARTING);
-    let line = refused.or_else(|| case.line_with(UNRESOLVED)).or_else(starting)?;
+    let refused = case.line_with(&REFUSED);
+    let starting = || case.line_with(&STARTING);
+    let line = refused
+        .or_else(|| case.line_with(&UNRESOLVED))
+        .or_else(starting)?;
     let own = case.context.service;
     let is_declared = |sibling: &Service| {
         let mut needs = own.depends_on.iter();
@@ -318,6 +333,19 @@ pub(super) fn names_service(value: &str, service: &Service) -> bool {
 
 pub(super) fn is_name_of(sibling: &Service, host: &str) -> bool {
     dns_names([sibling].into_iter()).contains(host)
+}
+
+/// Returns whether the service uses a sibling: a variable, the command or a line names it.
+pub(super) fn uses(case: &Case<'_>, sibling: &Service, line: &str) -> bool {
+    let mut texts = case.context.service.env_vars.values().chain(case.words());
+    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
+    // Such as `--database=db:5432`.
+    let is_option = |text: &str| {
+        text.split_once('=')
+            .is_some_and(|(_, value)| names_service(value, sibling))
+    };
+    texts.any(|text| names_service(text, sibling) || is_option(text))
+        || words.any(|word| is_name_of(sibling, word))
 }
 
 /// Time since which a sibling is healthy.

@@ -137,3 +137,11 @@ fn noise_about_the_network_has_no_edit() {
         );
     }
 }
+
+#[test]
+fn sibling_on_another_network_shares_one() {
+    let services = "  db: { image: \"mysql:8\", container: { name: db, networks: [back] } }\n  web: { image: \"web:1\", container: { name: web, networks: [front] } }\nnetworks: { front: {}, back: {} }\n";
+    TestEnvironment::new(services)
+        .wrote("Unknown MySQL server host 'db' (-2)")
+        .assert_edit("web.container.networks", "[front, back]");
+}

@@ -3,12 +3,13 @@
 use argus_crds::error::SpecEdit;
 use argus_crds::{HumanDuration, ProbeScheme};
 
-use super::EditContext;
 use super::case::{contains, is_plain, quoted};
-use super::images::health_path;
+use super::images::{health_path, is_named, rows};
 use super::probe_client::{address, client_of, is_own, named_port, words};
 use super::probe_command::KEY;
-use crate::desired::ProbeHandler;
+use super::shell::list;
+use super::{EditContext, reported};
+use crate::desired::{HttpOptions, ProbeHandler};
 use crate::failed_run::FailedRun;
 use crate::failed_run::probe_program::missing_programs;
 use crate::ident::Protocol;
@@ -16,13 +17,6 @@ use crate::secrets::is_secret;
 
 /// Result of a probe with TLS on a plain port, in lower case.
 const NO_TLS: &str = "the port does not speak tls";
-
-/// Clients with another name in later versions of their image.
-const RENAMED: [(&str, &str, &str); 3] = [
-    ("mongo", "mongo", "mongosh"),
-    ("mariadb", "mysqladmin", "mariadb-admin"),
-    ("mariadb", "mysql", "mariadb"),
-];
 
 /// Path of a well-known image for health checks, if it is another one.
 pub(super) fn known_path(context: &EditContext<'_>, path: &str) -> Option<&'static str> {
@@ -72,10 +66,8 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
     };
     let program = run.probe_output.iter().rev().find_map(is_missing)?;
     let reason = format!("the image has no program `{program}`");
-    let image = context.service.image.reference();
-    let is_of_image = |(part, old, _): &&(&str, &str, &str)| image.contains(part) && *old == program;
-    if let Some((_, _, new)) = RENAMED.iter().find(is_of_image) {
-        return Some(context.edit(KEY, reason).now(program).suggest(*new));
+    if let Some(edit) = renamed_program(context, command, &program, &reason) {
+        return Some(edit);
     }
     let is_plain_text =
         |text: &str| context.accepted.desired.secrets.redacted(text) == text && is_plain(text);
@@ -97,6 +89,36 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
         return Some(context.edit(KEY, reason).now(program).hint(hint));
     };
     Some(instead(context, &check, reason))
+}
+
+/// Program with another name or place in this version of the image, with the options that it requires.
+fn renamed_program(
+    context: &EditContext<'_>,
+    command: &[String],
+    program: &str,
+    reason: &str,
+) -> Option<SpecEdit> {
+    let mut known = rows(include_str!("facts/programs.txt"));
+    let is_of_image = |[image, old, _]: &[&str; 3]| *old == program && is_named(context.service, image);
+    let [_, _, meant] = known.find(is_of_image)?;
+    let edit = context.edit(KEY, reason.to_owned()).now(program);
+    let Some((name, options)) = meant.split_once(' ') else {
+        return Some(edit.suggest(meant));
+    };
+    // Words of a list are apart.
+    if !command.iter().any(|word| word == program) {
+        return Some(edit.suggest(meant));
+    }
+    let words = command.iter().map(String::as_str);
+    let all = words.flat_map(|word| {
+        if word == program {
+            vec![name, options]
+        } else {
+            vec![word]
+        }
+    });
+    let edit = context.edit(KEY, reason.to_owned());
+    Some(edit.suggest(list(&all.collect::<Vec<_>>())?))
 }
 
 /// Another health check with the same times.
@@ -145,7 +167,7 @@ fn server_port(context: &EditContext<'_>, run: &FailedRun, command: &[String]) -
 /// Health check over plain HTTP of a port with TLS, or the reverse.
 pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
     const KEY: &str = "container.healthcheck.scheme";
-    let ProbeHandler::Http { options, .. } = &context.service.probe.as_ref()?.kind else {
+    let ProbeHandler::Http { options, port, .. } = &context.service.probe.as_ref()?.kind else {
         return None;
     };
     let output = run.probe_output.last()?;
@@ -170,8 +192,21 @@ pub(super) fn tls(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit
         let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
         let is_logged =
             |line: &String| contains(line, &["ssl routines"]) && contains(line, &["http request"]);
-        let is_plain = |line: &String| contains(line, &["plaintext http traffic on an https channel"]);
-        evidence.speaks_tls || lines.any(|line| is_logged(line) || is_plain(line))
+        let is_plain = |line: &String| {
+            contains(
+                line,
+                &[
+                    "plaintext http traffic on an https channel",
+                    "not an ssl/tls record",
+                ],
+            )
+        };
+        let is_closed = contains(
+            output,
+            &["closed before message", "invalid http", "connection reset"],
+        );
+        let is_reported = is_closed && reported::has_tls(evidence, *port);
+        evidence.speaks_tls || is_reported || lines.any(|line| is_logged(line) || is_plain(line))
     });
     let reason = "its port accepts only TLS".to_owned();
     (is_reported || is_measured).then(|| context.edit(KEY, reason).suggest("https"))
@@ -205,14 +240,22 @@ pub(super) fn credentials(context: &EditContext<'_>, run: &FailedRun) -> Option<
     let reason =
         format!("`{path}` answers with status {status}, because the health check sends no credentials");
     // Any answer shows that the service runs, and the credentials are unknown here.
-    let accepted = format!(
-        "[{}, {status}]",
-        options.expected().as_deref().unwrap_or("200-399")
-    );
-    let edit = context
-        .edit("container.healthcheck.status", reason)
-        .suggest(accepted);
+    let edit = accepting(context, options, status, reason);
     Some(edit.hint("or send them with `headers: {Authorization: …}`"))
+}
+
+/// The expected status with another one.
+pub(super) fn accepting(
+    context: &EditContext<'_>,
+    options: &HttpOptions,
+    status: &str,
+    reason: String,
+) -> SpecEdit {
+    let expected = options.expected();
+    let accepted = format!("[{}, {status}]", expected.as_deref().unwrap_or("200-399"));
+    context
+        .edit("container.healthcheck.status", reason)
+        .suggest(accepted)
 }
 
 /// Log probe of a service whose output has none, or too few, of its lines.
@@ -222,11 +265,7 @@ pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u
     let found = result.split(' ').next()?.parse::<u32>().ok()?;
     let edit = if found == 0 {
         let reason = "no line of the output matches the pattern".to_owned();
-        let edit = context.edit("container.healthcheck.pattern", reason);
-        match ready_text(run) {
-            Some(text) => edit.suggest(text),
-            None => edit,
-        }
+        context.edit("container.healthcheck.pattern", reason)
     } else {
         let reason = format!("{found} of {times} lines of the output match the pattern");
         let edit = context.edit("container.healthcheck.times", reason);
@@ -235,21 +274,6 @@ pub(super) fn unmatched_log(context: &EditContext<'_>, run: &FailedRun, times: u
         ))
     };
     Some(edit)
-}
-
-/// Words of the output that report that the program is ready.
-fn ready_text(run: &FailedRun) -> Option<&str> {
-    parts! {
-        READY: "ready to accept" "listening on" "listening at" "server started" "startup complete" "listening" "started";
-    }
-    let evidence = run.evidence.as_ref()?;
-    let lines = || evidence.stdout.iter().chain(&evidence.stderr);
-    READY.iter().find_map(|part| {
-        lines().find_map(|line| {
-            let start = line.to_lowercase().find(part)?;
-            line.get(start..start + part.len())
-        })
-    })
 }
 
 /// Multiple of the timeout for an answer whose time is unknown: more than the five times for which late answers are measured.
@@ -311,7 +335,7 @@ pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Optio
 }
 
 /// Status in the result of an HTTP probe.
-fn http_status(output: &str) -> Option<&str> {
+pub(super) fn http_status(output: &str) -> Option<&str> {
     output.split(": ").skip(1).find_map(|part| {
         let (status, _) = part.split_once(' ').unwrap_or((part, ""));
         let is_status = status.len() == 3 && status.bytes().all(|byte| byte.is_ascii_digit());

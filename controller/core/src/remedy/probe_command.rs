@@ -4,15 +4,17 @@ use std::net::SocketAddr;
 
 use argus_crds::ProbeScheme;
 use argus_crds::error::SpecEdit;
+use argus_crds::suggestion::nearest;
 
 use super::EditContext;
 use super::case::{Case, contains, is_plain, mount_of, paths, unambiguous};
+use super::classes::UNRESOLVED;
 use super::command::script_in;
-use super::network::{UNRESOLVED, siblings};
+use super::network::siblings;
 use super::probe_client::{Address, address, client_of, is_own, named_port, words};
+use super::reported;
 use super::shell::{OPERATORS, SHELLS, list};
 use crate::desired::hosts::dns_names;
-use crate::desired::suggest::closest;
 use crate::desired::{Mount, ProbeHandler};
 use crate::quoting::shell_word;
 
@@ -43,7 +45,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn of(case: &Case<'a>) -> Option<Self> {
+    fn new(case: &Case<'a>) -> Option<Self> {
         let ProbeHandler::Exec { command } = &case.context.service.probe.as_ref()?.kind else {
             return None;
         };
@@ -116,7 +118,7 @@ impl<'a> Check<'a> {
 
 /// Operators of a shell in a command without a shell, or the text of a shell as its program.
 pub(super) fn shell(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case)?;
+    let check = Check::new(case)?;
     let is_operator = |word: &str| OPERATORS.contains(&word);
     let (text, reason) = match check.command {
         [text] if text.contains(char::is_whitespace) => {
@@ -137,7 +139,7 @@ pub(super) fn shell(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Script that is mounted at another place, or that the container cannot run.
 pub(super) fn script(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case)?;
+    let check = Check::new(case)?;
     let mut named = words(check.command)
         .flat_map(paths)
         .filter(|path| check.output.contains(path) && mount_of(&check.context, path).is_none());
@@ -154,20 +156,20 @@ pub(super) fn script(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Host that DNS does not know. A health check usually means its own container.
 pub(super) fn host(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case)?;
+    let check = Check::new(case)?;
     let names = dns_names(siblings(case));
     let is_unknown = |host: &&str| {
         let is_word = |line: &str| {
             let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
             words.any(|word| word.trim_end_matches('.') == *host)
         };
-        let is_reported = |line: &str| contains(line, UNKNOWN_HOST) || contains(line, UNRESOLVED);
+        let is_reported = |line: &str| contains(line, UNKNOWN_HOST) || contains(line, &UNRESOLVED);
         let mut lines = check.output.lines();
         is_plain(host) && !names.contains(host) && lines.any(|line| is_word(line) && is_reported(line))
     };
     let host = check.other_hosts().into_iter().find(is_unknown)?;
-    let sibling = || closest(host, names.iter().copied());
-    let meant = closest(host, ["localhost"])
+    let sibling = || nearest(host, names.iter().copied());
+    let meant = nearest(host, ["localhost"])
         .or_else(sibling)
         .unwrap_or("localhost");
     let reason = format!("`{host}` is not a name of this environment");
@@ -176,16 +178,18 @@ pub(super) fn host(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Port on which no process of the container listens, or a container without a listener.
 pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case).filter(|check| check.has(UNREACHED) && check.other_hosts().is_empty())?;
-    let listening = case.run.evidence.as_ref()?.listening.as_deref()?;
-    let Some(first) = listening.first() else {
-        return case.context.silent_start(case.run);
-    };
+    let check = Check::new(case).filter(|check| check.has(UNREACHED) && check.other_hosts().is_empty())?;
+    let evidence = case.run.evidence.as_ref()?;
     let address = check.own_address();
     let in_address = address.as_ref().map(|address| address.port);
     let named = in_address.or_else(|| named_port(check.command));
     let client = client_of(check.command);
-    let port = named.or(client.map(|(_, port, _)| port))?;
+    let port = named.or(client.map(|(_, port, _)| port));
+    let listening = evidence.listening.as_deref().unwrap_or_default();
+    let Some(first) = listening.first() else {
+        return unseen(&check, case, address.as_ref(), port);
+    };
+    let port = port?;
     let is_open = |port: u16| listening.iter().any(|at| at.port() == port);
     if is_open(port) {
         return other_loopback(&check, listening, &address?);
@@ -205,6 +209,34 @@ pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
             check.insert(word, &[option, &best], reason)
         }
     }
+}
+
+/// Change for a container whose sockets are unknown, or that has none: by the result of the client and by the output.
+fn unseen(
+    check: &Check<'_>,
+    case: &Case<'_>,
+    address: Option<&Address<'_>>,
+    port: Option<u16>,
+) -> Option<SpecEdit> {
+    let evidence = case.run.evidence.as_ref()?;
+    if let Some(address) = address.filter(|address| address.host == "localhost" && check.has(&["::1"])) {
+        let reason = format!(
+            "`localhost` is `::1`, and nothing listens on port {} there",
+            address.port
+        );
+        return Some(check.replace("localhost", "127.0.0.1", reason));
+    }
+    let other = port.and_then(|port| reported::other_port(evidence, port));
+    if let (Some(address), Some(other)) = (address, other) {
+        let reason = format!(
+            "no process listens on port {}, and the output reports port {other}",
+            address.port
+        );
+        return Some(check.replace(address.authority, &format!("{}:{other}", address.host), reason));
+    }
+    // A client of another server has no port of this container.
+    let is_own = evidence.listening.is_some() || port.is_some();
+    is_own.then(|| case.context.silent_start(case.run)).flatten()
 }
 
 /// The loopback address on which the process listens. Some clients resolve `localhost` to one version of IP only.
@@ -232,7 +264,7 @@ fn other_loopback(check: &Check<'_>, listening: &[SocketAddr], address: &Address
 
 /// Path to which the program answers with an error of the request.
 pub(super) fn path(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case)?;
+    let check = Check::new(case)?;
     let is_answer = |status: &&str| {
         let mut before = ["returned error: ", "http/1.1 ", "http/1.0 ", "http/2 "].iter();
         before.any(|before| check.has(&[&format!("{before}{status}")]))
@@ -252,11 +284,15 @@ pub(super) fn path(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Scheme that does not fit the port, or a certificate that the client does not trust.
 pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case)?;
+    let check = Check::new(case)?;
     let evidence = case.run.evidence.as_ref();
     let speaks_tls = evidence.is_some_and(|evidence| evidence.speaks_tls) && !check.has(UNREACHED);
-    let (now, meant, reason) = match check.own_address()?.scheme {
-        ProbeScheme::Http if speaks_tls || check.has(TLS_SERVER) => {
+    let address = check.own_address()?;
+    // A server with TLS closes the connection of a plain request.
+    let is_reported = || evidence.is_some_and(|evidence| reported::has_tls(evidence, address.port));
+    let is_closed = check.has(&["empty reply", "connection reset", "error getting response"]);
+    let (now, meant, reason) = match address.scheme {
+        ProbeScheme::Http if speaks_tls || check.has(TLS_SERVER) || (is_closed && is_reported()) => {
             ("http://", "https://", "its port accepts only TLS")
         }
         ProbeScheme::Https if check.has(PLAIN_SERVER) => {
@@ -274,7 +310,7 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Role, database or password that the server of the container does not have.
 pub(super) fn login(case: &Case<'_>) -> Option<SpecEdit> {
-    let check = Check::of(case).filter(|check| check.other_hosts().is_empty())?;
+    let check = Check::new(case).filter(|check| check.other_hosts().is_empty())?;
     if check.has(REFUSED_LOGIN) {
         let words = case.command_words();
         let pair = words.windows(2).find(|pair| pair[0] == "--requirepass");

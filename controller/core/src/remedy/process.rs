@@ -3,26 +3,9 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, mount_of, paths, quoted};
+use super::classes::{NO_CAPABILITY, NO_PROJECT_FILE, NO_TABLE, PROJECT_FILES};
 use super::network::siblings;
-use crate::desired::{Condition, Mount};
-
-parts! {
-    /// Files that mark the folder of a project.
-    MARKS: "package.json" "manage.py" "gemfile" "go.mod" "pom.xml" "cargo.toml" "composer.json" "pyproject.toml"
-        "mix.exs" "deno.json" "build.gradle" "makefile" "requirements.txt" "artisan" "playwright.config" "server.js"
-        "index.js" "app.py" "main.py" "rakefile" "alembic.ini";
-    /// Parts of a message about a file of the project that is missing, in lower case.
-    NOT_THERE: "no such file" "enoent" "could not read package.json" "can't open file" "could not locate" "not found"
-        "cannot find" "could not find" "could not open" "there is no" "does not exist" "no pom in this directory"
-        "no rakefile found" "no 'script_location'" "no tests found";
-    /// Parts of a message about an operation without its capability, in lower case.
-    NO_CAPABILITY: "operation not permitted" "eperm" "failed to set groups" "setgid" "setuid" "failed switching to"
-        "chown failed" "changing ownership" "permission denied (capability";
-    /// Parts of a message about a table that only a migration creates, in lower case.
-    NO_TABLE: "relation \"" "no such table" "doesn't exist" "undefinedtable" "does not exist" "unknown table"
-        "no such collection" "bucket does not exist" "nosuchbucket" "unknown topic" "index_not_found"
-        "migrations are pending" "pending migration" "has not been migrated" "schema is not up to date";
-}
+use crate::desired::{Condition, Dependency, Mount};
 
 /// Folder of the project: the only mounted one, if the program does not find a file of the project.
 pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
@@ -41,8 +24,8 @@ pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
         |line: &str| paths(line).all(|path| mount_of(&case.context, path).is_none() && !is_absolute(path));
     let is_meant = |line: &&str| {
         let is_project =
-            contains(line, MARKS) || contains(line, &["no pom in this directory", "no rakefile"]);
-        contains(line, NOT_THERE) && is_project && is_outside(line)
+            contains(line, &PROJECT_FILES) || contains(line, &["no pom in this directory", "no rakefile"]);
+        contains(line, &NO_PROJECT_FILE) && is_project && is_outside(line)
     };
     let module = || {
         let line = case.line_with(&["no module named", "could not import module"])?;
@@ -62,7 +45,7 @@ pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
 /// Capabilities that the service removes.
 pub(super) fn capability(case: &Case<'_>) -> Option<SpecEdit> {
     let dropped = &case.context.service.process.cap_drop;
-    case.line_with(NO_CAPABILITY).filter(|_| !dropped.is_empty())?;
+    case.line_with(&NO_CAPABILITY).filter(|_| !dropped.is_empty())?;
     let reason = format!(
         "its program needs a capability that `capDrop` removes: {}",
         dropped.join(", ")
@@ -73,18 +56,26 @@ pub(super) fn capability(case: &Case<'_>) -> Option<SpecEdit> {
 /// Job that creates the tables, on which the service does not depend.
 pub(super) fn missing_job(case: &Case<'_>) -> Option<SpecEdit> {
     let own = case.context.service;
-    let line = case.line_with(NO_TABLE)?;
-    let is_of_host =
-        paths(line).next().is_some() || contains(line, &["database \"", "role \"", "unknown database"]);
+    let line = case.line_with(&NO_TABLE)?;
+    let is_of_host = (paths(line).next().is_some() && contains(line, &["exist"]))
+        || contains(line, &["database \"", "role \"", "unknown database"]);
     let mut jobs = siblings(case).filter(|sibling| {
         let mut needs = own.depends_on.iter();
-        sibling.one_shot && !needs.any(|need| need.service == sibling.name)
+        let is_waited =
+            |need: &Dependency| need.service == sibling.name && need.condition != Condition::Started;
+        sibling.one_shot && !needs.any(is_waited)
     });
     let job = jobs.next().filter(|_| jobs.next().is_none() && !is_of_host)?;
     let reason = format!(
         "nothing waits until `{}` has created what the program needs",
         job.name
     );
+    let mut needs = own.depends_on.iter();
+    if let Some(index) = needs.position(|need| need.service == job.name) {
+        let key = format!("dependsOn[{index}].condition");
+        let completed = case.context.accepted.lines.write_value(&key, "completed");
+        return Some(case.context.edit(&key, reason).suggest(completed));
+    }
     Some(add_dependency(case, job.name.as_str(), reason))
 }
 

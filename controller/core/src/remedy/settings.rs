@@ -3,24 +3,18 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, paths, quoted};
+use super::classes::{CONFIGURATION, REFUSED, WEAK_SECRET};
+use super::images::{all_ports, is_named, main_port, repository};
+use super::network::siblings;
 use super::values::ANY_SECRET;
 use crate::desired::Mount;
+use crate::desired::hosts::hosts;
 use crate::secrets::{REDACTED, is_secret};
-
-parts! {
-    /// Parts of a message about a configuration that the program cannot read, in lower case.
-    CONFIGURATION: "error decoding" "cannot unmarshal" "failed to get config" "failed to load config"
-        "error loading config" "error reading config" "invalid configuration" "could not load config"
-        "no setting with that name" "unknown variable:" "failed_to_prepare_configuration" "config is invalid"
-        "provisioning error" "configuration error" "configuration is invalid" "error in configuration" "bad configuration"
-        "invalid config" "config error" "unable to parse config" "failed to parse config" "unknown configuration"
-        "configuration file is" "error initializing config" "config validation" "unmarshal errors" "failed to validate"
-        "invalid keys" "has invalid keys" "\"events\" section" "unknown field" "unknown directive" "unsupported config" "fatal config file error" "unrecognized option:" "unknown option in config" "failed parsing config";
-}
 
 /// Secret that is shorter than the number of characters in the message.
 pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["at least "])?;
+    let weak = case.line_with(&WEAK_SECRET);
+    let line = weak.or_else(|| case.line_with(&["at least "]))?;
     let words: Vec<&str> = line
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
@@ -37,20 +31,25 @@ pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
         let number = next.next()?.parse::<usize>().ok()?;
         is_unit(next.next()?).then_some(number)
     });
-    let needed = numbers.max()?;
+    let needed = numbers.max();
+    let is_short = |value: &str| weak.is_some() || needed.is_some_and(|needed| value.len() < needed);
     let is_secret = |name: &str| is_secret(name) || name.ends_with("_KEY");
     let variables = case.context.service.env_vars.iter();
-    let mut short =
-        variables.filter(|(name, value)| is_secret(name) && !value.is_empty() && value.len() < needed);
+    let mut short = variables.filter(|(name, value)| is_secret(name) && !value.is_empty() && is_short(value));
     let named = short.clone().find(|(name, _)| words.contains(&name.as_str()));
     let only = || short.next().filter(|_| short.next().is_none());
     let (name, _) = named.or_else(only)?;
-    let reason = format!("its value is shorter than the {needed} characters that the program requires");
+    let reason = match needed {
+        Some(needed) if weak.is_none() => {
+            format!("its value is shorter than the {needed} characters that the program requires")
+        }
+        _ => "its value is simpler than the program permits".to_owned(),
+    };
     let edit = case.variable(name, reason);
     // Some programs also require several kinds of characters.
     let longer = ["Argus-Test-2026!", ANY_SECRET]
         .into_iter()
-        .find(|text| text.len() >= needed);
+        .find(|text| needed.is_none_or(|needed| text.len() >= needed));
     Some(match longer {
         Some(longer) => edit.now(REDACTED).suggest(longer),
         None => edit.now(REDACTED).hint("write a longer value"),
@@ -75,7 +74,7 @@ pub(super) fn named_setting(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Configuration that the program cannot read, without the path of its file.
 pub(super) fn configuration(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(CONFIGURATION)
+    case.line_with(&CONFIGURATION)
         .filter(|line| !line.trim_start().starts_with('{') && paths(line).next().is_none())?;
     let hint = "correct it as the output describes, then `argus_retry`";
     let reason = "its program cannot read this configuration";
@@ -96,18 +95,52 @@ pub(super) fn local_listener(case: &Case<'_>) -> Option<SpecEdit> {
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
+/// Mounted configuration of a proxy with a port that nothing has, next to its only server.
+pub(super) fn address_in_file(case: &Case<'_>) -> Option<SpecEdit> {
+    let is_proxy = is_named(
+        case.context.service,
+        "nginx openresty haproxy envoy traefik caddy httpd kong",
+    );
+    let mut lines = case.lines().filter(|line| is_proxy && contains(line, &REFUSED));
+    let is_mark = |c: char| "\"'`,;()[]".contains(c);
+    let port = lines.find_map(|line| {
+        let words = line.split_whitespace().map(|word| word.trim_matches(is_mark));
+        words.flat_map(hosts).find_map(|(_, port)| port)
+    })?;
+    let mut others = siblings(case);
+    let only = others.next().filter(|_| others.next().is_none())?;
+    let meant = main_port(only).filter(|_| !all_ports(only).contains(&port))?;
+    let reason = format!(
+        "nothing listens on port {port}, and `{}` has the port {meant}",
+        only.name
+    );
+    let hint = format!("write {meant} instead of {port}, then `argus_retry`");
+    Some(Case::host_edit(configuration_file(case)?, reason, hint))
+}
+
 /// Mounted file that the command names, or the only one with an ending.
-fn configuration_file(case: &Case<'_>) -> Option<String> {
+pub(super) fn configuration_file(case: &Case<'_>) -> Option<String> {
     let is_file = |path: &str| path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let in_command = case
         .words()
         .flat_map(|word| paths(word))
         .find_map(|path| case.host_file(path));
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let image = name(repository(case.context.service.image.reference()));
+    // One of several has the name of the program, or is in a message.
+    let is_named = |path: &str| {
+        let name = name(path);
+        let stem = name.split('.').next();
+        let is_of_program = stem == case.program() || stem == Some(image.as_str());
+        is_of_program || case.lines().any(|line| line.contains(name.as_str()))
+    };
     let mounted = || {
         let mounts = case.context.service.mounts.iter();
-        let mut files = mounts.filter(|mount| matches!(mount, Mount::Bind { .. }) && is_file(mount.target()));
-        let only = files.next().filter(|_| files.next().is_none())?;
-        case.host_file(only.target())
+        let files = mounts.filter(|mount| matches!(mount, Mount::Bind { .. }) && is_file(mount.target()));
+        let files: Vec<&str> = files.map(Mount::target).collect();
+        let mut named = files.iter().filter(|path| files.len() == 1 || is_named(path));
+        let only = named.next().filter(|_| named.next().is_none())?;
+        case.host_file(only)
     };
     in_command.or_else(mounted)
 }

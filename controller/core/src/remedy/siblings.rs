@@ -2,20 +2,14 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains};
-use super::network::{REFUSED, is_name_of, named_addresses, ports, siblings};
-use crate::desired::Condition;
+use super::case::{Case, contains, unambiguous};
+use super::classes::{ANSWERED, LATE, REFUSED, STARTING, UNRESOLVED};
+use super::network::{is_name_of, named_addresses, ports, siblings};
 use crate::desired::hosts::hosts;
-
-parts! {
-    /// Parts of a message about a connection without an answer, in lower case.
-    LATE: "timed out" "timeout" "not available" "could not be established";
-    /// Parts of a message of a server that does not accept connections yet, in lower case.
-    pub(super) STARTING: "is starting up" "not yet accepting connections" "loading the dataset in memory"
-        "not ready to accept";
-    /// Parts of a message of a server that does accept connections, in lower case.
-    ANSWERED: "auth" "password" "fatal" "tls" "ssl" "certificate";
-}
+use crate::desired::networks::DEFAULT;
+use crate::desired::{Condition, Service};
+use crate::failed_run::host_view::differs_by_one_error;
+use crate::secrets::is_secret;
 
 /// Health checks of well-known images.
 const CHECKS: [(&str, &str); 2] = [
@@ -25,8 +19,8 @@ const CHECKS: [(&str, &str); 2] = [
 
 /// Dependency without a health check, so that the service starts before it accepts connections.
 pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
-    let starting = case.line_with(STARTING);
-    let refused = || case.line_with(REFUSED).filter(|line| !contains(line, ANSWERED));
+    let starting = case.line_with(&STARTING);
+    let refused = || case.line_with(&REFUSED).filter(|line| !contains(line, &ANSWERED));
     let line = starting.or_else(refused)?;
     let needs = &case.context.service.depends_on;
     let (sibling, port) = named_addresses(case, line).find_map(|(_, host, port)| {
@@ -60,9 +54,85 @@ pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.suggest(check))
 }
 
+/// Sibling whose name is right, but that has no network in common with the service.
+pub(super) fn other_network(case: &Case<'_>) -> Option<SpecEdit> {
+    let line = case.line_with(&UNRESOLVED)?;
+    let networks = |service: &Service| -> Vec<String> {
+        let listed = service.networks.keys().map(ToString::to_string);
+        let all: Vec<String> = listed.collect();
+        if all.is_empty() {
+            vec![DEFAULT.to_owned()]
+        } else {
+            all
+        }
+    };
+    let own = networks(case.context.service);
+    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+    let sibling = words.find_map(|word| siblings(case).find(|sibling| is_name_of(sibling, word)))?;
+    let theirs = networks(sibling);
+    if theirs.iter().any(|name| own.contains(name)) {
+        return None;
+    }
+    let reason = format!(
+        "`{}` is only in the network `{}`",
+        sibling.name,
+        theirs.join("`, `")
+    );
+    let edit = case.context.edit("container.networks", reason);
+    let all = [own, theirs.into_iter().take(1).collect()].concat();
+    Some(edit.suggest(format!("[{}]", all.join(", "))))
+}
+
+/// Value of a variable that does not exist, and that differs only by its writing from a name of a sibling.
+pub(super) fn other_value(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        ABSENT: "does not exist" "doesn't exist" "not found" "no such" "unknown" "nosuch" "could not find";
+        /// Kinds of what a server creates, which some messages name without the name itself.
+        KINDS: "bucket" "topic" "queue" "stream" "index" "collection" "realm" "keyspace" "vhost" "exchange";
+    }
+    let line = case
+        .line_with(ABSENT)
+        .filter(|line| !contains(line, &["database"]) && !contains(line, &UNRESOLVED))?;
+    let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+    let public = |service: &'_ Service| -> Vec<String> {
+        let variables = service.env_vars.iter().filter(|(name, _)| !is_secret(name));
+        let words = service.entrypoint.iter().chain(&service.command).flatten();
+        let texts = variables.map(|(_, value)| value).chain(words);
+        texts
+            .flat_map(|text| text.split(is_end))
+            .map(str::to_owned)
+            .collect()
+    };
+    let theirs: Vec<String> = siblings(case).flat_map(public).collect();
+    let bare = |text: &str| text.replace(['-', '_', '.'], "").to_lowercase();
+    let variables = case.context.service.env_vars.iter();
+    variables
+        .filter(|(name, _)| !is_secret(name))
+        .find_map(|(name, value)| {
+            let is_meant = |word: &&str| {
+                let is_kind = KINDS
+                    .iter()
+                    .any(|kind| contains(name, &[*kind]) && contains(line, &[*kind]));
+                let is_named = || {
+                    line.split(is_end)
+                        .any(|named| named.trim_end_matches('.') == *word)
+                };
+                word.len() >= 4 && theirs.iter().all(|other| other != word) && (is_kind || is_named())
+            };
+            let (word, meant) = value.split(is_end).filter(is_meant).find_map(|word| {
+                let is_similar =
+                    |other: &&String| bare(other) == bare(word) || differs_by_one_error(other, word);
+                Some((word, theirs.iter().find(is_similar)?))
+            })?;
+            let reason = format!("`{word}` does not exist, and a sibling names `{meant}`");
+            let (now, meant) = unambiguous(value, word, meant);
+            Some(case.variable(name, reason).now(now).suggest(meant))
+        })
+}
+
 /// Address that a sibling sends to its clients, such as a broker of Kafka, and that means the client itself.
 pub(super) fn advertised_address(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(REFUSED).or_else(|| case.line_with(LATE))?;
+    case.line_with(&REFUSED).or_else(|| case.line_with(&LATE))?;
     named_addresses(case, "").find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
         let variables = sibling.env_vars.iter();

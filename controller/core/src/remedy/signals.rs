@@ -3,8 +3,9 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain};
+use super::cures::cure_of;
 use super::headline::has_served;
-use super::images::is_named;
+use super::images::{is_named, rows};
 use crate::desired::Image;
 use crate::failed_run::signal;
 
@@ -24,6 +25,13 @@ pub(super) fn crash(case: &Case<'_>) -> Option<SpecEdit> {
 /// Library of the system that the image does not have, or has in an earlier version.
 pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
     const SHARED: [&str; 2] = ["loading shared libraries: ", "loading shared library "];
+    // Some libraries are in another variant of the image.
+    let mut about = case
+        .lines()
+        .filter(|line| contains(line, &["shared librar", "shared object"]));
+    if let Some(edit) = about.find_map(|line| cure_of(case, line)) {
+        return Some(edit);
+    }
     let in_line = |line: &'_ str| -> Option<String> {
         let rest = SHARED.iter().find_map(|part| line.split_once(part));
         let name = if let Some((_, rest)) = rest {
@@ -53,7 +61,12 @@ pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn processor(case: &Case<'_>) -> Option<SpecEdit> {
     let evidence = case.run.evidence.as_ref()?;
     let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
-    let line = lines.find(|line| contains(line, &["requires a cpu with", "cpu does not support"]))?;
+    let line = lines.find(|line| {
+        contains(
+            line,
+            &["requires a cpu with", "cpu does not support", "requires armv8"],
+        )
+    })?;
     let reason = "the processor of the host does not have the instructions of the program".to_owned();
     let hint = "use an earlier version of the image, or one for this processor";
     let edit = image(case, reason, hint, "build it for the processor of the host");
@@ -79,6 +92,32 @@ pub(super) fn processor(case: &Case<'_>) -> Option<SpecEdit> {
         Some(earlier) => edit.suggest(earlier),
         None => edit,
     })
+}
+
+/// Image whose name contains another platform than that of the engine.
+pub(super) fn architecture(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&["exec format error"])?;
+    let Image::Named(reference) = &case.context.service.image else {
+        return None;
+    };
+    let mut known = rows(include_str!("facts/architectures.txt"));
+    let [name, own] = known.find(|[name, _]: &[&str; 2]| reference.contains(name))?;
+    let evidence = case.run.evidence.as_ref()?;
+    if evidence.wrong_platform.is_some() {
+        return None;
+    }
+    let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
+    let reported = lines.find_map(|line| {
+        line.split_once("host platform (linux/")?
+            .1
+            .split(['/', ')'])
+            .next()
+    });
+    let other = if own == "amd64" { "arm64" } else { "amd64" };
+    let engine = reported.unwrap_or(other).to_owned();
+    let reason = format!("the image is for `{name}`, and the engine for `{engine}`");
+    let edit = case.context.edit("image", reason).now(reference.as_str());
+    (engine != own).then(|| edit.suggest(reference.replacen(name, &engine, 1)))
 }
 
 /// Change of the image of the file, or of the context that Argus builds.

@@ -25,7 +25,7 @@ pub(super) fn accept(text: &str) -> Accepted {
             .desired
             .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
         spec_path: "e2e.yaml".to_owned(),
-        lines: KeyLines::of(&spec, &read.source),
+        lines: KeyLines::from_spec(&spec, &read.source),
         accepted_at: Timestamp(0),
         has_pending_edit: false,
         allowed: false,
@@ -50,7 +50,7 @@ impl TestEnvironment {
             exit_code: 1,
             started_at: Some(Timestamp(1_000)),
             evidence: Some(Evidence::default()),
-            ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(5_000))
+            ..FailedRun::new(ContainerId::new("c1").unwrap(), Timestamp(5_000))
         };
         Self {
             accepted,

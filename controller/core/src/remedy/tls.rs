@@ -3,22 +3,12 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, ports_in};
+use super::classes::{NO_TLS, PLAIN_SERVER};
 use super::network::{is_name_of, siblings};
 use crate::desired::hosts::hosts;
 use crate::secrets::is_secret;
 
 parts! {
-    /// Parts of a message about a database without TLS, in lower case.
-    NO_TLS: "server does not support ssl" "ssl is not enabled on the server" "server does not support tls"
-        "does not support ssl connections" "does not support secure connection" "ssl is required but the server"
-        "tls requested but server does not support" "server refused tls";
-}
-
-parts! {
-    /// Parts of a message about TLS with a server that does not use it, in lower case.
-    PLAIN_SERVER: "server gave http response to https client" "wrong version number"
-        "first record does not look like a tls handshake" "record_too_long" "unrecognized ssl message"
-        "packet length too long";
     /// Parts of a message about a request without TLS to a server that requires it, in lower case.
     TLS_SERVER: "client sent an http request to an https server" "plain http request was sent to https port";
 }
@@ -37,7 +27,7 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
         let mut lines = case.lines();
         lines.find(|line| contains(line, parts) && !of_server(line))
     };
-    let plain = line_with(PLAIN_SERVER);
+    let plain = line_with(&PLAIN_SERVER);
     let is_plain = plain.is_some();
     let line = plain.or_else(|| line_with(TLS_SERVER))?;
     let own = case.context.service;
@@ -106,7 +96,7 @@ pub(super) fn scheme(case: &Case<'_>) -> Option<SpecEdit> {
 /// TLS that a database does not have.
 pub(super) fn database_tls(case: &Case<'_>) -> Option<SpecEdit> {
     const MODES: [&str; 4] = ["verify-full", "verify-ca", "require", "prefer"];
-    case.line_with(NO_TLS)?;
+    case.line_with(&NO_TLS)?;
     let variables = case.context.service.env_vars.iter();
     variables
         .filter(|(name, _)| !is_secret(name))

@@ -3,14 +3,11 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains};
+use super::classes::UNFIT_VERSION;
 use super::images::{repository, runtime_of};
 use crate::desired::{Image, Service};
 
 parts! {
-    /// Parts of a message about a version that does not fit, in lower case.
-    UNFIT: "require" "needs" "need " "expected" "more recent version" "unsupported" "incompatible" "not compatible"
-        "minimum" "at least" "compatible framework" "but your" "must be" "newer" "you must install or update" "mismatch"
-        "not supported" "does not satisfy" "not match" ">=";
     /// Parts of a message in front of a version of class files, in lower case.
     CLASS_VERSION: "class file version " "class file major version " "unsupported major.minor version ";
 }
@@ -23,7 +20,6 @@ pub(super) fn image_version(case: &Case<'_>) -> Option<SpecEdit> {
     named_image(case)
         .or_else(|| class_version(case))
         .or_else(|| runtime(case))
-        .or_else(|| client_of_server(case))
 }
 
 /// Another tag of the image that the output contains.
@@ -71,7 +67,7 @@ fn runtime(case: &Case<'_>) -> Option<SpecEdit> {
     let current = version_of(named(own)?)?;
     let lines: Vec<&str> = case.lines().collect();
     let at = lines.iter().position(|line| {
-        contains(line, &[word]) && contains(line, UNFIT) && !all_versions(line).is_empty()
+        contains(line, &[word]) && contains(line, &UNFIT_VERSION) && !all_versions(line).is_empty()
     })?;
     let is_current = |version: &str| is_start(version, &current) || is_start(&current, version);
     // A list of versions begins with the earliest one.
@@ -82,20 +78,6 @@ fn runtime(case: &Case<'_>) -> Option<SpecEdit> {
         .find(|version| !is_current(version) && is_later(version, &current))?;
     let reason = format!("its program requires version {needed} of `{word}`");
     with_version(case, &needed, reason)
-}
-
-/// Client that is older than its server.
-fn client_of_server(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["server version mismatch", "server version: "])?;
-    let next = case.lines().skip_while(|other| *other != line).take(2);
-    let lines: Vec<&str> = next.chain(case.line_with(&["server version: "])).collect();
-    let server = lines.iter().find_map(|line| {
-        let lower = line.to_lowercase();
-        let (_, rest) = lower.split_once("server version: ")?;
-        all_versions(rest).into_iter().next()
-    })?;
-    let reason = format!("its server has version {server}");
-    with_version(case, &server, reason)
 }
 
 /// The image with another version, which has as many parts as the present one.
@@ -190,11 +172,6 @@ mod tests {
                 "mcr.microsoft.com/playwright:v1.46.1-jammy",
                 "error: - required: mcr.microsoft.com/playwright:v1.47.0-jammy",
                 "v1.47.0-jammy",
-            ),
-            (
-                "postgres:14",
-                "pg_dump: error: aborting because of server version mismatch: server version: 16.3; pg_dump version: 14.9",
-                "postgres:16",
             ),
         ] {
             let services = format!("  web: {{ image: \"{image}\", container: {{ name: web }} }}\n");

@@ -27,7 +27,7 @@
 //! # Half-open
 //!
 //! A half-open breaker first requires a complete list that started after the transition, so that the planner acts on
-//! fresh state. It then allows one test call. Success closes the breaker, a failure opens it again, and an ignored
+//! fresh state. Invariant 19: it then allows exactly one test call. Success closes the breaker, a failure opens it again, and an ignored
 //! outcome allows another test call. Results of calls from before the opening change nothing. Without anything to do, the
 //! complete list alone closes the breaker.
 
@@ -42,9 +42,10 @@ const HISTORY_LIMIT: usize = 16;
 const FAILURES_LIMIT: usize = 20;
 
 /// State of a breaker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CircuitState {
     /// All calls are allowed.
+    #[default]
     Closed,
     /// No call is allowed.
     Open {
@@ -99,30 +100,17 @@ pub struct CountedFailure {
 }
 
 /// A circuit breaker with its recent transitions and failures.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Breaker {
     state: CircuitState,
     /// Openings since the breaker was last closed.
     consecutive_openings: u32,
-    times_opened: u64,
+    openings: u64,
     /// Number of failures in a row.
     failure_count: u32,
     /// The newest failures in a row, oldest first. They are kept until the next failure after a success.
     failures: Vec<CountedFailure>,
     history: Vec<Transition>,
-}
-
-impl Default for Breaker {
-    fn default() -> Self {
-        Self {
-            state: CircuitState::Closed,
-            consecutive_openings: 0,
-            times_opened: 0,
-            failure_count: 0,
-            failures: Vec::new(),
-            history: Vec::new(),
-        }
-    }
 }
 
 impl Breaker {
@@ -132,8 +120,8 @@ impl Breaker {
     }
 
     /// Number of openings. A call that was planned before the last opening is not executed.
-    pub fn times_opened(&self) -> u64 {
-        self.times_opened
+    pub fn openings(&self) -> u64 {
+        self.openings
     }
 
     /// Reason of the last counted failure.
@@ -240,7 +228,7 @@ impl Breaker {
     pub fn force_open(&mut self, until: Timestamp, now: Timestamp, why: &str) {
         if !matches!(self.state, CircuitState::Open { .. }) {
             self.consecutive_openings += 1;
-            self.times_opened += 1;
+            self.openings += 1;
             self.record(now, "open", why.to_owned());
         }
         self.state = CircuitState::Open { until };
@@ -282,7 +270,7 @@ impl Breaker {
 
     fn open(&mut self, settings: BreakerSettings, key: &str, now: Timestamp, why: String) {
         self.consecutive_openings += 1;
-        self.times_opened += 1;
+        self.openings += 1;
         let cooldown = backoff::delay(
             Growth::Exponential,
             settings.cooldown,

@@ -92,8 +92,8 @@ impl BreakerRegistry {
 
     /// Number of openings of the engine's breaker and of the environment's breaker. A call that was planned at another number
     /// is not executed.
-    pub fn times_opened(&self, env: &EnvName) -> u64 {
-        self.engine.times_opened() + self.of(env).map_or(0, Breaker::times_opened)
+    pub fn openings(&self, env: &EnvName) -> u64 {
+        self.engine.openings() + self.of(env).map_or(0, Breaker::openings)
     }
 
     /// Version of the allowed calls; increases with every change.

@@ -168,7 +168,7 @@ fn single_failing_environment_opens_only_its_own_breaker() {
         "{wait:?}"
     );
     assert_eq!(breakers.blocked_by(&env("other"), Timestamp(5)), None);
-    assert!(breakers.times_opened(&env("shop")) > breakers.times_opened(&env("other")));
+    assert!(breakers.openings(&env("shop")) > breakers.openings(&env("other")));
 }
 
 #[test]
@@ -189,11 +189,7 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
             (tries >= RECONNECTS_BEFORE_REPORT).then_some(tries)
         );
     }
-    assert_eq!(
-        breakers.engine().times_opened(),
-        1,
-        "one outage causes one opening"
-    );
+    assert_eq!(breakers.engine().openings(), 1, "one outage causes one opening");
     store.apply(WatchEvent::Connected(Timestamp(20_000)));
     assert!(breakers.observe(&store, Timestamp(20_000)), "a relist is needed");
     assert!(
@@ -303,7 +299,7 @@ fn reset_with_an_unreachable_engine_opens_after_one_ping() {
     breakers.observe(&store, Timestamp(12));
     let engine = breakers.engine();
     assert!(matches!(engine.state(), CircuitState::Open { .. }));
-    assert_eq!((engine.times_opened(), engine.failure_count()), (2, 4));
+    assert_eq!((engine.openings(), engine.failure_count()), (2, 4));
     let changes: Vec<_> = engine.history().iter().map(|change| change.to).collect();
     assert_eq!(changes, ["open", "halfOpen", "open"]);
     assert!(

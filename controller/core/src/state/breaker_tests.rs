@@ -47,7 +47,7 @@ fn breaker_opens_at_the_threshold() {
     assert!(breaker.is_closed(), "a success resets the counter");
     record_failure(&mut breaker, 6);
     assert!(!breaker.allows_call(u64::MAX));
-    assert_eq!(breaker.times_opened(), 1);
+    assert_eq!(breaker.openings(), 1);
     assert_eq!(breaker.last_failure(), Some("reset"));
 }
 
@@ -192,7 +192,7 @@ impl Model {
         let names = [subject("a"), subject("b")];
         self.now += 1;
         let now = Timestamp(self.now);
-        let before = self.breaker.times_opened();
+        let before = self.breaker.openings();
         let finish_call = |model: &mut Self, caller: usize, answer: CallOutcome<'_>| {
             if model.in_flight[caller].take().is_none() {
                 return false;
@@ -213,7 +213,7 @@ impl Model {
                 );
                 let half = matches!(self.breaker.state(), CircuitState::HalfOpen { .. });
                 self.breaker.on_call(&names[caller]);
-                self.in_flight[caller] = Some(self.breaker.times_opened());
+                self.in_flight[caller] = Some(self.breaker.openings());
                 if half {
                     assert!(!self.breaker.allows_call(self.list), "a second test call");
                 }
@@ -246,7 +246,7 @@ impl Model {
                 true
             }
         };
-        assert!(self.breaker.times_opened() >= before);
+        assert!(self.breaker.openings() >= before);
         let probes = self
             .in_flight
             .iter()
@@ -274,7 +274,7 @@ impl Model {
         };
         let current = self
             .in_flight
-            .map(|in_flight| in_flight.map(|at| at == self.breaker.times_opened()));
+            .map(|in_flight| in_flight.map(|at| at == self.breaker.openings()));
         format!("{kind} {current:?} {}", self.breaker.consecutive_openings.min(6))
     }
 }

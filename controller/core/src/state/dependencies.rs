@@ -12,10 +12,6 @@ use crate::observed::{Container, Observed};
 /// Direct dependencies by service.
 pub type Dependencies = BTreeMap<ServiceName, BTreeSet<ServiceName>>;
 
-pub(super) fn is_empty(dependencies: &Arc<Dependencies>) -> bool {
-    dependencies.is_empty()
-}
-
 /// Records the dependencies of the accepted file. Those of removed services stay while a container of a removed service exists,
 /// because a chain can contain services without a container.
 pub(super) fn record(history: &mut EnvHistory, desired: &Desired, observed: &Observed) {

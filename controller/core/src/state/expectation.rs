@@ -1,7 +1,7 @@
 //! Expectations: cover the time between the end of an action and its observed effect.
 //!
-//! An API call returns before the informer reports its effect. Until a [`Proof`] is observed, the planner plans nothing
-//! for the subject; otherwise it would repeat the action.
+//! An API call returns before the informer reports its effect. Invariant 6: until a [`Proof`] is observed
+//! or the expectation expires, the planner plans nothing for the subject; otherwise it would repeat the action.
 
 use std::time::Duration;
 

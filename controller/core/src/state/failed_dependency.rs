@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use crate::desired::{Condition, Probe, Service};
-use crate::failed_run::{FailedRun, failed_dependency};
+use crate::failed_run::FailedRun;
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::time::Timestamp;
 
-use super::completion;
 use super::observe::RunObserver;
+use super::run_end;
 
 /// Maximum time between a restart of a dependency and a failure that it explains.
 const MAX_REACTION_TIME: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ pub(super) fn find(observer: &RunObserver<'_>, container: &Container, at: Timest
     let services = started.filter_map(|dependency| observer.desired.services.get(&dependency.service));
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
     let mut failed = services
-        .filter(|other| !other.one_shot && !completion::is_recorded(observer, other))
+        .filter(|other| !other.one_shot && !run_end::is_completed(observer, other))
         .filter(|other| !is_ready(observer, other, started_at, at));
     failed.next().map(|other| other.name.clone())
 }
@@ -88,7 +88,7 @@ pub(super) fn drop_surplus(failures: &mut Vec<FailedRun>, limit: usize) {
         let explained = failures
             .iter()
             .take(limit)
-            .position(|failed_run| failed_dependency::of_run(failed_run).is_some());
+            .position(|failed_run| failed_run.explaining_dependency().is_some());
         failures.remove(explained.unwrap_or(0));
     }
 }

@@ -93,6 +93,7 @@ pub(super) fn record(
 fn record_recovery(history: &mut ServiceHistory, container: &Container) {
     let is_late = |last: &&FailedRun| {
         last.cause == FailureCause::Unhealthy
+            && last.memory_used.is_none()
             && last.hash.as_ref().is_none_or(|hash| container.carries(hash))
             && last.number > history.failures_before_recovery
             && last.healthy_duration.is_none_or(|time| time.is_zero())

@@ -10,8 +10,8 @@ use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    EnvHistory, PlannerState, ServiceHistory, completion, dependencies, disruption, failed_dependency,
-    healthy_run, image_retagged, port_labels, restart, run_count, stopped_run,
+    EnvHistory, PlannerState, ServiceHistory, dependencies, disruption, failed_dependency, healthy_run,
+    memory_use, port_labels, restart, run_count, run_end,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -170,9 +170,10 @@ impl RunObserver<'_> {
                 }
                 Self::record_next_run(service_history, container);
                 self.record_probe(service_history, container);
+                memory_use::record(self, service_history, container);
                 self.record_exit(service_history, container);
-                stopped_run::record(service_history, container, self);
-                image_retagged::record(service_history, container, self);
+                run_end::record_stop(service_history, container, self);
+                restart::record_retag(service_history, container, self);
             }
             run_count::reset_budget(
                 service_history,
@@ -266,7 +267,7 @@ impl RunObserver<'_> {
         });
         match (status, current_failure) {
             // It recovered without a restart.
-            (ProbeStatus::Healthy, Some(current_failure)) => {
+            (ProbeStatus::Healthy, Some(current_failure)) if current_failure.memory_used.is_none() => {
                 (current_failure.followed_by_run, current_failure.recovered_at) =
                     (true, Some(self.context.now));
             }
@@ -311,7 +312,7 @@ impl RunObserver<'_> {
         }
         let Some(info) = &container.inspect else { return };
         let at = info.finished_at.unwrap_or(self.context.now);
-        if completion::record(self, service_history, container, at) {
+        if run_end::record_completion(self, service_history, container, at) {
             return;
         }
         let recorded = service_history.failures.iter_mut().find(|failed_run| {
@@ -326,6 +327,7 @@ impl RunObserver<'_> {
                 (recorded.at, recorded.observed_at) = (at, Some(self.context.now));
                 recorded.exit_code = info.exit_code;
                 recorded.error.clone_from(&info.error);
+                recorded.memory_used = None;
                 recorded.evidence = None;
             }
             // The engine may set the flag, and send the event, after it reported the end.
@@ -346,7 +348,7 @@ impl RunObserver<'_> {
             .is_some_and(|run| run.is_none() || *run == started_at)
     }
 
-    fn push_failure(
+    pub(super) fn push_failure(
         &self,
         service_history: &mut ServiceHistory,
         container: &Container,
@@ -357,7 +359,7 @@ impl RunObserver<'_> {
             return;
         }
         service_history.failure_count += 1;
-        image_retagged::clear(service_history);
+        restart::clear_replaced_image(service_history);
         service_history.failures.push(FailedRun {
             observed_at: Some(self.context.now),
             cause,

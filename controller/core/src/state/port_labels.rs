@@ -55,10 +55,7 @@ pub(crate) fn published_ports(container: &Container) -> Vec<ProtocolPort> {
     let entries = label.split(',').zip(std::iter::repeat(service));
     let parsed = entries.filter_map(|(entry, service)| parse_port_entry(&service?, entry));
     parsed
-        .map(|(key, number, _)| ProtocolPort {
-            number,
-            protocol: key.container.protocol,
-        })
+        .map(|(key, number, _)| ProtocolPort::new(number, key.container.protocol))
         .collect()
 }
 
@@ -72,10 +69,7 @@ fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16,
         "udp" => Protocol::Udp,
         _ => return None,
     };
-    let container = ProtocolPort {
-        number: number.parse().ok()?,
-        protocol,
-    };
+    let container = ProtocolPort::new(number.parse().ok()?, protocol);
     Some((
         PortKey {
             service: service.clone(),

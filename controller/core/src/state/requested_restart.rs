@@ -29,10 +29,7 @@ impl PlannerState {
             }
             history.clear_failures();
             history.completed = None;
-            let subject = Subject::Service {
-                environment: desired.env.clone(),
-                service: name.clone(),
-            };
+            let subject = Subject::of_service(&desired.env, name);
             let is_start = |verb| verb == ActionKind::StartContainer;
             let is_starting = self
                 .in_flight

@@ -1,12 +1,15 @@
 //! Restart policy: decides if and when a failed service starts again.
+//! Invariant 17: no service restarts more often than its budget and the limit of the host allow.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backoff;
 use crate::desired::{RestartMode, RestartPolicy};
-use crate::failed_run;
-use crate::failed_run::{FailedRun, FailureCause, failed_dependency};
-use crate::observed::Outage;
+use crate::failed_run::{self, FailedRun, FailureCause, Fingerprint};
+use crate::observed::{Container, Outage};
+use crate::state::observe::RunObserver;
 use crate::state::{RESTART_RATE_WINDOW, ServiceHistory};
 use crate::time::Timestamp;
 
@@ -14,6 +17,9 @@ use crate::time::Timestamp;
 const FLAP_WINDOW: Duration = Duration::from_secs(600);
 /// More transitions than this within the window are flapping.
 const HEALTH_TRANSITIONS_ALLOWED: usize = 3;
+/// Ended budgets kept per service; no limit is larger.
+const MAX_ENDED_BUDGETS: usize = 16;
+
 /// Decision of the restart policy about a failed service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
@@ -58,7 +64,7 @@ pub fn decide_restart(
         return RestartDecision::Disabled;
     }
     let attempt = count_attempts(policy, failures, outages, last);
-    if failed_dependency::of_run(last).is_some() {
+    if last.explaining_dependency().is_some() {
         // The dependency has its own delays, and the start waits for it.
         return RestartDecision::StartAt(last.seen() + policy.delay, attempt.max(1));
     }
@@ -196,12 +202,79 @@ pub fn excess_transitions(health_transitions: &[Timestamp], now: Timestamp) -> u
 
 /// True for a failure that the service did not cause: it uses no budget.
 pub(super) fn has_other_cause(failed_run: &FailedRun, outages: &[Outage]) -> bool {
-    is_caused_by_engine(failed_run, outages) || failed_dependency::of_run(failed_run).is_some()
+    is_caused_by_engine(failed_run, outages) || failed_run.explaining_dependency().is_some()
 }
 
 /// True for a failure close to an outage: the engine caused it.
 pub fn is_caused_by_engine(failed_run: &FailedRun, outages: &[Outage]) -> bool {
     outages.iter().any(|outage| outage.is_near(failed_run.at))
+}
+
+/// Marks the last failure of a given-up service if its image was replaced.
+pub(super) fn record_retag(history: &mut ServiceHistory, container: &Container, observer: &RunObserver<'_>) {
+    if !observer.observed.image_retagged.contains(&container.id) {
+        return;
+    }
+    let is_final = has_given_up(&observer.desired.restart, history, observer.context.outages);
+    if let Some(last) = history.failures.last_mut()
+        && is_final
+        && last.container == container.id
+        && !last.followed_by_run
+    {
+        last.image_retagged = true;
+    }
+}
+
+/// Forgets the failures of the replaced image when the new image fails.
+pub(super) fn clear_replaced_image(history: &mut ServiceHistory) {
+    if history.failures.last().is_some_and(|last| last.image_retagged) {
+        history.failures.clear();
+        history.ended_budgets.clear();
+        history.health_transitions.clear();
+    }
+}
+
+/// A restart budget that ended, although its service failed. It shows if a failure stays the same, whatever resets the budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedBudget {
+    /// Time of its last failure.
+    pub at: Timestamp,
+    /// Fingerprint of its last failure.
+    pub fingerprint: Option<Fingerprint>,
+    /// True if a request to retry ended it.
+    pub retried: bool,
+}
+
+impl ServiceHistory {
+    /// Records the end of the budget of all failures but the newest ones, of which there are `newer`.
+    pub(super) fn end_budget(&mut self, newer: usize, retried: bool, outages: &[Outage]) {
+        let failures = &self.failures[..self.failures.len().saturating_sub(newer)];
+        let is_own = |failed_run: &&FailedRun| {
+            failed_run.recovered_at.is_none() && !has_other_cause(failed_run, outages)
+        };
+        let Some(last) = failures.iter().rfind(is_own) else {
+            return;
+        };
+        self.ended_budgets.push(EndedBudget {
+            at: last.at,
+            fingerprint: failed_run::fingerprint(last),
+            retried,
+        });
+        let surplus = self.ended_budgets.len().saturating_sub(MAX_ENDED_BUDGETS);
+        self.ended_budgets.drain(..surplus);
+    }
+
+    /// Number of ended budgets in a row, up to the last one, whose failure has the fingerprint of this one.
+    pub(super) fn equal_budgets(&self, failed_run: &FailedRun) -> usize {
+        let Some(fingerprint) = failed_run::fingerprint(failed_run) else {
+            return 0;
+        };
+        let newest_first = self.ended_budgets.iter().rev();
+        newest_first
+            .take_while(|budget| budget.fingerprint.as_ref() == Some(&fingerprint))
+            .count()
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ fn policy() -> RestartPolicy {
         halt_after_same: Some(3),
         mode: RestartMode::GiveUp,
         never: BTreeSet::new(),
+        memory_above: None,
     }
 }
 
@@ -28,7 +29,7 @@ fn failures(at: &[i64]) -> Vec<FailedRun> {
     at.iter()
         .map(|at| FailedRun {
             exit_code: 1,
-            ..FailedRun::of(id.clone(), Timestamp(*at))
+            ..FailedRun::new(id.clone(), Timestamp(*at))
         })
         .collect()
 }

@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::action::Subject;
 use crate::desired::Service;
 use crate::lease::LeaseHolder;
-use crate::outcome::PortOwner;
 use crate::socket_access::code_of_reason;
 use crate::state::ServiceHistory;
 use crate::wait::WaitReason;
@@ -20,33 +19,25 @@ use crate::outcome::one_line;
 mod blocking;
 pub(crate) mod breaker;
 mod call;
-mod context;
+pub(super) mod context;
 pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
 mod flaky;
-mod hold;
 mod image_command;
-mod late_recovery;
 mod missing_source;
-mod name_conflict;
 mod port;
 mod probe_result;
-mod removal;
-mod retry_after;
-mod scope;
 mod spec;
-pub(super) mod test_window;
-mod writable_source;
+mod wait;
 
 pub use blocking::is_blocking;
-pub use context::with_controller;
-pub use failed_action::code_of;
+pub(super) use context::ErrorScope;
+pub use context::{error_id, with_controller};
+pub use failed_action::{code_of, command_error};
 use failed_run::{FailureContext, cause_of_spent_budget, spent_budget_error};
 pub(super) use failed_run::{describe as describe_failed_run, error_of_last_run};
-use port::{port_error, ports_error};
-pub(super) use scope::ErrorScope;
-pub use scope::error_id;
+use port::{code_of_port, port_error, ports_error};
 pub(super) use spec::of_spec;
 
 /// Maximum number of errors in a status, and of port owners in an error.
@@ -85,11 +76,10 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter_map(|row| cause_of_spent_budget(input, row)),
     );
     errors.extend(other_errors(input));
-    let retried = removal::retried_errors(input, &errors);
+    let retried = wait::retried_removals(input, &errors);
     errors.extend(retried);
     errors.extend(super::preflight::errors(input));
-    errors.extend(flaky::all(input));
-    errors.extend(late_recovery::all(input, services));
+    errors.extend(flaky::all(input, services));
     errors.extend(super::connectivity::errors(input));
     // The environment runs from another file, so its health is independent of these errors.
     for conflicting_spec in input.conflicting_specs {
@@ -120,7 +110,7 @@ pub(super) fn error_of_wait(
         _ => error,
     };
     Some(match on.until() {
-        Some(until) => retry_after::with_next_attempt(error, until, input.now),
+        Some(until) => context::with_next_attempt(error, until, input.now),
         None => error,
     })
 }
@@ -138,9 +128,8 @@ fn error_behind(
     error_scope: &ErrorScope<'_>,
     on: &WaitReason,
 ) -> Option<StructuredError> {
-    let persisted = error_scope
-        .service
-        .and_then(|name| input.history.services.get(name));
+    let name = error_scope.service;
+    let persisted = name.and_then(|name| input.history.services.get(name));
     let no_history = ServiceHistory::default();
     let history = persisted.map_or(&no_history, AsRef::as_ref);
     let last_at = history
@@ -176,7 +165,7 @@ fn error_behind(
             let error = failed_run::halted(&context(), *budgets, &history.failures);
             (error, last_at)
         }
-        WaitReason::Held { until, why } => (hold::error(input, error_scope, *until, why), input.now),
+        WaitReason::Held { until, why } => (wait::hold(input, error_scope, *until, why), input.now),
         WaitReason::PortTaken { port, owner, .. } => (port_error(input, *port, owner), input.now),
         WaitReason::PortsExhausted { tried, holders, .. } => (ports_error(input, *tried, holders), input.now),
         WaitReason::NameTaken {
@@ -187,7 +176,7 @@ fn error_behind(
         } => {
             let message = format!("the name `{name}` is held by {holder}");
             let error = StructuredError::new(Code::NameConflict, message);
-            let error = name_conflict::with_edit(input, error_scope, error, name);
+            let error = wait::with_other_name(input, error_scope, error, name);
             let error = failed_action::with_attempts(error, attempts)
                 .details(json!({ "name": name, "holder": holder }))
                 .with_call(call::of_name(name.as_str(), holder));
@@ -203,38 +192,14 @@ fn error_behind(
                 .or_else(|| Some(probe_error(input, error_scope)));
         }
         WaitReason::WritableSource(on) if !on.writer.is_going => {
-            (writable_source::error(input, on), input.now)
+            (wait::writable_source(input, on), input.now)
         }
-        WaitReason::InUse { object, containers } => (removal::in_use(object, containers), input.now),
+        WaitReason::InUse { object, containers } => (wait::in_use(object, containers), input.now),
         WaitReason::Obstacle { retry, .. } => {
             return error_behind(input, error_scope, persistent_retry(retry.as_deref())?);
         }
-        // These are no errors, or are reported once for the whole environment.
-        WaitReason::Breaker { .. }
-        | WaitReason::Engine { .. }
-        | WaitReason::RampUp { .. }
-        | WaitReason::Specs
-        | WaitReason::Safe { .. }
-        | WaitReason::ControllerLease
-        | WaitReason::InFlight { .. }
-        | WaitReason::Inspection
-        | WaitReason::EffectPending { .. }
-        | WaitReason::RelistPending { .. }
-        | WaitReason::Dependency { .. }
-        | WaitReason::Image { .. }
-        | WaitReason::Network
-        | WaitReason::Volume { .. }
-        | WaitReason::Probe
-        | WaitReason::MinimumRunTime { .. }
-        | WaitReason::Completion
-        | WaitReason::StoppedExternally { .. }
-        | WaitReason::StabilityWindow { .. }
-        | WaitReason::SpecPending
-        | WaitReason::WritableSource(_)
-        | WaitReason::Containers
-        | WaitReason::Dependent { .. }
-        | WaitReason::Preflight { .. }
-        | WaitReason::Removal => return None,
+        // Waits without a code in `code_of_wait`, and those that are reported once for the whole environment.
+        _ => return None,
     };
     Some(error_scope.finish(error, at))
 }
@@ -258,17 +223,13 @@ fn no_healthcheck_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -
         }))
 }
 
-/// Error code of a wait, for tables.
+/// Error code of a wait, for tables; `None` for other waits.
 pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
     match on {
         WaitReason::Engine { why } => (!why.is_empty()).then(|| code_of_reason(why)),
         WaitReason::Retry { failure, .. } | WaitReason::Failed { failure } => Some(code_of(&failure.error)),
         WaitReason::GaveUp { .. } => Some(Code::ContainerRestartExhausted),
-        WaitReason::PortTaken {
-            owner: PortOwner::StaleAllocation,
-            ..
-        } => Some(Code::PortStaleAllocation),
-        WaitReason::PortTaken { .. } => Some(Code::PortConflict),
+        WaitReason::PortTaken { owner, .. } => Some(code_of_port(owner)),
         WaitReason::PortsExhausted { .. } => Some(Code::PortExhaustion),
         WaitReason::NameTaken { .. } => Some(Code::NameConflict),
         WaitReason::Unhealthy { .. } | WaitReason::ProbeNotRunnable => Some(Code::HealthCheckTimeout),
@@ -301,6 +262,7 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
         | WaitReason::Probe
         | WaitReason::MinimumRunTime { .. }
         | WaitReason::Completion
+        | WaitReason::Shed { .. }
         | WaitReason::StoppedExternally { .. }
         | WaitReason::StabilityWindow { .. }
         | WaitReason::SpecPending
@@ -364,7 +326,7 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
 
 /// Keeps the time and id of an error that was reported before, unless the error has a time of its own. Adds the test of that time.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
-    test_window::with_test(input, reported_occurrence(input, error))
+    context::with_test(input, reported_occurrence(input, error))
 }
 
 fn reported_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
@@ -388,7 +350,7 @@ fn reported_occurrence(input: &StatusInput<'_>, error: StructuredError) -> Struc
             error_id: old.error_id.clone(),
             correlation_id: old.correlation_id.clone(),
             timestamp: old.timestamp.clone(),
-            ..retry_after::keep_retry_after(error, old)
+            ..context::keep_retry_after(error, old)
         },
         None => error,
     }

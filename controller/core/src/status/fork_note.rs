@@ -39,7 +39,7 @@ mod tests {
         let at = Timestamp::parse("2026-11-21T10:00:29.000Z").unwrap();
         let failed_run = FailedRun {
             exit_code: 3,
-            ..FailedRun::of(ContainerId::new("c").unwrap(), at)
+            ..FailedRun::new(ContainerId::new("c").unwrap(), at)
         };
         let service = |name: &str| ServiceName::new(name).unwrap();
         history.service_mut(&service("api")).failures = vec![failed_run.clone(), failed_run];

@@ -7,7 +7,7 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::StructuredError;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, Truth, WaitingOn};
 
-use super::error::test_window::TEST;
+use super::error::context::TEST;
 
 /// Conditions whose messages quote waits.
 const QUOTE_WAITS: [&str; 2] = ["Progressing", "Ready"];

@@ -20,7 +20,7 @@ use crate::wait::WaitReason;
 
 use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
 use super::wait::{action_message, describe_wait};
-use super::{StatusInput, memory, port, state};
+use super::{StatusInput, port, state, warning};
 use crate::outcome::one_line;
 
 /// Inputs of the row of one service.
@@ -106,7 +106,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         restarts: facts.history.map_or(0, |history| history.restarts),
         restart_budget: restart_budget(input, &facts),
         host_pressure: not_unhealthy.and_then(|container| input.health.get(&container.id)?.host_pressure),
-        memory_warning: memory::warning(input, container),
+        memory_warning: warning::memory(input, container),
         waiting_on,
         container_id: container.map(|container| container.id.to_string()),
         container_name: container.map(|container| container.name.clone()),
@@ -165,10 +165,7 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
     // Extra containers have one subject each.
     let subject = match container.filter(|_| desired.is_none()) {
         Some(extra) => Subject::ExtraContainer { id: extra.id.clone() },
-        None => Subject::Service {
-            environment: input.env.clone(),
-            service: name.clone(),
-        },
+        None => Subject::of_service(input.env, name),
     };
     let history = input.history.service(name);
     let plan = input.plan.filter(|plan| !plan.reading_evidence.contains(name));
@@ -345,11 +342,7 @@ fn last_error(
     state: ServiceState,
 ) -> Option<StructuredError> {
     let container = facts.container.map(|container| container.id.as_str());
-    let location = ErrorScope {
-        service: Some(name.as_str()),
-        container,
-        ..ErrorScope::environment(input)
-    };
+    let location = ErrorScope::environment(input).of_service(name.as_str(), container);
     let on = match facts.wait {
         Some(WaitReason::Image { .. }) => facts.image.wait,
         other => other,

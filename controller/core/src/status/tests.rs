@@ -28,7 +28,7 @@ use crate::ident::{
 };
 use crate::labels;
 use crate::observed::{
-    Attachment, Config, Container, ContainerState, InspectInfo, Network, Observed, Outage, RetryState, Store,
+    Attachment, Container, ContainerState, InspectInfo, Network, Observed, Outage, RetryState, Store,
     WatchEvent,
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
@@ -67,10 +67,7 @@ fn hash(text: &str) -> Hash {
 }
 
 fn tcp(number: u16) -> ProtocolPort {
-    ProtocolPort {
-        number,
-        protocol: Protocol::Tcp,
-    }
+    ProtocolPort::new(number, Protocol::Tcp)
 }
 
 fn service(text: &str, port: u16, criticality: Criticality) -> Service {
@@ -169,6 +166,7 @@ impl Shop {
             halt_after_same: Some(3),
             mode: RestartMode::GiveUp,
             never: BTreeSet::new(),
+            memory_above: None,
         };
         let desired = Desired {
             env: EnvName::new("shop").unwrap(),
@@ -301,13 +299,7 @@ impl Shop {
             networks: BTreeMap::new(),
             inspect: Some(InspectInfo {
                 started_at: Some(NOW),
-                finished_at: None,
-                exit_code: 0,
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
-                config: Config::default(),
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,
@@ -365,7 +357,7 @@ impl Shop {
             exit_code,
             oom_killed,
             number: 1,
-            ..FailedRun::of(container, at)
+            ..FailedRun::new(container, at)
         };
         let history: &mut ServiceHistory = self.history.service_mut(&name(service));
         history.failures.push(failed_run);
@@ -1235,7 +1227,7 @@ fn status_contains_no_secret_from_any_source() {
         ActionError::Rejected(secret_text.to_owned()),
     );
     shop.add_wait("db", WaitReason::Failed { failure });
-    let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
+    let mut failed_run = FailedRun::new(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
     failed_run.evidence = Some(crate::outcome::Evidence {
         stderr: vec![secret_text.to_owned()],
@@ -1394,6 +1386,29 @@ fn failed_write_on_a_full_disk_reports_the_usage() {
         (&details["verb"], &details["freeBytes"]),
         (&"create-container".into(), &7.into())
     );
+}
+
+#[test]
+fn full_disk_during_a_build_has_usage_and_cleanup() {
+    let mut shop = Shop::new();
+    shop.preflight = Some(snapshot_with_free_space(7));
+    let full = "Step 2/2 : RUN make: non-zero code: 2: no space left on device";
+    let failure = Shop::failure(ActionKind::BuildImage, ActionError::DiskFull(full.to_owned()));
+    let until = NOW + Duration::from_secs(10);
+    shop.add_wait("db", WaitReason::Retry { until, failure });
+    let status = shop.status();
+    let mut errors = status.errors.iter();
+    let error = errors.find(|error| error.code == Code::DiskSpaceLow).unwrap();
+    let details = &error.details;
+    assert_eq!(
+        (&details["verb"], &details["freeBytes"]),
+        (&"build-image".into(), &7.into())
+    );
+    let threshold = PreflightSettings::default().disk_space_threshold;
+    assert_eq!(details["thresholdBytes"], threshold);
+    for cleanup in [ActionId::FreeDiskSpace, ActionId::CleanOrphans] {
+        assert!(error.suggested_actions.contains(&cleanup), "{cleanup:?}");
+    }
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn reason(on: &WaitReason) -> &'static str {
         WaitReason::RestartRateLimited { .. } => "RateLimited",
         WaitReason::TestLease { .. } => "TestLease",
         WaitReason::Held { .. } => "Held",
+        WaitReason::Shed { .. } => "Shed",
         WaitReason::RestartsDisabled => "NotRestarted",
         WaitReason::PortTaken { .. } => "PortTaken",
         WaitReason::PortsExhausted { .. } => "PortsExhausted",
@@ -171,6 +172,7 @@ fn message(on: &WaitReason) -> String {
         WaitReason::TestLease { case, .. } => format!("the end of the test `{case}`"),
         WaitReason::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitReason::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
+        WaitReason::Shed { why } => format!("the end of a shortage, because it is optional: {why}"),
         WaitReason::RestartsDisabled => {
             "a new revision or `argus retry`, because its restart policy does not restart it".to_owned()
         }

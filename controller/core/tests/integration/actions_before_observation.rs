@@ -7,7 +7,7 @@ use std::sync::Arc;
 use argus_core::action::{Action, Cause, Deadlines, Step, Subject};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
-use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
+use argus_core::observed::{Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
 use argus_core::outcome::Done;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
@@ -30,13 +30,7 @@ fn container(state: ContainerState, started_at: Option<i64>) -> WatchEvent {
         networks: BTreeMap::new(),
         inspect: Some(InspectInfo {
             started_at: started_at.map(Timestamp),
-            finished_at: None,
-            exit_code: 0,
-            oom_killed: false,
-            error: String::new(),
-            image_id: None,
-            health: None,
-            config: Config::default(),
+            ..InspectInfo::default()
         }),
         stopped_by_other: None,
         oom_at: None,

@@ -81,6 +81,7 @@ fn minimal_file_gets_all_defaults() {
     ]
     .map(|time| time.as_secs());
     assert_eq!((times, restart.mode), ([2, 60, 300, 60], RestartMode::GiveUp));
+    assert!(desired.preflight.enabled);
     let app = &desired.services.values().next().unwrap();
     assert_eq!((app.name.as_str(), app.container_name.as_str()), ("app", "app"));
     assert_eq!(
@@ -517,7 +518,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
         let accepted = Accepted {
             desired,
             spec_path: (*path).to_owned(),
-            lines: argus_core::desired::key_lines::KeyLines::of(&read.spec.unwrap(), &read.source),
+            lines: argus_core::desired::key_lines::KeyLines::from_spec(&read.spec.unwrap(), &read.source),
             accepted_at: Timestamp(0),
             has_pending_edit: false,
             allowed: false,

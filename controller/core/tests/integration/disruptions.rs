@@ -10,7 +10,7 @@ use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Outage, Store, WatchEvent,
+    Attachment, Container, ContainerState, InspectInfo, Network, Object, Outage, Store, WatchEvent,
 };
 use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
@@ -97,13 +97,7 @@ impl Fixture {
             networks: [("net".to_owned(), attachment)].into(),
             inspect: Some(InspectInfo {
                 started_at: Some(self.now),
-                finished_at: None,
-                exit_code: 0,
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
-                config: Config::default(),
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,

@@ -14,8 +14,7 @@ use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, Revision, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
-    Config, Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, Volume,
-    WatchEvent,
+    Container, ContainerState, InspectInfo, MemoryUse, Object, ObjectId, Outage, Store, Volume, WatchEvent,
 };
 use argus_core::outcome::Evidence;
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
@@ -37,6 +36,8 @@ struct Fixture {
     now: Timestamp,
     containers: BTreeMap<String, Container>,
     retagged: Vec<&'static str>,
+    /// High memory use of container `c1`.
+    memory: Option<MemoryUse>,
     /// Spec hash of the next observed container.
     hash: &'static str,
     /// Service of the next observed container.
@@ -71,6 +72,7 @@ impl Fixture {
             now: Timestamp(1_000 * SECOND),
             containers: BTreeMap::new(),
             retagged: Vec::new(),
+            memory: None,
             hash: "aaaaaaaa",
             service: "web",
         }
@@ -115,11 +117,7 @@ impl Fixture {
                 started_at: Some(started),
                 finished_at: ended.map(|(at, _)| at),
                 exit_code: ended.map_or(0, |(_, code)| code),
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
-                config: Config::default(),
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,
@@ -160,6 +158,10 @@ impl Fixture {
         }
         for id in &self.retagged {
             store.apply(WatchEvent::ImageRetagged(ContainerId::new(*id).unwrap()));
+        }
+        if self.memory.is_some() {
+            let id = ContainerId::new("c1").unwrap();
+            store.apply(WatchEvent::MemoryHigh(id, self.memory));
         }
         store
     }
@@ -257,7 +259,7 @@ fn failed_run_names_the_party_that_stopped_it() {
             container.inspect.as_mut().unwrap().finished_at = Some(ended);
             fixture.observe();
         }
-        let facts = RunFacts::of(fixture.history().failures.last().unwrap(), false);
+        let facts = RunFacts::from_run(fixture.history().failures.last().unwrap(), false);
         assert_eq!(facts.stopped_by, expected);
         assert_eq!(facts.stopped_at, Some(ended.to_string()));
         assert_eq!(
@@ -275,11 +277,14 @@ fn failed_run_names_the_party_that_stopped_it() {
     fixture.state.stopped_by_us.insert(id, Some(started));
     fixture.observe();
     let failed_run = fixture.history().failures.last().unwrap().clone();
-    let facts = RunFacts::of(&failed_run, false);
+    let facts = RunFacts::from_run(&failed_run, false);
     assert_eq!((facts.stopped_by, facts.exit_code), (None, Some(3)));
     assert_eq!(facts.image.as_deref(), Some("web:1"));
     assert_eq!(facts.spec_hash.as_deref(), Some("aaaaaaaa"));
-    assert_eq!(RunFacts::of(&failed_run, true).stopped_by, Some(Stopper::Engine));
+    assert_eq!(
+        RunFacts::from_run(&failed_run, true).stopped_by,
+        Some(Stopper::Engine)
+    );
 }
 
 #[test]
@@ -305,6 +310,39 @@ fn high_memory_use_belongs_to_its_container() {
     // A late sample of a removed container changes nothing.
     store.apply(WatchEvent::MemoryHigh(id, Some(high)));
     assert!(store.of(&env()).is_none());
+}
+
+#[test]
+fn memory_above_its_share_is_a_failure_until_normal() {
+    let mut fixture = Fixture::new("argus: { restart: { memoryAbove: 95 } }\n");
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let at = fixture.advance(10);
+    let high = |used, at| Some(MemoryUse { used, limit: 100, at });
+    for (memory, expected) in [
+        (high(95, at), None),
+        (high(96, started - Duration::from_secs(1)), None),
+        (high(96, at), Some(96)),
+        (high(98, at), Some(96)),
+    ] {
+        fixture.memory = memory;
+        fixture.observe();
+        let failures = &fixture.history().failures;
+        let used = failures.last().and_then(|last| last.memory_used);
+        assert_eq!(
+            (used, failures.len()),
+            (expected, usize::from(expected.is_some()))
+        );
+    }
+    assert_eq!(
+        fixture.decision(),
+        Restart::StartAt(at + Duration::from_secs(2), 1),
+        "it uses the budget"
+    );
+    fixture.memory = None;
+    fixture.observe();
+    let failure = fixture.history().failures[0].clone();
+    assert_eq!((failure.recovered_at, failure.followed_by_run), (Some(at), true));
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn pass(specs: &Specs, store: &Store, requests: &UserRequests) -> Plan {
 }
 
 fn pass_with(specs: &Specs, store: &Store, requests: &UserRequests, state: PlannerState) -> Plan {
-    let mut leases = ControllerLeases::of(ProcessIdentity {
+    let mut leases = ControllerLeases::new(ProcessIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         state_dir: "here".to_owned(),
@@ -243,14 +243,8 @@ fn container_that_stays_keeps_only_the_objects_that_it_uses() {
                 .into_iter()
                 .collect(),
             inspect: Some(InspectInfo {
-                started_at: None,
-                finished_at: None,
-                exit_code: 0,
-                oom_killed: false,
-                error: String::new(),
-                image_id: None,
-                health: None,
                 config,
+                ..InspectInfo::default()
             }),
             ..container("/a")
         }

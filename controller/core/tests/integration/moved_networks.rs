@@ -42,7 +42,7 @@ pub(crate) fn specs_of(text: &str) -> Specs {
     let accepted = Accepted {
         desired: admit(&written, &context).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
-        lines: KeyLines::of(&written, &parsed.source),
+        lines: KeyLines::from_spec(&written, &parsed.source),
         accepted_at: Timestamp(0),
         has_pending_edit: false,
         allowed: false,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::action::{Action, Step};
+use argus_core::delays::Delays;
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
@@ -23,7 +24,6 @@ use argus_core::state::PlannerState;
 use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
 use argus_core::wait::WaitReason;
-use argus_core::waits::Waits;
 use argus_crds::error::Code;
 
 use crate::reconcile::reconcile;
@@ -123,7 +123,7 @@ impl World {
             file_hash: None,
             mounted_files: std::collections::BTreeMap::new(),
         };
-        let mut leases = ControllerLeases::of(ProcessIdentity {
+        let mut leases = ControllerLeases::new(ProcessIdentity {
             controller: "me".to_owned(),
             run: "run-me".to_owned(),
             state_dir: "at-me".to_owned(),
@@ -154,9 +154,9 @@ impl World {
         }
     }
 
-    fn with_waits(mut self, waits: Waits) -> Self {
+    fn with_delays(mut self, delays: Delays) -> Self {
         let state = PlannerState {
-            waits,
+            delays,
             ..PlannerState::default()
         };
         self.planner = Planner::new(self.planner.identity().clone(), state);
@@ -280,29 +280,29 @@ fn orphan_of_a_possibly_live_run_keeps_its_grace() {
 
 #[test]
 fn orphan_age_and_list_interval_are_settings() {
-    let world = |waits, age: u32| {
+    let world = |delays, age: u32| {
         let orphan = Container {
             created_at: NOW - SECOND * age,
             ..left("shop-web", ContainerState::Exited)
         };
-        World::new(false, vec![Object::Container(Arc::new(orphan))]).with_waits(waits)
+        World::new(false, vec![Object::Container(Arc::new(orphan))]).with_delays(delays)
     };
     let is_removal = |step: &Step| matches!(step.action, Action::RemoveContainer { .. });
     for (orphan_age, removed) in [(5, true), (6, false)] {
-        let waits = Waits {
+        let delays = Delays {
             orphan_age: SECOND * orphan_age,
-            ..Waits::default()
+            ..Delays::default()
         };
-        let (steps, plans) = world(waits, 5).plan();
+        let (steps, plans) = world(delays, 5).plan();
         assert_eq!(steps.iter().any(is_removal), removed, "{orphan_age} s: {plans:?}");
     }
-    let short = Waits {
+    let short = Delays {
         list_interval: SECOND,
-        ..Waits::default()
+        ..Delays::default()
     };
-    for (waits, seconds) in [(Waits::default(), 12), (short, 3)] {
+    for (delays, seconds) in [(Delays::default(), 12), (short, 3)] {
         // The leases are older than the container.
-        let (_, plans) = world(waits, 0).plan();
+        let (_, plans) = world(delays, 0).plan();
         let until = NOW + SECOND * seconds;
         let decision = &plans[&env("shop-before")].orphans[0].decision;
         assert_eq!(*decision, OrphanDecision::Unconfirmed { until });

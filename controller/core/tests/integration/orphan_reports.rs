@@ -67,7 +67,7 @@ fn accepted() -> Arc<Accepted> {
 
 /// Lease of this controller without any claim.
 fn leases_without_claims() -> ControllerLeases {
-    let mut leases = ControllerLeases::of(ProcessIdentity {
+    let mut leases = ControllerLeases::new(ProcessIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         state_dir: "here".to_owned(),

@@ -45,7 +45,7 @@ fn check(desired: &Desired, assigned: &PortMap, taken: &BTreeSet<ProtocolPort>) 
                 ..
             } = *port;
             let number = assigned[&port.key(&service.name)];
-            let host = ProtocolPort { number, protocol };
+            let host = ProtocolPort::new(number, protocol);
             assert!(!taken.contains(&host), "{host} is taken");
             let declaration = (service.name.clone(), container, requested);
             assert_eq!(
@@ -87,7 +87,7 @@ fn entry() -> impl Strategy<Value = String> {
 fn host_port() -> impl Strategy<Value = ProtocolPort> {
     let number = prop::sample::select(vec![53, 80, 9000, 9001, 9002, 9003]);
     let protocol = prop::sample::select(vec![Protocol::Tcp, Protocol::Udp]);
-    (number, protocol).prop_map(|(number, protocol)| ProtocolPort { number, protocol })
+    (number, protocol).prop_map(|(number, protocol)| ProtocolPort::new(number, protocol))
 }
 
 proptest! {

@@ -13,16 +13,18 @@ use std::time::Duration;
 use argus_core::action::{Action, Step};
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::ident::{ContainerId, EnvName, PortMap};
+use argus_core::ident::{ContainerId, EnvName, PortMap, ServiceName};
 use argus_core::labels;
 use argus_core::lease::{ControllerLeases, ProcessIdentity};
 use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::{longest_stop, render};
-use argus_core::reconcile::Planner;
+use argus_core::probe::HealthStates;
 use argus_core::reconcile::forecast::apply_action;
+use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::{Hold, UserRequests};
 use argus_core::wait::WaitReason;
 use proptest::prelude::*;
 
@@ -62,6 +64,7 @@ struct World {
     store: Store,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     leases: ControllerLeases,
+    requests: UserRequests,
     now: Timestamp,
     /// Number of executed actions.
     executed: usize,
@@ -76,6 +79,7 @@ impl World {
             store: listed_store(now),
             specs: BTreeMap::new(),
             leases: ControllerLeases::default(),
+            requests: UserRequests::default(),
             now,
             executed: 0,
         };
@@ -119,13 +123,16 @@ impl World {
     }
 
     fn plan(&mut self) -> Vec<Step> {
-        let result = reconcile(
-            &mut self.planner,
-            &self.specs,
-            &self.store,
-            &self.leases,
-            self.now,
-        );
+        let result = self.planner.reconcile(&Inputs {
+            specs: &self.specs,
+            scanned: true,
+            store: &self.store,
+            health: &HealthStates::new(),
+            leases: &self.leases,
+            requests: &self.requests,
+            preflight: None,
+            now: self.now,
+        });
         if result.relist {
             self.relist();
         }
@@ -227,6 +234,34 @@ fn chain_stops_one_after_the_other() {
         world.execute(step);
     }
     assert_eq!(world.stops(), [["api"], ["db"]]);
+    assert_eq!(world.store.containers().count(), 0);
+}
+
+#[test]
+fn stopped_service_stays_down_until_its_start() {
+    let mut world = World::running(CHAIN);
+    let stop = Hold {
+        environment: env(),
+        service: Some(ServiceName::new("db").unwrap()),
+        since: world.now,
+        until: None,
+        stops: true,
+        reason: String::new(),
+        holder: None,
+        command: None,
+    };
+    world.requests.add_hold(stop.clone());
+    assert_eq!(world.stops(), [["db"]], "its dependents keep running");
+    world.now = world.now + Duration::from_secs(600);
+    assert_eq!(world.plan(), []);
+    world.requests.start(&env(), None);
+    assert_eq!(world.stops(), [[""; 0]; 0]);
+    assert!(world.store.containers().all(|it| it.state.is_up()));
+    // Its removal needs no start.
+    world.requests.add_hold(stop);
+    assert_eq!(world.stops(), [["db"]]);
+    world.remove_file();
+    assert_eq!(world.stops(), [["web"], ["api"]]);
     assert_eq!(world.store.containers().count(), 0);
 }
 
@@ -375,13 +410,13 @@ fn orphan_waits_for_the_age_of_its_dependents() {
             .store
             .apply(WatchEvent::Apply(Object::Container(Arc::new(orphan))));
     }
-    world.leases = ControllerLeases::of(ProcessIdentity {
+    world.leases = ControllerLeases::new(ProcessIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         state_dir: "state".to_owned(),
         holds_lease: false,
     });
-    let age = world.planner.state().waits.orphan_age;
+    let age = world.planner.state().delays.orphan_age;
     let mut stops_at = |after: Duration| {
         world.now = created + after;
         world.leases.on_listed(Vec::new(), world.now);

@@ -15,17 +15,20 @@ use argus_core::desired::host::GitPaths;
 use argus_core::desired::key_lines::KeyLines;
 use argus_core::desired::{Accepted, Mount};
 use argus_core::ident::EnvName;
-use argus_core::lease::ControllerLeases;
+use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
 use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, WatchEvent};
+use argus_core::preflight::{DiskFact, Fact, HostFacts, PreflightSnapshot};
+use argus_core::probe::HealthStates;
 use argus_core::reconcile::forecast::apply_action;
-use argus_core::reconcile::{Planner, ReconcileResult};
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::status::describe_wait;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
 use argus_core::wait::{Wait, WaitReason};
 use argus_crds::error::Code;
 
-use crate::reconcile::{identity, listed_store, reconcile};
+use crate::reconcile::{identity, listed_store};
 
 const WRITES_ABOVE: &str = "project: { name: shop }\nservices:\n  \
     web: { image: web:1, container: { name: web, volumes: [\".:/app\"] } }\n";
@@ -45,6 +48,8 @@ struct World {
     git: BTreeSet<String>,
     store: Store,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
+    preflight: Option<PreflightSnapshot>,
+    leases: ControllerLeases,
     now: Timestamp,
     actions: usize,
 }
@@ -61,6 +66,8 @@ impl World {
             git: BTreeSet::new(),
             store: listed_store(now),
             specs: BTreeMap::new(),
+            preflight: None,
+            leases: ControllerLeases::default(),
             now,
             actions: 0,
         }
@@ -82,7 +89,7 @@ impl World {
         let accepted = Accepted {
             desired: admit(&spec, &context).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::of(&spec, &read.source),
+            lines: KeyLines::from_spec(&spec, &read.source),
             accepted_at: self.now,
             has_pending_edit: false,
             allowed,
@@ -155,13 +162,16 @@ impl World {
     }
 
     fn reconcile(&mut self) -> ReconcileResult {
-        reconcile(
-            &mut self.planner,
-            &self.specs,
-            &self.store,
-            &ControllerLeases::default(),
-            self.now,
-        )
+        self.planner.reconcile(&Inputs {
+            specs: &self.specs,
+            scanned: true,
+            store: &self.store,
+            health: &HealthStates::new(),
+            leases: &self.leases,
+            requests: &UserRequests::default(),
+            preflight: self.preflight.as_ref(),
+            now: self.now,
+        })
     }
 
     fn names(&self) -> Vec<&str> {
@@ -233,6 +243,57 @@ fn containers_without_a_cover_end_before_one_starts() {
     let before = world.actions;
     world.settle();
     assert_eq!(world.actions, before);
+}
+
+#[test]
+fn container_with_a_cover_starts_once() {
+    for is_covered in [false, true] {
+        let mut world = World::new();
+        if is_covered {
+            world.git.insert("/p/.git".to_owned());
+        }
+        world.accept(WRITES_ABOVE, false);
+        world.settle();
+        let id = |world: &World| world.store.containers().next().map(|it| it.id.clone());
+        let first = id(&world);
+        world.reboot();
+        world.settle();
+        assert_eq!(world.names(), ["web"]);
+        assert_eq!(id(&world) != first, is_covered);
+    }
+}
+
+#[test]
+fn container_with_a_cover_starts_again_on_a_full_disk() {
+    let mut world = World::new();
+    world.git.insert("/p/.git".to_owned());
+    world.accept(WRITES_ABOVE, false);
+    world.settle();
+    let disk = DiskFact {
+        path: "/var/lib/docker".to_owned(),
+        free: 1,
+        total: u64::MAX,
+        free_inodes: None,
+        reclaimable: None,
+    };
+    world.preflight = Some(PreflightSnapshot {
+        at: Some(world.now),
+        host: HostFacts {
+            disk: Fact::Known(disk),
+            ..HostFacts::default()
+        },
+        ..PreflightSnapshot::default()
+    });
+    world.reboot();
+    world.settle();
+    assert_eq!(world.names(), ["web"]);
+    world.accept(&WRITES_ABOVE.replace("web:1", "web:2"), false);
+    world.settle();
+    let on = world.wait_of("shop");
+    assert!(
+        matches!(on, WaitReason::Preflight { .. }),
+        "a new revision: {on:?}"
+    );
 }
 
 /// Such as next to a rollback to a revision of `--git-writable`.
@@ -399,6 +460,55 @@ fn assert_waits_for_mounts(allowed: bool) {
     });
     assert!(!world.settle());
     assert_eq!(world.names(), ["below", "other"]);
+}
+
+/// Leases of a controller that has this environment, and of one without a lease.
+fn held_by_other(name: &str, now: Timestamp) -> ControllerLeases {
+    let mut leases = ControllerLeases::new(ProcessIdentity {
+        controller: "me".to_owned(),
+        run: "run".to_owned(),
+        state_dir: "/p/.argus".to_owned(),
+        holds_lease: false,
+    });
+    let spec = LeaseSpec {
+        controller: "you".to_owned(),
+        run: "theirs".to_owned(),
+        state_dir: "/p/other/.argus".to_owned(),
+        specs: None,
+        host: "host".to_owned(),
+        pid: 1,
+        pid_namespace: String::new(),
+        ttl: TTL,
+        since: Some(now),
+        claims: [(env(name), Some(now))].into(),
+    };
+    let lease = ControllerLease {
+        name: "lease".to_owned(),
+        spec,
+        created_at: now,
+        renewed_at: now,
+    };
+    leases.on_listed(vec![lease], now);
+    leases.frozen(now)
+}
+
+#[test]
+fn source_below_a_writer_of_another_controller_waits() {
+    for allowed in [false, true] {
+        let mut world = World::new();
+        world.accept(&one_mount("other", ".:/app"), false);
+        world.settle();
+        world.specs.clear();
+        world.leases = held_by_other("other", world.now);
+        world.accept(&one_mount("below", "./conf:/c:ro"), allowed);
+        assert_eq!(world.settle(), allowed, "a person allowed it");
+        if allowed {
+            assert_eq!(world.names(), ["below", "other"]);
+        } else {
+            assert_eq!(world.names(), ["other"]);
+            assert_waits_for(&world.wait_of("below"), "other", false);
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{Mount, tmpfs_path};
+use argus_core::desired::{FILES_OF_ENGINE, Mount, tmpfs_path};
 use bollard::models;
 
 /// The mounts of a container.
@@ -113,9 +113,10 @@ impl Binds {
         paths
     }
 
-    /// Paths on the host that must not be links: each target in a bind mount.
+    /// Paths on the host that must not be links: each target in a bind mount, also of the engine's own mounts.
     pub(super) fn paths_on_host(&self) -> BTreeSet<PathBuf> {
-        let all = self.filled().chain(&self.tmpfs).flat_map(|target| {
+        let targets = self.filled().chain(&self.tmpfs).map(String::as_str);
+        let all = targets.chain(FILES_OF_ENGINE).flat_map(|target| {
             let in_bind =
                 move |(source, bind): &(String, String)| Some(format!("{source}{}", below(target, bind)?));
             self.pairs.iter().filter_map(in_bind)
@@ -139,9 +140,10 @@ impl Binds {
 
     /// Returns a target below that of a volume, with that of the volume.
     pub(super) fn below_volume(&self) -> Option<(&str, &str)> {
-        self.filled().find_map(|target| {
+        let targets = self.filled().chain(&self.tmpfs).map(String::as_str);
+        targets.chain(FILES_OF_ENGINE).find_map(|target| {
             let above = self.volumes.iter().find(|volume| below(target, volume).is_some());
-            Some((target.as_str(), above?.as_str()))
+            Some((target, above?.as_str()))
         })
     }
 
@@ -267,7 +269,9 @@ mod tests {
         for (volumes, tmpfs, expected) in [
             (&["/k", "/k/m"][..], &[][..], Some(("/k/m", "/k"))),
             (&["/p"], &[], Some(("/p/x", "/p"))),
-            (&["/p/x/node_modules", "/kk", "/k"], &["/k/tmp"], None),
+            (&["/etc"], &[], Some(("/etc/hosts", "/etc"))),
+            (&["/p/x/node_modules", "/kk", "/k"], &["/kkk/tmp"], None),
+            (&["/k"], &["/k/tmp"], Some(("/k/tmp", "/k"))),
             (&[], &["/p"], None),
         ] {
             let found = mounts(&covered, volumes, tmpfs);

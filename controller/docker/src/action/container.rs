@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use argus_core::action::ContainerSpec;
 use argus_core::desired::{InjectedFile, substitute_tag};
-use argus_core::ident::{ContainerId, ResourceName};
-use argus_core::labels::{BUILD_DIGEST, CONTROLLER, ENVIRONMENT, FOLDER, SERVICE, SPEC_HASH};
-use argus_core::observed::{Attachment, Container, ContainerState, Object};
-use argus_core::outcome::{ActionError, Done};
+use argus_core::ident::{ContainerId, Protocol, ProtocolPort, ResourceName};
+use argus_core::labels::{self, BUILD_DIGEST, CONTROLLER, ENVIRONMENT, FOLDER, SERVICE, SPEC_HASH};
+use argus_core::observed::{Container, ContainerState, Object};
+use argus_core::outcome::{ActionError, Done, PortOwner, PortRefusal};
+use argus_core::time::Timestamp;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
     StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 
-use super::{mounts, port};
+use super::mounts;
 use crate::Shared;
-use crate::call::{self, CallError, REMOVE_TIMEOUT, WRITE_TIMEOUT};
+use crate::call::{self, CallError};
 use crate::create;
 use crate::error::Op;
 use crate::image::build::label::is_own;
+use crate::listeners;
 use crate::ownership::{self, Inspected};
 
 /// Time after the grace within which the engine must have killed and cleaned up the container.
@@ -47,7 +49,7 @@ pub(super) async fn create(
     let binds = mounts::before_create(shared, spec).await?;
     let host_gateway = !shared.lacks_host_gateway.load(Ordering::Relaxed);
     let call = client.create_container(Some(options), create::container_body(spec, host_gateway));
-    match call::run(Op::CreateContainer, WRITE_TIMEOUT, call).await {
+    match call::run(Op::CreateContainer, shared.times.write, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
                 shared.owned_ids.insert(&id);
@@ -69,28 +71,14 @@ pub(super) async fn create(
 /// A container right after its creation. The first inspect adds the details.
 fn new_container(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Shared) -> Container {
     let now = (shared.now)().0;
+    let created_at = Timestamp(now - now.rem_euclid(1000));
     // Before its first start a container has no network id.
-    let attachment = Attachment {
-        network: None,
-        aliases: Vec::new(),
-        address: None,
-    };
-    Container {
-        id: id.clone(),
-        name: name.to_string(),
-        labels: spec.labels.clone(),
-        image: spec.image.clone(),
-        state: ContainerState::Created,
-        created_at: argus_core::time::Timestamp(now - now.rem_euclid(1000)),
-        networks: spec
-            .attachments()
-            .take(1)
-            .map(|(name, _)| (name.to_string(), attachment.clone()))
-            .collect(),
-        inspect: None,
-        stopped_by_other: None,
-        oom_at: None,
+    let mut container = spec.created(id.clone(), name, None, created_at);
+    container.inspect = None;
+    for attachment in container.networks.values_mut() {
+        attachment.aliases.clear();
     }
+    container
 }
 
 /// Returns the tag that names the build of the spec: its own, or the substitute. Another build may have taken both.
@@ -139,7 +127,10 @@ fn describe_holder(holder: &Inspected, is_owned: bool, own_folder: Option<&Strin
     let short: String = container.id.as_str().chars().take(12).collect();
     let owner = match container.owner().filter(|_| is_owned) {
         Some(owner) => owner.describe_holder(own_folder.map(String::as_str)),
-        None => "a container that Argus did not create".to_owned(),
+        None => labels::compose_project(&container.labels).map_or_else(
+            || "a container that Argus did not create".to_owned(),
+            |project| labels::describe_compose_project(project),
+        ),
     };
     format!("`{}` ({short}): {owner}", container.name)
 }
@@ -160,7 +151,7 @@ pub(super) async fn copy_files(
         .build();
     let archive = pack_files(files).map_err(|error| ActionError::Rejected(error.to_string()))?;
     let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(archive.into()));
-    match call::run(Op::CopyFile, WRITE_TIMEOUT, call).await {
+    match call::run(Op::CopyFile, shared.times.write, call).await {
         Ok(()) => Ok(Done::Applied),
         // The usual cause is a missing mount source, which may reappear.
         Err(ActionError::Rejected(why)) => Err(ActionError::Busy(why)),
@@ -189,7 +180,7 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
     mounts::before_start(shared, id).await?;
     let _call = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
-    match call::run_raw(Op::StartContainer, WRITE_TIMEOUT, call).await {
+    match call::run_raw(Op::StartContainer, shared.times.write, call).await {
         Ok(()) => Ok(Done::Applied),
         Err(error) => {
             let text = error.lowercase_message();
@@ -202,11 +193,58 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
                     let inspected = ownership::inspect_container(shared, id.as_str())
                         .await?
                         .ok_or(ActionError::Gone)?;
-                    Err(port::describe_refusal(shared, &inspected, refusal.port, &text).await)
+                    Err(describe_refused_port(shared, &inspected, refusal.port, &text).await)
                 }
                 other => Err(other),
             }
         }
+    }
+}
+
+/// The error of a start that failed on a port, with the port's owner and all busy ports.
+async fn describe_refused_port(
+    shared: &Shared,
+    inspected: &Inspected,
+    named: ProtocolPort,
+    text: &str,
+) -> ActionError {
+    let port = as_published(inspected, named);
+    let snapshot = listeners::take_snapshot(shared, Some(&inspected.container.id)).await;
+    let owner = match snapshot.owner(port) {
+        Some(owner) => owner,
+        // The engine has allocated the port, but no socket uses it.
+        None if text.contains("port is already allocated") && snapshot.is_complete() => {
+            PortOwner::StaleAllocation
+        }
+        None => PortOwner::Unknown,
+    };
+    let busy = snapshot.owners();
+    let free_now = snapshot.is_complete() && !snapshot.busy().contains(&port);
+    ActionError::PortTaken(Box::new(PortRefusal {
+        port,
+        free_now,
+        owner,
+        busy,
+    }))
+}
+
+/// Corrects the protocol of the port from the container's bindings; some messages do not name it.
+fn as_published(inspected: &Inspected, named: ProtocolPort) -> ProtocolPort {
+    let bindings = inspected
+        .container
+        .inspect
+        .as_ref()
+        .map(|info| info.config.bindings.as_slice());
+    let published = |protocol| {
+        let port = ProtocolPort { protocol, ..named };
+        bindings.unwrap_or_default().iter().any(|(_, host)| *host == port)
+    };
+    match (published(Protocol::Tcp), published(Protocol::Udp)) {
+        (false, true) => ProtocolPort {
+            protocol: Protocol::Udp,
+            ..named
+        },
+        _ => named,
     }
 }
 
@@ -222,25 +260,20 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
     let options = StopContainerOptionsBuilder::default().t(seconds).build();
     let stopping = shared.own_stops.begin(id, grace, (shared.now)());
     let call = client.stop_container(id.as_str(), Some(options));
-    let result = call::run_raw(Op::StopContainer, grace + KILL_TIMEOUT, call).await;
-    gone_is_done(result, Op::StopContainer).inspect(|_| stopping.finish((shared.now)()))
+    let limit = grace + KILL_TIMEOUT;
+    call::run_accepting(Op::StopContainer, limit, call, CallError::is_gone).await?;
+    stopping.finish((shared.now)());
+    Ok(Done::Applied)
 }
 
 /// Pauses a container that Argus owns.
 pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    match call::run_raw(
-        Op::PauseContainer,
-        WRITE_TIMEOUT,
-        client.pause_container(id.as_str()),
-    )
-    .await
-    {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.lowercase_message().contains("is already paused") => Ok(Done::Applied),
-        Err(error) => Err(error.classify(Op::PauseContainer)),
-    }
+    let call = client.pause_container(id.as_str());
+    let is_paused = |error: &CallError| error.lowercase_message().contains("is already paused");
+    call::run_accepting(Op::PauseContainer, shared.times.write, call, is_paused).await?;
+    Ok(Done::Applied)
 }
 
 /// Unpauses a container.
@@ -248,17 +281,10 @@ pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, A
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let _call = shared.in_flight.start(id);
-    match call::run_raw(
-        Op::UnpauseContainer,
-        WRITE_TIMEOUT,
-        client.unpause_container(id.as_str()),
-    )
-    .await
-    {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.lowercase_message().contains("is not paused") => Ok(Done::Applied),
-        Err(error) => Err(error.classify(Op::UnpauseContainer)),
-    }
+    let call = client.unpause_container(id.as_str());
+    let is_running = |error: &CallError| error.lowercase_message().contains("is not paused");
+    call::run_accepting(Op::UnpauseContainer, shared.times.write, call, is_running).await?;
+    Ok(Done::Applied)
 }
 
 /// Renames a container.
@@ -275,13 +301,8 @@ pub(super) async fn rename(
     }
     let client = shared.connection.client()?;
     let options = RenameContainerOptionsBuilder::default().name(to.as_str()).build();
-    match call::run(
-        Op::RenameContainer,
-        WRITE_TIMEOUT,
-        client.rename_container(id.as_str(), options),
-    )
-    .await
-    {
+    let call = client.rename_container(id.as_str(), options);
+    match call::run(Op::RenameContainer, shared.times.write, call).await {
         Ok(()) => Ok(Done::Applied),
         Err(ActionError::NameTaken { holder }) => {
             Err(match ownership::inspect_container(shared, to.as_str()).await? {
@@ -313,17 +334,9 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
         .v(true)
         .build();
     let _call = shared.in_flight.start(id);
-    let stopping = shared.own_stops.begin(id, REMOVE_TIMEOUT, (shared.now)());
+    let stopping = shared.own_stops.begin(id, shared.times.remove, (shared.now)());
     let call = client.remove_container(id.as_str(), Some(options));
-    let result = call::run_raw(Op::RemoveContainer, REMOVE_TIMEOUT, call).await;
-    gone_is_done(result, Op::RemoveContainer).inspect(|_| stopping.finish((shared.now)()))
-}
-
-/// Treats a missing container as success.
-fn gone_is_done(result: Result<(), CallError>, op: Op) -> Result<Done, ActionError> {
-    match result {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.is_gone() => Ok(Done::Applied),
-        Err(error) => Err(error.classify(op)),
-    }
+    call::run_accepting(Op::RemoveContainer, shared.times.remove, call, CallError::is_gone).await?;
+    stopping.finish((shared.now)());
+    Ok(Done::Applied)
 }

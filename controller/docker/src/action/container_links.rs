@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::io;
 
+use argus_core::desired::KERNEL_FOLDERS;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use bollard::query_parameters::{ContainerArchiveInfoOptionsBuilder, DownloadFromContainerOptionsBuilder};
@@ -11,7 +12,7 @@ use futures::TryStreamExt as _;
 use super::binds::Binds;
 use super::mounts::GUARDED;
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 
 /// Maximum number of links in a path, as in Linux.
@@ -43,7 +44,7 @@ pub(super) async fn find_target(
     let client = shared.connection.client()?;
     let options = ContainerArchiveInfoOptionsBuilder::default().path(path).build();
     let call = client.get_container_archive_info(id.as_str(), Some(options));
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
+    match call::run_raw(Op::Inspect, shared.times.read, call).await {
         Ok(found) => Ok(Some(found.link_target)),
         Err(error) if error.has_status(404) => Ok(None),
         Err(error) => Err(error.classify(Op::Inspect)),
@@ -51,7 +52,8 @@ pub(super) async fn find_target(
 }
 
 /// Checks that no link leads a tmpfs into a mount of the container, where the engine would make a directory. It follows one link after the
-/// other, because [`find_target`] leaves out the steps between, and another mount can replace them.
+/// other, because [`find_target`] leaves out the steps between, and another mount can replace them. The links of the kernel exist only
+/// while the engine mounts.
 pub(super) async fn check_tmpfs(
     shared: &Shared,
     id: &ContainerId,
@@ -69,6 +71,11 @@ pub(super) async fn check_tmpfs(
             continue;
         }
         let next = format!("{at}/{part}");
+        if links > 0 && KERNEL_FOLDERS.contains(&next.as_str()) {
+            return Err(refused(&format!(
+                "has a link that leads to `{next}`, next to {GUARDED}"
+            )));
+        }
         if binds.is_filled(&next) {
             let problem = format!("has a link that leads into the mount at `{next}`, next to {GUARDED}");
             return Err(refused(&problem));
@@ -113,7 +120,7 @@ async fn read_link(shared: &Shared, id: &ContainerId, path: &str) -> Result<Opti
         read.extend(part.into_iter().take(left));
         ready(Ok(read))
     });
-    let archive = call::run(Op::Inspect, READ_TIMEOUT, read).await?;
+    let archive = call::run(Op::Inspect, shared.times.read, read).await?;
     let unreadable =
         |_| ActionError::MountRefused(format!("the link `{path}` in the container cannot be read"));
     let text = link_text(&archive).map_err(unreadable)?;

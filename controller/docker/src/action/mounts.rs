@@ -11,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{InjectedFile, closest};
+use argus_core::desired::{InjectedFile, nearest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 
 use super::binds::{Binds, folders_above};
 use super::container_links as links;
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 use crate::helper;
 
@@ -73,7 +73,7 @@ pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<()
     }
     let client = shared.connection.client()?;
     let found = client.inspect_container(id.as_str(), None);
-    let found = call::run(Op::Inspect, READ_TIMEOUT, found).await?;
+    let found = call::run(Op::Inspect, shared.times.read, found).await?;
     let mounted = found.mounts.unwrap_or_default().into_iter();
     let volumes = mounted.filter(|mount| mount.typ.as_deref() == Some("volume"));
     binds.add_volumes(volumes.filter_map(|mount| mount.destination));
@@ -209,7 +209,7 @@ fn find_similar(path: &Path) -> Option<String> {
     let names: Vec<String> = names
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    closest(path.file_name()?.to_str()?, names.iter().map(String::as_str)).map(str::to_owned)
+    nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn mount_error(error: &PathError) -> ActionError {
@@ -233,7 +233,7 @@ async fn inspect_binds(shared: &Shared, id: &ContainerId) -> Result<Binds, Actio
     let client = shared.connection.client()?;
     let found = call::run(
         Op::Inspect,
-        READ_TIMEOUT,
+        shared.times.read,
         client.inspect_container(id.as_str(), None),
     )
     .await?;

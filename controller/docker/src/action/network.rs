@@ -11,7 +11,7 @@ use bollard::models;
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::call::{self, CallError};
 use crate::create::to_hash_map;
 use crate::error::Op;
 use crate::inspect;
@@ -31,7 +31,13 @@ pub(super) async fn create(
         labels: Some(to_hash_map(labels)),
         ..Default::default()
     };
-    match call::run(Op::CreateNetwork, WRITE_TIMEOUT, client.create_network(request)).await {
+    match call::run(
+        Op::CreateNetwork,
+        shared.times.write,
+        client.create_network(request),
+    )
+    .await
+    {
         Ok(made) => match NetworkId::new(made.id) {
             Ok(id) => {
                 let network = Network {
@@ -70,7 +76,12 @@ async fn adopt(
     // The engine's filter matches substrings, so the name is compared again.
     let filters = HashMap::from([("name", vec![name.as_str()])]);
     let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-    let found = call::run(Op::Inspect, READ_TIMEOUT, client.list_networks(Some(options))).await?;
+    let found = call::run(
+        Op::Inspect,
+        shared.times.read,
+        client.list_networks(Some(options)),
+    )
+    .await?;
     let named = found
         .into_iter()
         .filter_map(inspect::convert_network)
@@ -118,17 +129,9 @@ pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, Acti
 
 async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
-    match call::run_raw(
-        Op::RemoveNetwork,
-        WRITE_TIMEOUT,
-        client.remove_network(id.as_str()),
-    )
-    .await
-    {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.is_gone() => Ok(Done::Applied),
-        Err(error) => Err(error.classify(Op::RemoveNetwork)),
-    }
+    let call = client.remove_network(id.as_str());
+    call::run_accepting(Op::RemoveNetwork, shared.times.write, call, CallError::is_gone).await?;
+    Ok(Done::Applied)
 }
 
 /// Frees the endpoints that no running container uses. Fails at the first endpoint of a running or foreign container.
@@ -190,7 +193,7 @@ async fn free_unlisted_endpoints(
         .all(true)
         .filters(&ours)
         .build();
-    let containers = call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(options))).await?;
+    let containers = call::run(Op::List, shared.times.read, client.list_containers(Some(options))).await?;
     let detached = detached_names(&containers, id);
     if detached.is_empty() {
         return Err(ActionError::NetworkInUse(message));
@@ -246,18 +249,11 @@ pub(super) async fn connect(
         container: container.as_str().to_owned(),
         endpoint_config: Some(endpoint),
     };
-    match call::run_raw(
-        Op::ConnectNetwork,
-        WRITE_TIMEOUT,
-        client.connect_network(network, request),
-    )
-    .await
-    {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.lowercase_message().contains("already exists in network") => {
-            check_attachment(shared, network, container, aliases).await
-        }
-        Err(error) => Err(error.classify(Op::ConnectNetwork)),
+    let call = client.connect_network(network, request);
+    let is_attached = |error: &CallError| error.lowercase_message().contains("already exists in network");
+    match call::run_accepting(Op::ConnectNetwork, shared.times.write, call, is_attached).await? {
+        Some(()) => Ok(Done::Applied),
+        None => check_attachment(shared, network, container, aliases).await,
     }
 }
 
@@ -323,17 +319,10 @@ async fn force_disconnect(shared: &Shared, network: &str, container: &str) -> Re
         container: container.to_owned(),
         force: Some(true),
     };
-    match call::run_raw(
-        Op::DisconnectNetwork,
-        WRITE_TIMEOUT,
-        client.disconnect_network(network, request),
-    )
-    .await
-    {
-        Ok(()) => Ok(()),
-        Err(error) if error.is_gone() || is_disconnected(&error.lowercase_message()) => Ok(()),
-        Err(error) => Err(error.classify(Op::DisconnectNetwork)),
-    }
+    let call = client.disconnect_network(network, request);
+    let is_done = |error: &CallError| error.is_gone() || is_disconnected(&error.lowercase_message());
+    let disconnected = call::run_accepting(Op::DisconnectNetwork, shared.times.write, call, is_done).await;
+    disconnected.map(drop)
 }
 
 /// Returns true for the refusal of an engine whose container, or whose endpoint, is no longer on the network.

@@ -5,22 +5,30 @@ use std::collections::BTreeMap;
 use argus_core::ident::ResourceName;
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, FOLDER, ObjectLabels};
 use argus_core::outcome::{ActionError, Done};
-use bollard::models::VolumeCreateRequest;
+use bollard::models::{Volume, VolumeCreateRequest};
 use bollard::query_parameters::RemoveVolumeOptionsBuilder;
 
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::call::{self, CallError};
 use crate::create::to_hash_map;
 use crate::error::Op;
 
 /// Checks that an external volume exists. A create of a container would make an empty one.
 pub(super) async fn find(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
-    let client = shared.connection.client()?;
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name.as_str())).await {
-        Ok(_) => Ok(Done::Applied),
-        Err(error) if error.has_status(404) => Err(ActionError::VolumeNotFound(name.to_string())),
-        Err(error) => Err(error.classify(Op::Inspect)),
+    match inspect(shared, name).await? {
+        Some(_) => Ok(Done::Applied),
+        None => Err(ActionError::VolumeNotFound(name.to_string())),
     }
+}
+
+/// Inspects a volume; `None` when it does not exist.
+async fn inspect(shared: &Shared, name: &ResourceName) -> Result<Option<Volume>, ActionError> {
+    let client = shared.connection.client()?;
+    let call = client.inspect_volume(name.as_str());
+    call::run_accepting(Op::Inspect, shared.times.read, call, |error| {
+        error.has_status(404)
+    })
+    .await
 }
 
 /// Creates a volume. The engine returns an existing volume of the same name, so the labels decide the owner.
@@ -36,7 +44,12 @@ pub(super) async fn create(
         labels: Some(to_hash_map(labels)),
         ..Default::default()
     };
-    let made = call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
+    let made = call::run(
+        Op::CreateVolume,
+        shared.times.write,
+        client.create_volume(request),
+    )
+    .await?;
     let same = |key: &str| made.labels.get(key) == labels.get(key);
     if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
         return Ok(Done::Applied);
@@ -53,24 +66,14 @@ pub(super) async fn create(
 /// Removes a volume.
 pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
-    let found = match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name.as_str())).await {
-        Ok(found) => found,
-        Err(error) if error.has_status(404) => return Ok(Done::Applied),
-        Err(error) => return Err(error.classify(Op::Inspect)),
+    let Some(found) = inspect(shared, name).await? else {
+        return Ok(Done::Applied);
     };
     if ObjectLabels::read(&found.labels.into_iter().collect()).is_none() {
         return Err(ActionError::NotOwned(format!("volume `{name}`")));
     }
     let options = RemoveVolumeOptionsBuilder::default().build();
-    match call::run_raw(
-        Op::RemoveVolume,
-        WRITE_TIMEOUT,
-        client.remove_volume(name.as_str(), Some(options)),
-    )
-    .await
-    {
-        Ok(()) => Ok(Done::Applied),
-        Err(error) if error.is_gone() => Ok(Done::Applied),
-        Err(error) => Err(error.classify(Op::RemoveVolume)),
-    }
+    let call = client.remove_volume(name.as_str(), Some(options));
+    call::run_accepting(Op::RemoveVolume, shared.times.write, call, CallError::is_gone).await?;
+    Ok(Done::Applied)
 }

@@ -22,7 +22,7 @@ const LOGIN: [&str; 7] = [
 ];
 /// Phrases of registries, of the network, and of an engine whose image of an earlier step was removed by a prune. Such a cause can end
 /// without a change.
-const OUTSIDE: [&str; 23] = [
+const OUTSIDE: [&str; 24] = [
     "toomanyrequests",
     "too many requests",
     "rate limit",
@@ -46,6 +46,7 @@ const OUTSIDE: [&str; 23] = [
     "unexpected eof",
     "no such image: sha256:",
     "layer does not exist",
+    "too many open files",
 ];
 
 /// Classifies the message of a builder. The caller adds the log.
@@ -54,25 +55,30 @@ pub(super) fn classify(message: &str) -> ActionError {
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let message = message.trim().to_owned();
     if has(&OWN_STEP) || (has(&NOT_FOUND) && !has(&OUTSIDE)) {
-        failed(message)
+        build_failed(message)
     } else if has(&OUTSIDE) {
-        ActionError::BuildInterrupted {
-            message: super::with_authority(message),
-            log: String::new(),
-        }
+        build_interrupted(super::with_authority(message))
     } else if has(&LOGIN) {
         ActionError::AuthRequired(message)
     } else {
-        failed(message)
+        build_failed(message)
     }
 }
 
-/// Failure whose instruction the caller adds.
-fn failed(message: String) -> ActionError {
+/// Failure whose log and instruction the caller adds, if there are any.
+pub(crate) fn build_failed(message: String) -> ActionError {
     ActionError::BuildFailed {
         message,
         log: String::new(),
         instruction: None,
+    }
+}
+
+/// Interruption whose log the caller adds, if there is one.
+pub(crate) fn build_interrupted(message: String) -> ActionError {
+    ActionError::BuildInterrupted {
+        message,
+        log: String::new(),
     }
 }
 

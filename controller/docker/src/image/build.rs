@@ -37,7 +37,7 @@ use self::session::Session;
 use super::context::{self, Context};
 use super::credentials;
 use crate::Shared;
-use crate::error::{self, Op};
+use crate::error::{self, Op, build_failed, build_interrupted};
 use crate::ownership::inspect_image;
 
 /// Common prefix of the labels of a build.
@@ -102,19 +102,13 @@ pub(crate) async fn build(
             Err(_) if packing.sent() > before => {}
             Err(_) => {
                 let message = format!("no progress for {} s", shared.progress_timeout.as_secs());
-                return Err(log.complete(ActionError::BuildInterrupted {
-                    message,
-                    log: String::new(),
-                }));
+                return Err(log.complete(build_interrupted(message)));
             }
         }
     }
     match image {
         Some(image) => label::add(shared, build, &image).await,
-        None => Err(log.complete(ActionError::BuildInterrupted {
-            message: "the engine reported no image".to_owned(),
-            log: String::new(),
-        })),
+        None => Err(log.complete(build_interrupted("the engine reported no image".to_owned()))),
     }
 }
 
@@ -271,11 +265,7 @@ fn is_available(tag: &str, labels: Option<&BTreeMap<String, String>>) -> bool {
 }
 
 fn context_error(context: &str, why: &io::Error) -> ActionError {
-    ActionError::BuildFailed {
-        message: format!("build context `{context}`: {why}"),
-        log: String::new(),
-        instruction: None,
-    }
+    build_failed(format!("build context `{context}`: {why}"))
 }
 
 fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
@@ -283,22 +273,12 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
         Error::DockerStreamError { error: message } => {
             error::classify_response(Op::Build, 200, &log.redacted(message))
         }
-        Error::DockerResponseServerError { status_code, message } => {
-            error::classify_response(Op::Build, *status_code, message)
-        }
-        other => error::classify_transport(other),
+        other => error::classify(Op::Build, other),
     };
     log.complete(match classified {
-        ActionError::BuildFailed { message, log, .. } => ActionError::BuildFailed {
-            message: place::name_target(build, message),
-            log,
-            instruction: None,
-        },
+        ActionError::BuildFailed { message, .. } => build_failed(place::name_target(build, message)),
         // The connection to the engine ended during the build.
-        ActionError::ConnectionLost(message) => ActionError::BuildInterrupted {
-            message,
-            log: String::new(),
-        },
+        ActionError::ConnectionLost(message) => build_interrupted(message),
         // Not every message contains the host of the registry, and some contain that of its token server.
         ActionError::AuthRequired(message) => ActionError::AuthRequired(match &log.step {
             Some(step) if step.contains("load metadata for ") || !message.contains("://") => {

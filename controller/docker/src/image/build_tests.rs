@@ -168,17 +168,10 @@ fn failed_build_has_its_step_and_log() {
         ActionError::DiskFull(message) => ("disk", message, String::new()),
         other => panic!("{other:?}"),
     };
-    let failed = || ActionError::BuildFailed {
-        message: "non-zero code: 2".to_owned(),
-        log: String::new(),
-        instruction: None,
-    };
+    let failed = || build_failed("non-zero code: 2".to_owned());
     let message = "Step 2/2 : RUN make: non-zero code: 2".to_owned();
     assert_eq!(complete(&log, failed()), ("failed", message, text.to_owned()));
-    let interrupted = ActionError::BuildInterrupted {
-        message: "no progress for 120 s".to_owned(),
-        log: String::new(),
-    };
+    let interrupted = build_interrupted("no progress for 120 s".to_owned());
     let message = "Step 2/2 : RUN make: no progress for 120 s".to_owned();
     assert_eq!(
         complete(&log, interrupted),

@@ -227,7 +227,7 @@ impl Exclusions<'_> {
     fn is_own(&self, folder: &Path, name: &OsStr, stat: &Stat) -> bool {
         let folder = self.path.join(folder);
         let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.own.contains(FileId::of(stat))
+        self.own.contains(FileId::new(stat))
             || own_files::is_of_report(name) && own_files::is_marked(&folder)
             || is_folder && own_files::is_report(&folder.join(name))
     }

@@ -218,7 +218,7 @@ fn controller_state_is_never_sent() {
     ]);
     let root = dir.path().to_str().unwrap();
     let paths = ["var/state", "data", "one-file"].map(|path| format!("{root}/{path}"));
-    let excluded = Excluded::of(root, &paths[0], [paths[1].as_str(), paths[2].as_str()]);
+    let excluded = Excluded::new(root, &paths[0], [paths[1].as_str(), paths[2].as_str()]);
     let context = Context::open(dir.path(), "Dockerfile", None, &excluded).unwrap();
     let sent: Vec<_> = context
         .entries
@@ -287,7 +287,7 @@ fn reports_and_the_log_of_this_process_are_not_sent() {
         ignored: DockerIgnore::read(""),
         excluded: &Excluded::default(),
         path: dir.path(),
-        own: OwnFiles::of([&log]),
+        own: OwnFiles::from_stats([&log]),
     };
     let (root, mut entries) = (Folder::open(dir.path()).unwrap(), BTreeMap::new());
     walk(&root, Path::new(""), &exclusions, &mut entries).unwrap();

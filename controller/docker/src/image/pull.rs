@@ -10,7 +10,7 @@ use futures::StreamExt;
 use super::credentials;
 use super::layers::{Layers, PullProgress};
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::{self, Op};
 use crate::ownership::check_reference;
 
@@ -53,7 +53,7 @@ pub(crate) async fn pull(
 pub(crate) async fn check_local(shared: &Shared, reference: &str) -> Result<Done, ActionError> {
     check_reference(reference)?;
     let client = shared.connection.client()?;
-    match call::run(Op::Inspect, READ_TIMEOUT, client.inspect_image(reference)).await {
+    match call::run(Op::Inspect, shared.times.read, client.inspect_image(reference)).await {
         Ok(_) => Ok(Done::Applied),
         Err(ActionError::Gone | ActionError::ImageMissing) => {
             let why =
@@ -70,12 +70,8 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
     let Ok(client) = shared.connection.client() else {
         return error;
     };
-    let all = call::run(
-        Op::List,
-        READ_TIMEOUT,
-        client.list_images(None::<ListImagesOptions>),
-    )
-    .await;
+    let call = client.list_images(None::<ListImagesOptions>);
+    let all = call::run(Op::List, shared.times.read, call).await;
     let tags: Vec<String> = all
         .unwrap_or_default()
         .into_iter()
@@ -99,10 +95,7 @@ fn classify(failure: &Error) -> ActionError {
             status_code: 429,
             message,
         } => error::rate_limited(message),
-        Error::DockerResponseServerError { status_code, message } => {
-            error::classify_response(Op::Pull, *status_code, message)
-        }
-        other => error::classify_transport(other),
+        other => error::classify(Op::Pull, other),
     }
 }
 

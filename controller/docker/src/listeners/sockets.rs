@@ -76,10 +76,7 @@ fn sockets_of(process: &Process) -> Option<Sockets> {
     let holders = find_holders(&all.map(|(_, _, inode)| *inode).collect());
     let socket = |(address, protocol, inode): (SocketAddr, Protocol, u64)| Socket {
         address: address.ip(),
-        port: ProtocolPort {
-            number: address.port(),
-            protocol,
-        },
+        port: ProtocolPort::new(address.port(), protocol),
         owner: holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden),
     };
     Some(Sockets {

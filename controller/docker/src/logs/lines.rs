@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use argus_backend::LogLine;
+use argus_core::quoting::start_of;
 use argus_core::time::Timestamp;
 
 /// Maximum length of a line in bytes. A service that writes no line ends must not fill the memory.
@@ -65,13 +66,9 @@ impl Lines {
     fn finish(&mut self, stderr: bool) {
         let bytes = std::mem::take(&mut self.unfinished[usize::from(stderr)]);
         let text = String::from_utf8_lossy(&bytes);
-        let mut text = text.strip_suffix('\r').unwrap_or(&text).to_owned();
+        let text = text.strip_suffix('\r').unwrap_or(&text);
         // The replacement of invalid UTF-8 can make a line longer.
-        let mut end = text.len().min(MAX_LINE_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        let text = start_of(text, MAX_LINE_BYTES).to_owned();
         self.ready.push_back(LogLine { stderr, text });
     }
 }

@@ -137,7 +137,7 @@ impl EventStream {
             Some(Ok(event)) => StreamInput::Event(Box::new(event)),
             Some(Err(error)) => self.fail(StreamFailure {
                 reason: crate::error::classify_transport(&error).to_string(),
-                unreadable: Unreadable::of(&error),
+                unreadable: Unreadable::from_error(&error),
             }),
             None => self.fail(StreamFailure {
                 reason: "the event stream ended".to_owned(),
@@ -158,7 +158,7 @@ impl EventStream {
         let ping = Box::pin(async move {
             call::ping(&shared).await?;
             Ok(match unreadable {
-                Some(unreadable) => Some(unreadable.describe("an event", &client).await),
+                Some(unreadable) => Some(unreadable.describe("an event", &client, shared.times).await),
                 None => None,
             })
         });

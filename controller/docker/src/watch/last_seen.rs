@@ -207,7 +207,7 @@ fn is_same(old: &Container, new: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use argus_core::observed::{Config, EngineHealthStatus, InspectInfo};
+    use argus_core::observed::{EngineHealthStatus, InspectInfo};
     use argus_core::time::Timestamp;
 
     fn container(state: ContainerState, image: &str) -> Container {
@@ -226,16 +226,7 @@ mod tests {
     }
 
     fn apply_inspected(known: &mut LastSeen) {
-        let info = InspectInfo {
-            started_at: None,
-            finished_at: None,
-            exit_code: 0,
-            oom_killed: false,
-            error: String::new(),
-            image_id: None,
-            health: None,
-            config: Config::default(),
-        };
+        let info = InspectInfo::default();
         let inspected = Container {
             inspect: Some(info),
             ..container(ContainerState::Running, "web:1")

@@ -40,7 +40,7 @@ mod tests {
             [0, 30, 60, 90, 5000]
                 .map(|ms| list_interval(shortest, Duration::from_millis(ms), has_events).as_secs())
         };
-        let default = argus_core::waits::Waits::default().list_interval.as_secs();
+        let default = argus_core::delays::Delays::default().list_interval.as_secs();
         assert_eq!(every(default, true), [10, 10, 20, 30, 30]);
         assert_eq!(every(default, false), [2, 2, 4, 6, 10]);
         assert_eq!(every(1, true), [1, 1, 2, 3, 3]);

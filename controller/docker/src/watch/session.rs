@@ -305,7 +305,7 @@ impl Session {
 
     /// The request of an announced list.
     pub(super) fn list(&self) -> BoxFuture<'static, Result<Listing, ListError>> {
-        Box::pin(queries::list(self.client.clone()))
+        Box::pin(queries::list(self.client.clone(), self.shared.times))
     }
 
     /// Reports a list that Argus cannot read. Fails before the first complete list, and at the second such list in a row.

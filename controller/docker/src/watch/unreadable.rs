@@ -2,9 +2,10 @@
 
 use argus_core::observed::Unreadable as Report;
 use argus_core::outcome::ActionError;
+use argus_core::quoting::start_of;
 use bollard::errors::Error;
 
-use crate::call::{self, READ_TIMEOUT};
+use crate::call::{self, CallTimes};
 use crate::error::Op;
 
 /// Maximum size of the text in a warning, in bytes.
@@ -19,13 +20,13 @@ pub(super) struct Unreadable {
 
 impl Unreadable {
     /// Returns the text and the cause of an error that a text caused; `None` for another error.
-    pub(super) fn of(error: &Error) -> Option<Self> {
+    pub(super) fn from_error(error: &Error) -> Option<Self> {
         match error {
             Error::JsonDataError {
                 message, contents, ..
             } => Some(Self {
                 cause: message.clone(),
-                text: start_of(contents),
+                text: plain_start_of(contents),
             }),
             // The client drops a text that is not JSON.
             Error::JsonSerdeError { err } => Some(Self {
@@ -37,8 +38,13 @@ impl Unreadable {
     }
 
     /// Describes the response, with the version of the engine.
-    pub(super) async fn describe(self, what: &str, client: &bollard::Docker) -> Box<Report> {
-        let version = call::run(Op::Info, READ_TIMEOUT, client.version()).await;
+    pub(super) async fn describe(
+        self,
+        what: &str,
+        client: &bollard::Docker,
+        times: CallTimes,
+    ) -> Box<Report> {
+        let version = call::run(Op::Info, times.read, client.version()).await;
         let version = version.ok().and_then(|found| found.version);
         let Self { cause, text } = self;
         Box::new(Report {
@@ -59,14 +65,10 @@ pub(super) enum ListError {
     Unreadable(Box<Report>),
 }
 
-/// First bytes of a text, without control characters.
-fn start_of(text: &str) -> String {
-    let mut end = text.len().min(MAX_TEXT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+/// Start of a text, without control characters.
+fn plain_start_of(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    text[..end].chars().map(plain).collect()
+    start_of(text, MAX_TEXT_BYTES).chars().map(plain).collect()
 }
 
 #[cfg(test)]
@@ -76,13 +78,13 @@ mod tests {
     #[test]
     fn warning_has_the_first_2_kib_of_the_text() {
         let contents = format!("{{\n{}", "é".repeat(2_000));
-        let unreadable = Unreadable::of(&Error::JsonDataError {
+        let unreadable = Unreadable::from_error(&Error::JsonDataError {
             message: "invalid type".to_owned(),
             contents,
             column: 1,
         });
         let text = unreadable.unwrap().text;
         assert_eq!(text, format!("{{ {}", "é".repeat(1_023)));
-        assert_eq!(Unreadable::of(&Error::RequestTimeoutError), None);
+        assert_eq!(Unreadable::from_error(&Error::RequestTimeoutError), None);
     }
 }

@@ -7,9 +7,8 @@ use argus_crds::{Diagnostic, number};
 use serde_json::Value;
 
 use super::json_pointer::{Cursor, escape, unescape};
-use super::recursion_check::{MAX_CHAIN, Search};
 use super::schemas::Schemas;
-use super::steps::{self, NULL, Visits};
+use super::steps::{self, MAX_CHAIN, NULL, Uncounted, Visits};
 use super::{examples, methods, references, subschemas, unsupported};
 use crate::path::{Pattern, is_reserved, reserved};
 
@@ -34,10 +33,8 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
                 .any(|known| version.starts_with(known)) => {}
         Some(version) => {
             let message = format!("OpenAPI version `{version}` is not supported");
-            found.push((
-                "/openapi".to_owned(),
-                Diagnostic::error("", message).hint("use OpenAPI 3.0, 3.1 or 3.2"),
-            ));
+            let diagnostic = Diagnostic::error("", message).hint("use OpenAPI 3.0, 3.1 or 3.2");
+            found.push(("/openapi".to_owned(), diagnostic));
         }
         None if root.get("swagger").is_some() => {
             let diagnostic = Diagnostic::error("", "Swagger 2.0 is not supported");
@@ -86,21 +83,17 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
 fn path(root: &Value, path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
     if !path.starts_with('/') {
         let message = format!("the path `{path}` does not start with `/`");
-        problems.push((
-            item.pointer.clone(),
-            Diagnostic::error("", message)
-                .hint(format!("write `/{path}`"))
-                .replace(path, format!("/{path}")),
-        ));
+        let diagnostic = Diagnostic::error("", message)
+            .hint(format!("write `/{path}`"))
+            .replace(path, format!("/{path}"));
+        problems.push((item.pointer.clone(), diagnostic));
     }
     if is_reserved(path) {
         problems.push((item.pointer.clone(), Diagnostic::error("", reserved(path))));
     }
     if !item.value.is_object() {
-        problems.push((
-            item.pointer.clone(),
-            Diagnostic::error("", format!("the path `{path}` must be a map")),
-        ));
+        let diagnostic = Diagnostic::error("", format!("the path `{path}` must be a map"));
+        problems.push((item.pointer.clone(), diagnostic));
         return;
     }
     let pattern = Pattern::new(path);
@@ -128,10 +121,8 @@ fn path(root: &Value, path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems
         let missing = pattern.names().into_iter().find(|name| !declared.contains(name));
         if let Some(missing) = missing {
             let message = format!("`{name}` declares no parameter `{missing}` in `path`");
-            problems.push((
-                operation.pointer.clone(),
-                Diagnostic::warning("", message).hint("add it to its `parameters`"),
-            ));
+            let diagnostic = Diagnostic::warning("", message).hint("add it to its `parameters`");
+            problems.push((operation.pointer.clone(), diagnostic));
         }
         responses(&name, &operation, problems);
     }
@@ -143,10 +134,8 @@ fn responses(name: &str, operation: &Cursor<'_>, problems: &mut Vec<Problems>) {
         .filter(|responses| responses.value.as_object().is_some_and(|map| !map.is_empty()));
     let Some(responses) = responses else {
         let message = format!("`{name}` has no responses, so its response is an empty 200");
-        problems.push((
-            operation.pointer.clone(),
-            Diagnostic::warning("", message).hint("add `responses:`"),
-        ));
+        let diagnostic = Diagnostic::warning("", message).hint("add `responses:`");
+        problems.push((operation.pointer.clone(), diagnostic));
         return;
     };
     for (status, response) in responses
@@ -160,10 +149,8 @@ fn responses(name: &str, operation: &Cursor<'_>, problems: &mut Vec<Problems>) {
                 && ('1'..='5').contains(&status.chars().next().unwrap_or('0')));
         if !is_valid {
             let message = format!("`{status}` of `{name}` is not a valid status");
-            problems.push((
-                response.pointer.clone(),
-                Diagnostic::error("", message).hint("use `200`, `4XX` or `default`"),
-            ));
+            let diagnostic = Diagnostic::error("", message).hint("use `200`, `4XX` or `default`");
+            problems.push((response.pointer.clone(), diagnostic));
         } else if !response.value.is_object() {
             let message = format!("the response `{status}` of `{name}` must be a map");
             problems.push((response.pointer.clone(), Diagnostic::error("", message)));
@@ -179,43 +166,21 @@ pub(super) fn schemas(
     budget: &mut Budget,
 ) -> Vec<Problems> {
     let mut found = Vec::new();
-    let (mut search, mut visits) = (Search::new(&responses.root), Visits::new(&responses.root));
-    let mut expressions = BTreeMap::new();
+    let outermost = subschemas::outermost(root);
     let meta = jsonschema::draft202012::meta::validator();
-    for pointer in subschemas::outermost(root) {
-        let Some(schema) = responses.root.pointer(&pointer) else {
-            continue;
-        };
-        if let Some(endless) = search.endless(&pointer) {
-            let message = if endless.is_circle {
-                "this schema refers to itself without end".to_owned()
-            } else {
-                format!("this schema refers to more than {MAX_CHAIN} others in a row")
-            };
-            let hint = "move the reference into a property or an item";
-            found.push((endless.pointer, Diagnostic::error("", message).hint(hint)));
-            continue;
-        }
-        if found.is_empty()
-            && let Err(exceeded) = visits.charge(schema, &NULL, budget)
-        {
-            found.push((pointer, over_budget("this schema", exceeded)));
-            break;
-        }
-        let mut broken = false;
-        for error in meta.iter_errors(schema).take(8) {
-            broken = true;
-            let message = format!("this schema is invalid: {error}");
-            found.push((
-                format!("{pointer}{}", error.instance_path()),
-                Diagnostic::error("", message),
-            ));
-        }
-        if !broken {
-            patterns(&responses.root, &pointer, &mut expressions);
+    for outer in &outermost {
+        let schema = responses.root.pointer(outer);
+        let errors = schema.map(|schema| meta.iter_errors(schema).take(8));
+        for error in errors.into_iter().flatten() {
+            let diagnostic = Diagnostic::error("", format!("this schema is invalid: {error}"));
+            found.push((format!("{outer}{}", error.instance_path()), diagnostic));
         }
     }
-    for (written, places) in expressions {
+    let all = outermost
+        .iter()
+        .flat_map(|outer| subschemas::all(&responses.root, outer));
+    let all: Vec<(String, &Value)> = all.collect();
+    for (written, places) in patterns(&all) {
         if let Err(exceeded) = steps::pattern(written, budget) {
             let error = |at| (at, over_budget("this regular expression", exceeded));
             found.extend(places.into_iter().take(1).map(error));
@@ -227,10 +192,40 @@ pub(super) fn schemas(
             found.extend(places.into_iter().map(|at| (at, diagnostic.clone())));
         }
     }
-    visits.release(budget);
+    if found.is_empty() {
+        found = endless(&responses.root, &all, budget);
+    }
     if found.is_empty() {
         examples::check(root, requests, responses, budget, &mut found);
     }
+    found
+}
+
+/// Returns the errors of schemas whose validation never ends, or takes more steps than are left.
+fn endless(root: &Value, all: &[(String, &Value)], budget: &mut Budget) -> Vec<Problems> {
+    let (mut found, mut visits) = (Vec::new(), Visits::new(root));
+    for (pointer, schema) in all {
+        let counted = visits.count(schema, &NULL, budget);
+        match counted.and_then(|(visits, _)| Ok(budget.clone().steps(visits)?)) {
+            Ok(()) => {}
+            Err(Uncounted::Exceeded(exceeded)) => {
+                found.push((pointer.clone(), over_budget("this schema", exceeded)));
+                break;
+            }
+            Err(Uncounted::Endless { schema, is_circle }) => {
+                let message = if is_circle {
+                    "this schema refers to itself without end".to_owned()
+                } else {
+                    format!("this schema refers to more than {MAX_CHAIN} others in a row")
+                };
+                let hint = "move the reference into a property or an item";
+                let place = all.iter().find(|(_, other)| std::ptr::eq(*other, schema));
+                let at = place.map_or(pointer, |(at, _)| at).clone();
+                found.push((at, Diagnostic::error("", message).hint(hint)));
+            }
+        }
+    }
+    visits.release(budget);
     found
 }
 
@@ -240,18 +235,23 @@ pub(super) fn over_budget(part: &str, exceeded: Exceeded) -> Diagnostic {
         .hint("make it smaller, for example with fewer references to schemas that refer to others")
 }
 
-/// Collects the regular expressions of all schemas in a schema with their places. The meta schema accepts any string as one.
-fn patterns<'a>(root: &'a Value, pointer: &str, to: &mut BTreeMap<&'a str, Vec<String>>) {
-    for (pointer, schema) in subschemas::all(root, pointer) {
+/// Returns the regular expressions of schemas with their places. The meta schema accepts any string as one.
+fn patterns<'a>(schemas: &[(String, &'a Value)]) -> BTreeMap<&'a str, Vec<String>> {
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (pointer, schema) in schemas {
         if let Some(Value::String(written)) = schema.get("pattern") {
-            to.entry(written).or_default().push(format!("{pointer}/pattern"));
+            found
+                .entry(written)
+                .or_default()
+                .push(format!("{pointer}/pattern"));
         }
         let named = schema.get("patternProperties").and_then(Value::as_object);
         for (written, _) in named.into_iter().flatten() {
             let at = format!("{pointer}/patternProperties/{}", escape(written));
-            to.entry(written).or_default().push(at);
+            found.entry(written).or_default().push(at);
         }
     }
+    found
 }
 
 /// Converts a JSON pointer to the path of a diagnostic: `/paths/~1a/get/tags/0` becomes `paths./a.get.tags[0]`.

@@ -47,10 +47,8 @@ pub(super) fn check(
             if let Some((pointer, error)) = errors.first() {
                 let message =
                     format!("this example violates its schema and is ignored: `{pointer}`: {error}");
-                problems.push((
-                    at,
-                    Diagnostic::warning("", message).hint("fix the example or the schema"),
-                ));
+                let diagnostic = Diagnostic::warning("", message).hint("fix the example or the schema");
+                problems.push((at, diagnostic));
             }
         }
     }

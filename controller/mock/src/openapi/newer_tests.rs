@@ -171,6 +171,23 @@ fn nullable_member_ends_at_the_maximum_depth() {
 }
 
 #[test]
+fn mark_next_to_a_reference_hides_the_property() {
+    let member = |mark: &str| {
+        let pin = format!("{{ $ref: '#/components/schemas/P', {mark}: true }}");
+        format!("{{ type: string }}, pin: {pin} }} }}\n    P: {{ properties: {{ a: {{ type: string }}")
+    };
+    for mark in ["writeOnly", "deprecated"] {
+        let (document, _) = read(&people("3.1.0", &member(mark)), 3);
+        let (status, body) = answer(&document, "GET", "/a");
+        assert_eq!(status, 200, "{body}");
+        assert!(
+            body.starts_with("{\"boss\":") && !body.contains("pin"),
+            "{mark}: {body}"
+        );
+    }
+}
+
+#[test]
 fn nullable_next_to_a_reference_is_a_warning_of_openapi_3_0() {
     let member = "{ $ref: '#/components/schemas/A', nullable: true }";
     let (_, lines) = read(&people("3.0.3", member), 3);

@@ -42,30 +42,20 @@ pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
 
 /// Replaces keywords of `OpenAPI` 3.0 with those of JSON Schema.
 fn modern(schema: &mut Map<String, Value>) {
+    let is_nullable = schema.shift_remove("nullable") == Some(Value::Bool(true));
     if let Some(reference) = schema.get("$ref").cloned() {
-        // OpenAPI 3.0 ignores all siblings of a reference. Of `nullable`, the intention is clear.
-        let is_nullable = schema.get("nullable") == Some(&Value::Bool(true));
+        // OpenAPI 3.0 ignores all siblings of a reference.
         *schema = Map::from_iter([("$ref".to_owned(), reference)]);
-        if is_nullable {
-            let inner = Value::Object(std::mem::take(schema));
-            schema.insert("anyOf".to_owned(), json!([inner, { "type": "null" }]));
-        }
-        return;
     }
     for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        match schema.get(exclusive) {
-            Some(Value::Bool(true)) => {
-                if let Some(limit) = schema.shift_remove(bound) {
-                    schema.insert(exclusive.to_owned(), limit);
-                } else {
-                    schema.shift_remove(exclusive);
-                }
+        if let Some(Value::Bool(is_exclusive)) = schema.get(exclusive).cloned() {
+            schema.shift_remove(exclusive);
+            if is_exclusive && let Some(limit) = schema.shift_remove(bound) {
+                schema.insert(exclusive.to_owned(), limit);
             }
-            Some(Value::Bool(false)) => drop(schema.shift_remove(exclusive)),
-            _ => {}
         }
     }
-    if schema.shift_remove("nullable") != Some(Value::Bool(true)) {
+    if !is_nullable {
         return;
     }
     if let Some(Value::Array(values)) = schema.get_mut("enum")
@@ -76,7 +66,7 @@ fn modern(schema: &mut Map<String, Value>) {
     match schema.get("type").cloned() {
         Some(Value::String(kind)) => drop(schema.insert("type".to_owned(), json!([kind, "null"]))),
         // By the specification, `nullable` has no effect without a type, but its intention is clear.
-        None if ["allOf", "anyOf", "oneOf"]
+        None if ["$ref", "allOf", "anyOf", "oneOf"]
             .iter()
             .any(|key| schema.contains_key(*key)) =>
         {
@@ -89,14 +79,15 @@ fn modern(schema: &mut Map<String, Value>) {
 
 /// Adds the bounds of the format `int32`.
 fn bounded(schema: &mut Map<String, Value>) {
-    if schema.get("format") == Some(&json!("int32")) {
-        let unbounded =
-            |schema: &Map<String, Value>, keys: [&str; 2]| !keys.iter().any(|key| schema.contains_key(*key));
-        if unbounded(schema, ["minimum", "exclusiveMinimum"]) {
-            schema.insert("minimum".to_owned(), json!(i32::MIN));
-        }
-        if unbounded(schema, ["maximum", "exclusiveMaximum"]) {
-            schema.insert("maximum".to_owned(), json!(i32::MAX));
+    if schema.get("format") != Some(&json!("int32")) {
+        return;
+    }
+    for (bound, exclusive, limit) in [
+        ("minimum", "exclusiveMinimum", i32::MIN),
+        ("maximum", "exclusiveMaximum", i32::MAX),
+    ] {
+        if !schema.contains_key(bound) && !schema.contains_key(exclusive) {
+            schema.insert(bound.to_owned(), json!(limit));
         }
     }
 }
@@ -107,34 +98,24 @@ fn directed(schema: &mut Map<String, Value>, root: &Value, direction: Direction)
         Direction::Request => "readOnly",
         Direction::Response => "writeOnly",
     };
-    let Some(Value::Object(properties)) = schema.get("properties") else {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else {
         return;
     };
-    let is_other = |name: &str| {
-        let Some(property) = properties.get(name) else {
-            return false;
-        };
+    let mut dropped = Vec::new();
+    for (name, property) in properties {
         let reference = property.get("$ref").and_then(Value::as_str).and_then(target);
         let target = reference.and_then(|pointer| Cursor::at(root, &pointer));
-        property.get(other) == Some(&Value::Bool(true)) || target.is_some_and(|target| target.is(other))
-    };
-    let dropped: Vec<String> = properties.keys().filter(|name| is_other(name)).cloned().collect();
-    if let Some(Value::Array(required)) = schema.get_mut("required") {
-        required.retain(|name| {
-            !name
-                .as_str()
-                .is_some_and(|name| dropped.iter().any(|dropped| dropped == name))
-        });
-    }
-    if direction == Direction::Response
-        && let Some(Value::Object(properties)) = schema.get_mut("properties")
-    {
-        for name in dropped {
-            if let Some(Value::Object(property)) = properties.get_mut(&name) {
-                // The mark must be on the property itself, because a reference can hide it.
-                property.insert("writeOnly".to_owned(), Value::Bool(true));
-            }
+        if property.get(other) != Some(&Value::Bool(true)) && !target.is_some_and(|target| target.is(other)) {
+            continue;
         }
+        dropped.push(Value::from(name.as_str()));
+        if let (Direction::Response, Value::Object(property)) = (direction, property) {
+            // The mark must be on the property itself, because a reference can hide it.
+            property.insert(other.to_owned(), Value::Bool(true));
+        }
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| !dropped.contains(name));
     }
 }
 

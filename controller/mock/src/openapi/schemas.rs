@@ -1,7 +1,7 @@
 //! Validators of a document's schemas, created on first use.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::budget::{Budget, Exceeded};
@@ -9,10 +9,11 @@ use argus_crds::number;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jsonschema::{Draft, PatternOptions, Registry, Validator};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::schema_conversion::{Direction, plain};
-use super::steps::{MAX_BACKTRACKS, MAX_DESCRIBED, Visits};
+use super::steps::{MAX_BACKTRACKS, MAX_DESCRIBED, Uncounted, Visits};
 use super::subschemas::outermost;
 
 /// Maximum number of cached validators.
@@ -22,6 +23,14 @@ use super::subschemas::outermost;
 const MAX_CACHED: usize = 16;
 
 const BASE: &str = "argus:///document";
+
+/// ASCII characters that the fragment of a URI may not contain, and some others.
+const FRAGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
 
 /// Schemas of a document for one direction.
 pub(super) struct Schemas {
@@ -72,9 +81,15 @@ impl BoundedValidator<'_> {
             return Ok(0);
         };
         let mut visits = Visits::new(self.root);
-        let charged = visits.charge(schema, value, budget);
+        let counted = visits.count(schema, value, budget);
         visits.release(budget);
-        charged
+        let visits = match counted {
+            Ok((visits, _)) => visits,
+            Err(Uncounted::Exceeded(exceeded)) => return Err(exceeded),
+            Err(Uncounted::Endless { .. }) => u64::MAX,
+        };
+        budget.steps(visits)?;
+        Ok(visits)
     }
 }
 
@@ -121,16 +136,7 @@ impl Schemas {
     }
 
     fn make(&self, pointer: &str) -> Result<Validator, String> {
-        // Bytes that are not allowed in the fragment of a URI must be encoded.
-        let mut fragment = String::with_capacity(pointer.len());
-        for byte in pointer.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-                fragment.push(char::from(byte));
-            } else {
-                // Writing to a String cannot fail.
-                let _infallible = write!(fragment, "%{byte:02X}");
-            }
-        }
+        let fragment = utf8_percent_encode(pointer, FRAGMENT);
         jsonschema::options()
             .with_draft(Draft::Draft202012)
             .offline()

@@ -11,8 +11,9 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::{Map, Value};
 
 use super::json_pointer::target;
-use super::recursion_check::MAX_CHAIN;
 
+/// Maximum number of schemas that refer to each other in a row. Each one needs stack space in a validation.
+pub(super) const MAX_CHAIN: usize = 200;
 /// Maximum number of visits in a validation with descriptions of its errors. Each visit can hold one of a few hundred bytes until the end.
 pub(super) const MAX_DESCRIBED: u64 = 200_000;
 /// Bytes of a pair of a schema and a value, with its number of visits.
@@ -28,32 +29,17 @@ pub(super) const VALUE_BYTES: u64 = 128;
 
 /// Uses the steps and bytes of a copy of a value. `prefix` is the length of its JSON pointer. Returns the bytes.
 pub(super) fn copy(value: &Value, prefix: usize, budget: &mut Budget) -> Result<u64, Exceeded> {
-    let text = match value {
-        Value::String(text) => text.len(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => 0,
-    };
-    let own = VALUE_BYTES + (text + prefix) as u64;
+    let text = value.as_str().map_or(0, str::len);
+    let mut bytes = VALUE_BYTES + (text + prefix) as u64;
     budget.steps(1)?;
-    budget.bytes(own)?;
-    let inner = match value {
-        Value::Array(items) => items
-            .iter()
-            .try_fold(0, |sum: u64, item| -> Result<u64, Exceeded> {
-                Ok(sum.saturating_add(copy(item, prefix + 2, budget)?))
-            }),
-        Value::Object(map) => copy_map(map, prefix, budget),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(0),
-    };
-    Ok(inner?.saturating_add(own))
-}
-
-/// Uses the steps and bytes of a copy of a map, as [`copy`].
-fn copy_map(map: &Map<String, Value>, prefix: usize, budget: &mut Budget) -> Result<u64, Exceeded> {
-    map.iter()
-        .try_fold(0, |sum: u64, (key, value)| -> Result<u64, Exceeded> {
-            let inner = copy(value, prefix + key.len() + 1, budget)?;
-            Ok(sum.saturating_add(inner))
-        })
+    budget.bytes(bytes)?;
+    for item in value.as_array().into_iter().flatten() {
+        bytes = bytes.saturating_add(copy(item, prefix + 2, budget)?);
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        bytes = bytes.saturating_add(copy(value, prefix + key.len() + 1, budget)?);
+    }
+    Ok(bytes)
 }
 
 /// Uses the steps of the compilation of a regular expression.
@@ -90,13 +76,31 @@ fn size(hir: &Hir) -> u64 {
     }
 }
 
+/// Reason why the visits of a validation have no number.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Uncounted {
+    /// They exceed the budget.
+    Exceeded(Exceeded),
+    /// This schema refers back to itself for the same value, or is the first after [`MAX_CHAIN`] others in a row.
+    Endless { schema: *const Value, is_circle: bool },
+}
+
+impl From<Exceeded> for Uncounted {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::Exceeded(exceeded)
+    }
+}
+
+/// Addresses of a schema and a value.
+type Pair = (*const Value, *const Value);
+
 /// Counter of the visits of a validation.
 pub(super) struct Visits<'a> {
     root: &'a Value,
-    /// Visits from each pair of a schema and a value that leads to others, by their addresses.
-    known: HashMap<(*const Value, *const Value), u64>,
-    /// Number of schemas in progress.
-    level: usize,
+    /// Visits from each pair that leads to others, and the length of its longest chain.
+    known: HashMap<Pair, (u64, usize)>,
+    /// Pairs in progress.
+    path: Vec<Pair>,
 }
 
 impl<'a> Visits<'a> {
@@ -104,20 +108,8 @@ impl<'a> Visits<'a> {
         Self {
             root,
             known: HashMap::new(),
-            level: 0,
+            path: Vec::new(),
         }
-    }
-
-    /// Uses the steps of the validation of a value. Returns the number of its visits.
-    pub(super) fn charge(
-        &mut self,
-        schema: &'a Value,
-        value: &'a Value,
-        budget: &mut Budget,
-    ) -> Result<u64, Exceeded> {
-        let visits = self.of(schema, value, budget)?;
-        budget.steps(visits)?;
-        Ok(visits)
     }
 
     /// Gives the bytes of the counter back.
@@ -125,30 +117,47 @@ impl<'a> Visits<'a> {
         budget.release(PAIR_BYTES.saturating_mul(self.known.len() as u64));
     }
 
-    fn of(&mut self, schema: &'a Value, value: &'a Value, budget: &mut Budget) -> Result<u64, Exceeded> {
-        let Value::Object(map) = schema else { return Ok(1) };
+    /// Returns the number of visits of the validation of a value, and the length of its longest chain. Uses the steps of the count.
+    pub(super) fn count(
+        &mut self,
+        schema: &'a Value,
+        value: &'a Value,
+        budget: &mut Budget,
+    ) -> Result<(u64, usize), Uncounted> {
+        let Value::Object(map) = schema else {
+            return Ok((1, 1));
+        };
         let pair = (std::ptr::from_ref(schema), std::ptr::from_ref(value));
-        if let Some(known) = self.known.get(&pair) {
-            return Ok(*known);
+        let known = self.known.get(&pair).copied();
+        let is_circle = known.is_none() && self.path.contains(&pair);
+        if is_circle || self.path.len() + known.map_or(0, |(_, chain)| chain) >= MAX_CHAIN {
+            // One error is enough for all schemas on the way.
+            self.known.extend(self.path.iter().map(|pair| (*pair, (0, 0))));
+            let schema = pair.0;
+            return Err(Uncounted::Endless { schema, is_circle });
+        }
+        if let Some(known) = known {
+            return Ok(known);
         }
         // Keywords that change the meaning of references are not counted, so they count as endless.
         let foreign = ["$id", "$schema", "$dynamicRef", "$recursiveRef"];
         let is_foreign = foreign
             .iter()
             .any(|key| map.get(*key).is_some_and(Value::is_string));
-        if is_foreign || self.level == MAX_CHAIN {
+        if is_foreign {
             budget.steps(u64::MAX)?;
         }
         let own = own(map, value);
         budget.steps(own)?;
-        let (mut inner, mut is_leaf) = (0_u64, true);
-        self.level += 1;
+        let (mut inner, mut chain) = (0_u64, 0);
+        self.path.push(pair);
         let is_complete = visit_pairs(self.root, map, value, &mut |schema, value| {
-            is_leaf = false;
-            inner = inner.saturating_add(self.of(schema, value, budget)?);
+            let (visits, longest) = self.count(schema, value, budget)?;
+            inner = inner.saturating_add(visits);
+            chain = chain.max(longest);
             Ok(())
         });
-        self.level -= 1;
+        self.path.pop();
         if !is_complete? {
             budget.steps(u64::MAX)?;
         }
@@ -157,12 +166,12 @@ impl<'a> Visits<'a> {
             .iter()
             .any(|key| map.contains_key(*key));
         let inner = inner.saturating_mul(if again { 3 } else { 1 });
-        let visits = inner.saturating_add(own);
-        if !is_leaf {
+        let counted = (inner.saturating_add(own), chain + 1);
+        if chain > 0 {
             budget.bytes(PAIR_BYTES)?;
-            self.known.insert(pair, visits);
+            self.known.insert(pair, counted);
         }
-        Ok(visits)
+        Ok(counted)
     }
 }
 
@@ -218,8 +227,8 @@ fn visit_pairs<'a>(
     root: &'a Value,
     map: &'a Map<String, Value>,
     value: &'a Value,
-    visit: &mut dyn FnMut(&'a Value, &'a Value) -> Result<(), Exceeded>,
-) -> Result<bool, Exceeded> {
+    visit: &mut dyn FnMut(&'a Value, &'a Value) -> Result<(), Uncounted>,
+) -> Result<bool, Uncounted> {
     if let Some(reference) = map.get("$ref") {
         let Some(schema) = reference.as_str().and_then(|reference| find(root, reference)) else {
             return Ok(false);
@@ -279,4 +288,71 @@ fn find<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
             .any(|key| value.get(key).is_some_and(Value::is_string))
     };
     (!outer.any(is_document)).then(|| root.pointer(&pointer))?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::openapi::subschemas;
+
+    /// Errors of the schemas at these pointers: true for a schema that refers back to itself.
+    fn endless<'a>(root: &Value, pointers: impl IntoIterator<Item = &'a str>) -> Vec<bool> {
+        let (mut visits, mut budget) = (Visits::new(root), Budget::new(u64::MAX, u64::MAX));
+        let counted = pointers.into_iter().map(|pointer| {
+            let schema = root.pointer(pointer).unwrap();
+            visits.count(schema, &NULL, &mut budget)
+        });
+        let errors = counted.filter_map(Result::err);
+        errors
+            .map(|error| match error {
+                Uncounted::Endless { is_circle, .. } => is_circle,
+                Uncounted::Exceeded(exceeded) => panic!("{exceeded}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn recursion_through_a_property_or_item_is_allowed() {
+        let is_endless = |root: Value| {
+            let all = subschemas::all(&root, "");
+            let found = endless(&root, all.iter().map(|(pointer, _)| pointer.as_str()));
+            assert!(found.len() < 2, "{root}: an error is reported once");
+            found == [true]
+        };
+        assert!(is_endless(json!({ "$ref": "#" })));
+        assert!(is_endless(
+            json!({ "allOf": [{ "type": "object" }, { "$ref": "#" }] })
+        ));
+        assert!(is_endless(json!({ "not": { "anyOf": [{ "$ref": "#" }] } })));
+        assert!(is_endless(
+            json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "oneOf": [{ "$ref": "#/$defs/a" }] } } })
+        ));
+        assert!(is_endless(
+            json!({ "properties": { "a": { "if": { "$ref": "#/properties/a" } } } })
+        ));
+        assert!(!is_endless(
+            json!({ "properties": { "a": { "$ref": "#" } }, "items": { "allOf": [{ "$ref": "#" }] } })
+        ));
+        assert!(!is_endless(
+            json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }], "$defs": { "a": {} } })
+        ));
+    }
+
+    #[test]
+    fn long_chain_is_found_from_each_of_its_schemas() {
+        let link = |number: usize| json!({ "anyOf": [{ "$ref": format!("#/$defs/{}", number + 1) }] });
+        // Each link is two schemas. The count begins in the middle, so it meets chains of known length.
+        let ends = |length: usize, from: &[&str]| {
+            let links = (0..length).map(|number| (number.to_string(), link(number)));
+            let mut links: Map<_, _> = links.collect();
+            links.insert(length.to_string(), json!({ "type": "string" }));
+            endless(&json!({ "$defs": links }), from.iter().copied())
+        };
+        assert_eq!(ends(90, &["/$defs/45", "/$defs/0"]), [false; 0]);
+        assert_eq!(ends(110, &["/$defs/0"]), [false]);
+        assert_eq!(ends(110, &["/$defs/55", "/$defs/0"]), [false]);
+        assert_eq!(ends(40_000, &["/$defs/0"]), [false], "the stack is not used up");
+    }
 }

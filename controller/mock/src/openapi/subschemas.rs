@@ -28,53 +28,23 @@ const SINGLES: [&str; 11] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-/// Keys with schemas for the same value.
-const SAME_VALUE: [&str; 8] = [
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentSchemas",
-];
 /// Keys of the document that never contain a schema at any depth.
 const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
-/// Schema directly inside of another one.
-pub(super) struct Inner<'a> {
-    /// JSON pointer from the outer schema.
-    pub(super) pointer: String,
-    pub(super) schema: &'a Value,
-    /// True if both schemas apply to the same value.
-    pub(super) is_same_value: bool,
-}
-
-/// Returns the schemas directly inside of a schema.
-pub(super) fn inner(schema: &Value) -> Vec<Inner<'_>> {
+/// Returns the schemas directly inside of a schema, with their JSON pointers from it.
+fn inner(schema: &Value) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for (key, value) in schema.as_object().into_iter().flatten() {
-        let key = key.as_str();
-        let mut add = |pointer: String, schema| {
-            found.push(Inner {
-                pointer,
-                schema,
-                is_same_value: SAME_VALUE.contains(&key),
-            });
-        };
         match value {
-            Value::Object(named) if MAPS.contains(&key) => {
-                for (name, schema) in named {
-                    add(format!("/{key}/{}", escape(name)), schema);
-                }
+            Value::Object(named) if MAPS.contains(&key.as_str()) => {
+                let named = named.iter();
+                found.extend(named.map(|(name, schema)| (format!("/{key}/{}", escape(name)), schema)));
             }
-            Value::Array(items) if LISTS.contains(&key) => {
-                for (index, schema) in items.iter().enumerate() {
-                    add(format!("/{key}/{index}"), schema);
-                }
+            Value::Array(items) if LISTS.contains(&key.as_str()) => {
+                let items = items.iter().enumerate();
+                found.extend(items.map(|(index, schema)| (format!("/{key}/{index}"), schema)));
             }
-            schema if SINGLES.contains(&key) => add(format!("/{key}"), schema),
+            schema if SINGLES.contains(&key.as_str()) => found.push((format!("/{key}"), schema)),
             _ => {}
         }
     }
@@ -89,7 +59,7 @@ pub(super) fn all<'a>(root: &'a Value, pointer: &str) -> Vec<(String, &'a Value)
     while let Some((outer, schema)) = found.get(next) {
         let inner: Vec<_> = inner(schema)
             .into_iter()
-            .map(|inner| (format!("{outer}{}", inner.pointer), inner.schema))
+            .map(|(inner, schema)| (format!("{outer}{inner}"), schema))
             .collect();
         found.extend(inner);
         next += 1;

@@ -330,7 +330,7 @@ async fn start_without_progress_or_with_a_failure_is_checked() {
     .await;
     let mut failed = starting(WaitReason::Probe);
     let web = ServiceName::new("web").unwrap();
-    let run = FailedRun::of(ContainerId::new("web").unwrap(), Timestamp(1));
+    let run = FailedRun::new(ContainerId::new("web").unwrap(), Timestamp(1));
     let environments = &mut Arc::make_mut(&mut failed.state).environments;
     let history = environments.entry(EnvName::new("shop").unwrap()).or_default();
     Arc::make_mut(history).service_mut(&web).failures.push(run);

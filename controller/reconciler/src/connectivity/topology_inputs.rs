@@ -1,8 +1,8 @@
-//! Inputs of the check of one environment.
+//! Inputs of the check of one environment, and the state of its links, read before a test begins.
 
 use std::sync::Arc;
 
-use argus_core::connectivity::ConnectivityInput;
+use argus_core::connectivity::{self, ConnectivityInput};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::observed::{Observed, Outage};
@@ -10,6 +10,7 @@ use argus_core::plan::Plan;
 use argus_core::probe::HealthStates;
 use argus_core::state::EnvHistory;
 use argus_core::time::Timestamp;
+use argus_crds::error::StructuredError;
 
 use crate::snapshot::Snapshot;
 
@@ -70,5 +71,56 @@ impl PartialEq for TopologyInputs {
             && Arc::ptr_eq(&self.plan, &other.plan)
             && self.outages == other.outages
             && self.has_same_health(other)
+    }
+}
+
+/// State of the links of an environment.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LinkState {
+    /// A check of the current state found that all links work, or there are none.
+    Verified,
+    /// No check of the current state is done yet. Holds the reason, for the case that it does not end in time.
+    Pending(String),
+    /// A check of the current state cannot verify all links, for this reason.
+    Unverified(String),
+    /// At least one link fails.
+    Broken(Box<StructuredError>),
+}
+
+/// Returns the state of the links of `env` in `snapshot`.
+pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
+    let Some(accepted) = snapshot.desired.get(env) else {
+        return LinkState::Verified;
+    };
+    if !accepted.desired.verify_connectivity {
+        let reason = "its file disables connectivity checks";
+        return LinkState::Unverified(reason.to_owned());
+    }
+    if connectivity::targets(&accepted.desired).is_empty() {
+        return LinkState::Verified;
+    }
+    if !snapshot.links.helpers_allowed {
+        return LinkState::Unverified("helper containers are disabled".to_owned());
+    }
+    // The snapshot can be newer than the check.
+    let check = snapshot.links.checks.get(env);
+    let check = check
+        .zip(TopologyInputs::of(snapshot, env))
+        .filter(|(check, inputs)| inputs.topology(None).is_current(check));
+    let Some((check, inputs)) = check else {
+        return LinkState::Pending("no connectivity check of the current state is done".to_owned());
+    };
+    let topology = inputs.topology(check.key.engine_returned_at);
+    if let Some(error) = connectivity::errors(check, &topology).into_iter().next() {
+        return LinkState::Broken(Box::new(error.environment(env.as_str())));
+    }
+    let unchecked = check
+        .link_results
+        .iter()
+        .find_map(|link| link.result.as_ref().err());
+    match unchecked {
+        None => LinkState::Verified,
+        Some(reason) if check.is_worth_repeating() => LinkState::Pending(reason.clone()),
+        Some(reason) => LinkState::Unverified(reason.clone()),
     }
 }

@@ -1,4 +1,4 @@
-//! Store of evidence: logs and details of failed runs, written before any action on their containers.
+//! Store of evidence: logs and details of failed runs. Invariant 16: they are written before any action on their containers.
 //!
 //! The store is bounded by size and age (`MAX_TOTAL_BYTES`, `MAX_AGE`). The newest run of a known service always stays.
 
@@ -13,7 +13,7 @@ use argus_backend::host_path::folder::Folder;
 use argus_core::action::{Action, Step, Subject};
 use argus_core::failed_run::{FailedRun, RunFacts};
 use argus_core::outcome::{ActionError, Evidence};
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, start_of};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -189,7 +189,7 @@ fn run_facts(run: &FailedRun, evidence: &Evidence, by_engine: bool, secrets: &Se
         evidence: Some(decisive),
         ..run.clone()
     };
-    let facts = RunFacts::of(&run, by_engine);
+    let facts = RunFacts::from_run(&run, by_engine);
     let redacted = |text: Option<String>| text.map(|text| secrets.redacted(&text));
     RunFacts {
         image: redacted(facts.image),
@@ -318,11 +318,7 @@ fn tail_of(lines: &[String]) -> Vec<String> {
             None if Timestamp::parse(line).is_some() => "",
             None => line.as_str(),
         };
-        let end = (0..=MAX_LINE_BYTES.min(text.len()))
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        text[..end].to_owned()
+        start_of(text, MAX_LINE_BYTES).to_owned()
     };
     lines[from..].iter().map(bare).collect()
 }

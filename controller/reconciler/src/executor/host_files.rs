@@ -77,7 +77,7 @@ fn read_dockerfile(path: &Path) -> io::Result<String> {
     if read(path)?.file_mode().is_none() {
         return Err(io::Error::from(ErrorKind::InvalidInput));
     }
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     let mut text = Vec::new();
     let file = folder.open_file(name.as_os_str())?;
     file.take(MAX_BYTES).read_to_end(&mut text)?;
@@ -99,7 +99,7 @@ fn read_copied(context: &str, files: &[(String, bool)]) -> Option<HostFile> {
 
 /// Facts of one path. A missing file below a folder that exists has facts too.
 fn read(path: &Path) -> io::Result<HostFile> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     let stat = match folder.stat(&name) {
         Ok(stat) => stat,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -166,7 +166,7 @@ mod tests {
         fs::write(root.join("run.sh"), "#!/bin/bash\n").unwrap();
         fs::set_permissions(root.join("run.sh"), fs::Permissions::from_mode(0o644)).unwrap();
         let text = read_dockerfile(&root.join("Dockerfile")).unwrap();
-        let files = Copies::of(&text, None).sources_of("/run.sh");
+        let files = Copies::from_dockerfile(&text, None).sources_of("/run.sh");
         let facts = |sets_mode| {
             let files = files.iter().map(|(path, _)| (path.clone(), sets_mode));
             read_copied(root.to_str().unwrap(), &files.collect::<Vec<_>>()).unwrap()
@@ -175,7 +175,13 @@ mod tests {
         assert_eq!(facts(true).mode, None);
         assert_eq!(facts(false).copied_from.as_deref(), root.join("run.sh").to_str());
         assert_eq!(facts(false).interpreter.as_deref(), Some("/bin/bash"));
-        assert!(read_copied(root.to_str().unwrap(), &Copies::of(&text, None).sources_of("/x")).is_none());
+        assert!(
+            read_copied(
+                root.to_str().unwrap(),
+                &Copies::from_dockerfile(&text, None).sources_of("/x")
+            )
+            .is_none()
+        );
         assert!(read_dockerfile(&root).is_err());
     }
 

@@ -22,8 +22,8 @@ fn executor(
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = replies.iter().copied().collect();
-    let epochs = watch::channel(BreakerOpenings::default()).1;
-    let fake = Arc::new(BreakerGuard::new(fake, epochs));
+    let openings = watch::channel(BreakerOpenings::default()).1;
+    let fake = Arc::new(BreakerGuard::new(fake, openings));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
@@ -203,8 +203,8 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
-    let (open, epochs) = watch::channel(BreakerOpenings::default());
-    let fake = Arc::new(BreakerGuard::new(fake, epochs));
+    let (open, openings) = watch::channel(BreakerOpenings::default());
+    let fake = Arc::new(BreakerGuard::new(fake, openings));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
@@ -259,7 +259,7 @@ async fn missing_evidence_is_recorded_on_disk() {
                     revision: "r1".to_owned(),
                     image: "web:1".to_owned(),
                     probe_output: vec!["503".to_owned()],
-                    ..FailedRun::of(id("a"), Timestamp(0))
+                    ..FailedRun::new(id("a"), Timestamp(0))
                 }),
                 lines_since: None,
                 port: None,
@@ -302,7 +302,7 @@ fn collect_evidence() -> Step {
             service,
         },
         action: Action::CollectEvidence {
-            run: Box::new(FailedRun::of(id("a"), Timestamp(0))),
+            run: Box::new(FailedRun::new(id("a"), Timestamp(0))),
             lines_since: None,
             port: Some(80),
             http: true,
@@ -385,7 +385,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
         Step {
             subject: Subject::ExtraContainer { id: id("d") },
             action: Action::CollectEvidence {
-                run: Box::new(FailedRun::of(id("d"), Timestamp(0))),
+                run: Box::new(FailedRun::new(id("d"), Timestamp(0))),
                 lines_since: None,
                 port: None,
                 http: false,

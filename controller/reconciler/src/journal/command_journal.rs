@@ -43,7 +43,7 @@ impl CommandJournal {
         Self {
             marker: (had_marker || never_ran).then(|| state.clean_shutdown()),
             open: 0,
-            writer: task.into_writer(),
+            writer: task.writer,
             health: journal.health(),
             path: state.journal(),
             clock,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use argus_core::action::Step;
 use argus_core::journal::{Entry, Event, Intent, Outcome, outcome_of};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::quoting::PathText as _;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -54,7 +53,7 @@ pub struct Journal {
 #[derive(Debug)]
 pub struct WriterTask {
     requests: mpsc::Receiver<WriteRequest>,
-    writer: JournalWriter,
+    pub(crate) writer: JournalWriter,
     health: watch::Receiver<JournalHealth>,
     closing: CancellationToken,
     clock: Clock,
@@ -255,29 +254,6 @@ impl Drop for StartedAction {
 }
 
 impl WriterTask {
-    /// Returns the writer, for a process without tasks.
-    pub(super) fn into_writer(self) -> JournalWriter {
-        self.writer
-    }
-
-    /// Enters mode `Safe` because corrupt state could not be quarantined. A person must resolve it.
-    pub(crate) fn enter_safe_mode(&mut self, stuck: Vec<(PathBuf, String)>) {
-        let Some((path, why)) = stuck.first() else { return };
-        self.writer.enter_safe_mode(format!("`{}`: {why}", path.shown()));
-        self.writer
-            .set_unquarantined(stuck.into_iter().map(|(path, _)| path).collect());
-    }
-
-    /// Enters mode `Safe` until a person resumes the controller.
-    pub(crate) fn require_resume(&mut self, why: String) {
-        self.writer.require_resume(why);
-    }
-
-    /// Enters mode `Safe` because the state directory cannot be written, such as on a full disk.
-    pub(crate) fn start_unwritable(&mut self, why: String) {
-        self.writer.set_unwritable(why);
-    }
-
     /// Returns a guard that closes the journal when it is dropped, after all earlier requests are written.
     pub(crate) fn closer(&self) -> DropGuard {
         self.closing.clone().drop_guard()

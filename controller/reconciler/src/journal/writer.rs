@@ -15,7 +15,7 @@ use super::handle::JournalHealth;
 use super::log_file::{JournalContents, LogFile};
 use crate::clock::Stopwatch;
 use crate::metrics::TaskMetrics;
-use crate::quarantine;
+use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
 /// Maximum number of results and events that wait for a writable journal; the oldest are dropped.
@@ -94,11 +94,6 @@ impl JournalWriter {
         }
     }
 
-    /// Sets the files that could not be quarantined.
-    pub(crate) fn set_unquarantined(&mut self, paths: Vec<PathBuf>) {
-        self.unquarantined = paths;
-    }
-
     /// Enters mode `Safe` until a person resumes the controller.
     pub(crate) fn require_resume(&mut self, why: String) {
         self.health.send_modify(|health| {
@@ -106,12 +101,15 @@ impl JournalWriter {
         });
     }
 
-    /// Enters mode `Safe` because of corrupt state. A person must resolve it.
-    pub(crate) fn enter_safe_mode(&mut self, why: String) {
+    /// Enters mode `Safe` because these parts of the state are corrupt and could not be quarantined. A person must resolve it.
+    pub(crate) fn enter_safe_mode(&mut self, stuck: &[&Quarantined]) {
+        let Some(first) = stuck.first() else { return };
+        let why = format!("`{}`: {}", first.path.shown(), first.why);
         self.health.send_modify(|health| {
             health.safe.get_or_insert(format!("the state is corrupt: {why}"));
             health.corrupt = Some(why);
         });
+        self.unquarantined = stuck.iter().map(|file| file.path.clone()).collect();
     }
 
     /// Waits until all lines are on disk.
@@ -254,7 +252,7 @@ impl JournalWriter {
         written
     }
 
-    /// Enters mode `Safe` because the journal cannot be written.
+    /// Enters mode `Safe` because the journal or the state directory cannot be written, such as on a full disk.
     pub(crate) fn set_unwritable(&mut self, why: String) {
         tracing::error!(
             why,

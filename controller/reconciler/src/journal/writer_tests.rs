@@ -186,11 +186,11 @@ fn removed_journal_is_created_again_with_open_intents() {
 fn immovable_corrupt_state_refuses_intents_until_removed() {
     let mut fixture = fixture(u64::MAX);
     let unquarantined = fixture.dir.path().join("gone").join("state.json");
-    fixture.writer.enter_safe_mode(format!(
-        "`{}`: its checksum does not match",
-        unquarantined.display()
-    ));
-    fixture.writer.set_unquarantined(vec![unquarantined.clone()]);
+    fixture.writer.enter_safe_mode(&[&Quarantined {
+        path: unquarantined.clone(),
+        why: "its checksum does not match".to_owned(),
+        to: None,
+    }]);
     assert!(fixture.intend(1)[0].is_err());
     assert!(fixture.leave_safe_mode().is_err());
     std::fs::create_dir(unquarantined.parent().unwrap()).unwrap();

@@ -1,5 +1,6 @@
-//! Known good revisions: targets of a rollback, pinned to the images that ran.
+//! Known good revisions: targets of a rollback, pinned to the images that ran. The edits that led to them are repairs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +8,13 @@ use argus_core::desired::{Accepted, Desired, Image, Service};
 use argus_core::ident::EnvName;
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
+use argus_core::repair::FailingRevisions;
 use argus_core::spec_diff::{GoodImage, GoodImages};
 use argus_core::state::{EnvHistory, ServiceHistory};
 use argus_core::time::Timestamp;
 
 use super::{DesiredState, OverrideInputs, Overrides};
+use crate::specs::SpecRegistry;
 
 /// Minimum time that all containers must run before their revision counts as good.
 const MIN_UPTIME: Duration = Duration::from_secs(10);
@@ -53,6 +56,67 @@ impl Overrides {
             good_revisions.drain(..surplus);
         }
         next
+    }
+
+    /// Records the failing revisions, and the edits that ended their failures. Returns the time of the next check.
+    pub(crate) fn record_repairs(
+        &mut self,
+        failing: &mut FailingRevisions,
+        desired: &DesiredState,
+        inputs: OverrideInputs<'_>,
+    ) -> Option<Timestamp> {
+        failing.retain(|env| desired.contains_key(env));
+        let mut next: Option<Timestamp> = None;
+        for (env, accepted) in desired {
+            let Some(history) = inputs.state.history(env) else {
+                continue;
+            };
+            failing.record(accepted, history);
+            if !failing.contains_other(accepted) {
+                continue;
+            }
+            match good_at(accepted, history, inputs.store) {
+                Some(at) if at > inputs.now => next = Some(next.map_or(at, |next| next.min(at))),
+                Some(_) => {
+                    for repair in failing.take_repairs(accepted, inputs.now) {
+                        Arc::make_mut(&mut self.repairs).add(repair);
+                    }
+                }
+                None => {}
+            }
+        }
+        next
+    }
+
+    /// References and ids of the images that no clean-up removes: those of the desired state, of known good revisions, rollbacks and forks.
+    pub fn used_images(&self, desired: &DesiredState) -> BTreeSet<String> {
+        let rollbacks = self.rollbacks.values().map(|rollback| &rollback.to);
+        let others = self.known_good.values().flatten().chain(rollbacks);
+        let all = desired.values().chain(others).chain(self.forks.values());
+        let services = all.flat_map(|accepted| accepted.desired.services.values());
+        services
+            .map(|service| service.image.reference().to_owned())
+            .collect()
+    }
+
+    /// Image keys that no other environment waits for. A fork or a rollback runs other images than the spec file lists.
+    pub(crate) fn images_of_only(&self, env: &EnvName, specs: &SpecRegistry) -> BTreeSet<String> {
+        let images = |accepted: Arc<Accepted>| -> Vec<String> {
+            let services = accepted.desired.services.values();
+            services.map(|service| service.image.key()).collect()
+        };
+        let is_waiting = |other: &&EnvName| {
+            let mut holds = self.requests.holds.iter();
+            let is_held = holds.any(|hold| hold.environment == **other && hold.service.is_none());
+            *other != env && !is_held && !self.down.contains_key(*other)
+        };
+        let others = specs.environments.keys().chain(self.forks.keys());
+        let others = others
+            .filter(is_waiting)
+            .filter_map(|other| self.accepted(other, specs));
+        let others: BTreeSet<String> = others.flat_map(images).collect();
+        let own = self.accepted(env, specs).into_iter().flat_map(images);
+        own.filter(|key| !others.contains(key)).collect()
     }
 }
 
@@ -143,7 +207,7 @@ mod tests {
     use argus_core::desired::key_lines::KeyLines;
     use argus_core::ident::ContainerId;
     use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-    use argus_core::observed::{Config, ContainerState, Object, WatchEvent};
+    use argus_core::observed::{ContainerState, Object, WatchEvent};
     use argus_core::state::PlannerState;
 
     use super::*;
@@ -166,13 +230,9 @@ mod tests {
             networks: BTreeMap::new(),
             inspect: Some(InspectInfo {
                 started_at: (state != ContainerState::Created).then_some(Timestamp(1)),
-                finished_at: None,
                 exit_code,
-                oom_killed: false,
-                error: String::new(),
                 image_id: Some(image_id.to_owned()),
-                health: None,
-                config: Config::default(),
+                ..InspectInfo::default()
             }),
             stopped_by_other: None,
             oom_at: None,
@@ -196,7 +256,7 @@ mod tests {
         Accepted {
             desired: admit(&spec, &SpecContext::default()).desired.unwrap(),
             spec_path: "e2e.yaml".to_owned(),
-            lines: KeyLines::of(&spec, &read.source),
+            lines: KeyLines::from_spec(&spec, &read.source),
             accepted_at: Timestamp(1),
             has_pending_edit: false,
             allowed: false,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::{Probe, ProbeHandler};
 use argus_core::probe::{ProbeStatus, ProbedHealth};
+use argus_core::quoting::start_of;
 use argus_core::time::Timestamp;
 
 use super::pressure::Pressure;
@@ -53,10 +54,7 @@ impl ProbeResult {
     pub fn success(output: impl Into<String>) -> Self {
         Self {
             success: true,
-            answered: true,
-            sent: true,
-            output: output.into(),
-            pressure: None,
+            ..Self::failure(output)
         }
     }
 
@@ -74,22 +72,16 @@ impl ProbeResult {
     /// No reply.
     pub fn no_reply(output: impl Into<String>) -> Self {
         Self {
-            success: false,
             answered: false,
-            sent: true,
-            output: output.into(),
-            pressure: None,
+            ..Self::failure(output)
         }
     }
 
     /// The probe could not be sent.
     pub fn unsent(output: impl Into<String>) -> Self {
         Self {
-            success: false,
-            answered: false,
             sent: false,
-            output: output.into(),
-            pressure: None,
+            ..Self::no_reply(output)
         }
     }
 
@@ -105,7 +97,7 @@ impl ProbeResult {
 }
 
 /// Probe results of one run of a container.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeHistory {
     health: Option<ProbedHealth>,
     started_at: Option<Timestamp>,
@@ -138,20 +130,11 @@ impl ProbeHistory {
         // The engine's clock may be ahead of the controller's.
         let counted_at = started_at.unwrap_or(now).min(now) + probe.start_period;
         Self {
-            health: None,
             started_at,
-            successes: 0,
-            failures: 0,
-            unsent_count: 0,
             counted_at,
-            failing_since: None,
-            failing_from: None,
-            awaited_late: false,
-            late_answer: None,
             pause: FIRST_PAUSE,
-            outputs: VecDeque::new(),
-            results: VecDeque::new(),
             no_reply_since_success: true,
+            ..Self::default()
         }
     }
 
@@ -230,6 +213,8 @@ impl ProbeHistory {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
+        let mut output = reply.output;
+        output.truncate(start_of(&output, MAX_OUTPUT).len());
         self.health = Some(ProbedHealth {
             status,
             since,
@@ -237,7 +222,7 @@ impl ProbeHistory {
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
             late_answer: self.late_answer.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,
-            output: cut(reply.output),
+            output,
             recent: self.outputs.iter().cloned().collect(),
             unresponsive: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
             failing,
@@ -277,7 +262,8 @@ impl ProbeHistory {
     }
 
     fn store(&mut self, reply: &ProbeResult) {
-        self.outputs.push_back(cut(reply.output.clone()));
+        let output = start_of(&reply.output, MAX_OUTPUT);
+        self.outputs.push_back(output.to_owned());
         if self.outputs.len() > MAX_OUTPUTS {
             self.outputs.pop_front();
         }
@@ -318,14 +304,6 @@ impl ProbeHistory {
             }
         }
     }
-}
-
-fn cut(mut output: String) -> String {
-    let end = (0..=MAX_OUTPUT.min(output.len()))
-        .rev()
-        .find(|at| output.is_char_boundary(*at));
-    output.truncate(end.unwrap_or(0));
-    output
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use argus_crds::ProbeScheme;
 
 use super::probe_history::ProbeResult;
 use super::target::Target;
-use super::{exec, late, tcp};
+use super::{late, tcp};
 
 /// Maximum time in which the processes of a command end after its timeout.
 const EXEC_MARGIN: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ async fn send_once<B: Backend>(
     target: &Target,
 ) -> (ProbeResult, Option<late::Request>) {
     let timeout = target.probe.timeout;
-    let timed_out = || ProbeResult::no_reply(exec::describe_timeout(timeout, ""));
+    let timed_out = || ProbeResult::no_reply(describe_timeout(timeout, ""));
     let reply = match (&target.probe.kind, target.address) {
         (ProbeHandler::Http { path, options, .. }, Some(address)) => {
             let mut request = late::Request::start(address, path, options);
@@ -88,7 +88,7 @@ async fn send_once<B: Backend>(
         }
         (ProbeHandler::Exec { command }, _) => {
             // The backend ends the command at its timeout, so that its output is kept.
-            let reply = exec::probe(backend, id, command, timeout);
+            let reply = run_command(backend, id, command, timeout);
             let reply = tokio::time::timeout(timeout + EXEC_MARGIN, reply).await;
             reply.unwrap_or_else(|_| timed_out())
         }
@@ -96,4 +96,45 @@ async fn send_once<B: Backend>(
         (ProbeHandler::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
     };
     (reply, None)
+}
+
+/// Runs a command in the container, for this time at most. Exit code 0 is a success.
+async fn run_command<B: Backend>(
+    backend: &B,
+    id: &ContainerId,
+    command: &[String],
+    timeout: Duration,
+) -> ProbeResult {
+    match backend.exec(id, command, timeout).await {
+        Ok(result) => match result.exit_code {
+            Some(0) => ProbeResult::success(result.output),
+            Some(code) => ProbeResult::failure(format!("exit code {code}: {}", result.output)),
+            None => ProbeResult::no_reply(describe_timeout(timeout, &result.output)),
+        },
+        Err(error) => ProbeResult::unsent(error.to_string()),
+    }
+}
+
+/// Describes a probe without a result in time, with what it wrote.
+fn describe_timeout(timeout: Duration, output: &str) -> String {
+    let limit = format!("no answer within {} s", timeout.as_secs_f32());
+    match output.trim() {
+        "" => limit,
+        output => format!("{limit}: {output}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeout_keeps_the_output() {
+        let timeout = Duration::from_millis(1_500);
+        assert_eq!(describe_timeout(timeout, " \n"), "no answer within 1.5 s");
+        assert_eq!(
+            describe_timeout(timeout, "waiting for db\n"),
+            "no answer within 1.5 s: waiting for db"
+        );
+    }
 }

@@ -245,10 +245,7 @@ fn exec_probe_uses_the_actual_host_port() {
          image: 'nginx:1'\n    container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['ask', 'host.docker.internal:5432'] }\n",
     );
     let mut db = container("d", "db", ContainerState::Running, 1);
-    let port = |number| ProtocolPort {
-        number,
-        protocol: Protocol::Tcp,
-    };
+    let port = |number| ProtocolPort::new(number, Protocol::Tcp);
     if let Some(info) = &mut db.inspect {
         info.config.bindings = vec![(port(5432), port(9001))];
     }
@@ -271,10 +268,7 @@ fn probe_goes_to_the_host_of_the_engine() {
              ports: ['{port}']\n      healthcheck: {{ type: tcp, port: 80 }}\n"
         ));
         let mut api = container("c", "api", ContainerState::Running, 1);
-        let port = |number| ProtocolPort {
-            number,
-            protocol: Protocol::Tcp,
-        };
+        let port = |number| ProtocolPort::new(number, Protocol::Tcp);
         let info = api.inspect.as_mut().unwrap();
         info.config.bindings = is_published.then(|| (port(80), port(9001))).into_iter().collect();
         api.networks.values_mut().next().unwrap().address = Some("172.18.0.2/16".to_owned());

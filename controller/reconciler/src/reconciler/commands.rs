@@ -48,11 +48,7 @@ impl<B: Backend> Reconciler<B> {
                 Ok(Reply::Done)
             }
             Command::Retry { environment, service } => {
-                if service.is_some() {
-                    overrides.find_running(&environment, service.as_ref(), inputs)?;
-                } else {
-                    overrides.retry(&environment, inputs)?;
-                }
+                overrides.retry_target(&environment, service.as_ref(), inputs)?;
                 self.planner.retry(&environment, service.as_ref());
                 Ok(Reply::Done)
             }
@@ -72,6 +68,7 @@ impl<B: Backend> Reconciler<B> {
                 environment,
                 service,
                 until,
+                stops,
                 reason,
                 holder,
             } => {
@@ -80,6 +77,7 @@ impl<B: Backend> Reconciler<B> {
                     service,
                     since: now,
                     until,
+                    stops,
                     reason,
                     holder,
                     command: id,
@@ -153,6 +151,7 @@ fn cancellation(environment: EnvName, command: Option<String>, since: Timestamp)
         service: None,
         since,
         until: None,
+        stops: false,
         reason: "cancelled".to_owned(),
         holder: None,
         command,

@@ -15,7 +15,7 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 
 use super::Reconciler;
-use super::recorder::RecoveryInputs;
+use super::recovery::RecoveryInputs;
 use crate::breaker_guard::BreakerOpenings;
 use crate::overrides::{DesiredState, OverrideInputs};
 use crate::snapshot::Snapshot;
@@ -197,8 +197,8 @@ impl<B: Backend> Reconciler<B> {
         let state = self.planner.state();
         if std::mem::replace(&mut self.breakers_version, state.breakers.version()) != state.breakers.version()
         {
-            let epochs = BreakerOpenings::of(&state.breakers, state.environments.keys());
-            self.outputs.epochs.send_replace(epochs);
+            let openings = BreakerOpenings::of(&state.breakers, state.environments.keys());
+            self.outputs.openings.send_replace(openings);
         }
     }
 

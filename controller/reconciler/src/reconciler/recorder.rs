@@ -11,12 +11,11 @@ use argus_core::journal::{Event, orphan_events, step_event};
 use argus_core::mode::Mode;
 use argus_core::plan::Plan;
 use argus_core::status::orphans;
-use argus_core::time::Timestamp;
 use argus_core::user_requests::Restrictions;
 use argus_crds::status::Orphan;
 use tokio_util::sync::DropGuard;
 
-use super::recovery::Recovery;
+use super::recovery::{Recovery, RecoveryInputs};
 use crate::command::Command;
 use crate::executor::Finished;
 use crate::journal::{Journal, JournalHealth};
@@ -103,13 +102,7 @@ impl ReconcilerJournal {
         let Some(recovery) = self.recovery.take() else {
             return;
         };
-        let (incident, events) = recovery.resolve_intents(
-            inputs.store,
-            inputs.desired,
-            inputs.state,
-            inputs.identity,
-            inputs.now,
-        );
+        let (incident, events) = recovery.resolve_intents(inputs);
         self.record_events(events);
         tracing::warn!(
             incident = incident.id,
@@ -185,14 +178,4 @@ impl ReconcilerJournal {
     pub(crate) fn record_stop(&self) {
         self.journal.record_event(Event::Stop);
     }
-}
-
-/// Inputs of a reconcile pass for the recovery.
-pub(crate) struct RecoveryInputs<'a> {
-    pub(crate) specs: &'a crate::specs::SpecRegistry,
-    pub(crate) store: &'a argus_core::observed::Store,
-    pub(crate) desired: &'a crate::overrides::DesiredState,
-    pub(crate) state: &'a argus_core::state::PlannerState,
-    pub(crate) identity: &'a argus_core::plan::ControllerIdentity,
-    pub(crate) now: Timestamp,
 }

@@ -1,4 +1,5 @@
 //! Recovery after a run without a clean stop: it resolves the open intents once, and reports them in an incident.
+//! Invariant 13: a kill between any two calls changes no end state and restarts no healthy container.
 
 use argus_core::journal::{Event, IntentResolution, resolve_intent};
 use argus_core::observed::Store;
@@ -13,6 +14,7 @@ use crate::identity;
 use crate::journal::log_file::JournalContents;
 use crate::overrides::DesiredState;
 use crate::quarantine::Quarantined;
+use crate::specs::SpecRegistry;
 
 /// Maximum number of entries per list of an incident.
 const MAX_ENTRIES: usize = 1_000;
@@ -26,6 +28,16 @@ pub(crate) struct Recovery {
     pub(crate) contents: JournalContents,
     /// Quarantined files.
     pub(crate) quarantined: Vec<Quarantined>,
+}
+
+/// Inputs of a reconcile pass for the recovery.
+pub(crate) struct RecoveryInputs<'a> {
+    pub(crate) specs: &'a SpecRegistry,
+    pub(crate) store: &'a Store,
+    pub(crate) desired: &'a DesiredState,
+    pub(crate) state: &'a PlannerState,
+    pub(crate) identity: &'a ControllerIdentity,
+    pub(crate) now: Timestamp,
 }
 
 impl Recovery {
@@ -44,18 +56,11 @@ impl Recovery {
 
     /// Resolves every open intent against a completely listed store. Returns the incident and the events for the
     /// journal.
-    pub(crate) fn resolve_intents(
-        &self,
-        store: &Store,
-        desired: &DesiredState,
-        state: &PlannerState,
-        identity: &ControllerIdentity,
-        now: Timestamp,
-    ) -> (Incident, Vec<Event>) {
+    pub(crate) fn resolve_intents(&self, inputs: &RecoveryInputs<'_>) -> (Incident, Vec<Event>) {
         let mut events = Vec::new();
         let mut open_intents = Vec::new();
         for (seq, open) in &self.contents.open {
-            let (resolution, how) = resolve_intent(&open.intent, open.time(), store);
+            let (resolution, how) = resolve_intent(&open.intent, open.time(), inputs.store);
             events.push(Event::IntentResolved {
                 of: *seq,
                 resolution,
@@ -76,16 +81,16 @@ impl Recovery {
         let (previous_run, last_record) = self.contents.last.clone().unzip();
         let incident = Incident {
             schema_version: INCIDENT_VERSION,
-            id: identity::new_ulid(now),
-            at: now.to_string(),
-            controller: identity.controller.clone(),
-            run: identity.run.clone(),
+            id: identity::new_ulid(inputs.now),
+            at: inputs.now.to_string(),
+            controller: inputs.identity.controller.clone(),
+            run: inputs.identity.run.clone(),
             clean: self.ended_cleanly,
             died: previous_run,
             last_seen: last_record,
             open_intents,
-            adopted: adopted(store, desired, identity),
-            restarts: restarts(state),
+            adopted: adopted(inputs),
+            restarts: restarts(inputs.state),
             quarantined: self.quarantined.iter().map(incident_entry).collect(),
             journal: JournalSummary {
                 records: self.contents.records,
@@ -106,14 +111,15 @@ fn label(resolution: IntentResolution) -> &'static str {
     }
 }
 
-fn adopted(store: &Store, desired: &DesiredState, identity: &ControllerIdentity) -> Vec<Adopted> {
-    let containers = store
+fn adopted(inputs: &RecoveryInputs<'_>) -> Vec<Adopted> {
+    let containers = inputs
+        .store
         .containers()
-        .filter(|it| it.is_made_by(&identity.controller))
+        .filter(|it| it.is_made_by(&inputs.identity.controller))
         .filter_map(|it| {
             let owner = it.owner()?;
             let service = owner.service?;
-            let accepted = desired.get(&owner.environment)?;
+            let accepted = inputs.desired.get(&owner.environment)?;
             accepted.desired.services.contains_key(&service).then(|| Adopted {
                 environment: owner.environment.to_string(),
                 service: service.to_string(),

@@ -44,7 +44,7 @@ impl LoadedState {
         mut quarantined: Vec<Quarantined>,
     ) -> Self {
         let now = clock.now();
-        let (journal, mut writer, contents, corrupt_journals) =
+        let (journal, mut task, contents, corrupt_journals) =
             handle::open(&state.journal(), run, clock, limit);
         quarantined.extend(corrupt_journals);
         let (controller, corrupt) =
@@ -56,19 +56,16 @@ impl LoadedState {
         let specs = persisted::read(&state.specs_json(), now);
         quarantined.extend(specs.quarantined);
         let ran = !contents.is_fresh() || state.controller_json().exists();
-        let unquarantined: Vec<(PathBuf, String)> = quarantined
-            .iter()
-            .filter(|file| file.to.is_none())
-            .map(|file| (file.path.clone(), file.why.clone()))
-            .collect();
-        writer.enter_safe_mode(unquarantined);
+        let stuck: Vec<&Quarantined> = quarantined.iter().filter(|file| file.to.is_none()).collect();
+        task.writer.enter_safe_mode(&stuck);
         if contents.crashes_in_a_row() >= MAX_CRASHES {
             let why = "a critical task ended each of the last three runs; `argus events --type task_end` lists them";
-            writer.require_resume(why.to_owned());
+            task.writer.require_resume(why.to_owned());
         }
         // A short record can fit on a full disk; the first action would then fail after its intent.
         if let Err(error) = preflight::try_to_write(&state.private()) {
-            writer.start_unwritable(format!("`{}`: {error}", state.private().shown()));
+            task.writer
+                .set_unwritable(format!("`{}`: {error}", state.private().shown()));
         }
         Self {
             controller,
@@ -79,7 +76,7 @@ impl LoadedState {
                 ..PersistedSpecs::default()
             }),
             journal,
-            writer,
+            writer: task,
             recovery: Recovery {
                 ended_cleanly: had_marker || !ran,
                 contents,

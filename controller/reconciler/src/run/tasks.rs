@@ -1,4 +1,22 @@
 //! Start functions of the tasks, each with its channels.
+//!
+//! # Wake-ups have no content
+//!
+//! Except for a command and the result of an action, a wake-up has no content. The task reads the newest value of each channel, and its work
+//! covers all that changed: many wake-ups cost one pass, a missed one costs one interval, and a restarted task needs no replay. An event
+//! with content would have to arrive exactly once and in order, at a task that was perhaps restarted in between. `select!` names only the
+//! reason of the wake-up, for the metrics.
+//!
+//! For the same reason, the arguments of a task are channels, and what never changes: settings, the backend, the clock. A fact in an argument
+//! would be that of the first start, also for the task that a restart creates.
+//!
+//! # For the next task
+//!
+//! - A new fact is a watch channel with one writer. A second writer of a fact is a second opinion about it.
+//! - The work follows the `select!`: work in an arm is dropped when another arm is first.
+//! - A task that can be created again from its inputs is `spawn`ed. One that owns something that exists once, such as the state of the
+//!   planner, is `spawn_once`d: its panic ends the controller, and a new process reads everything again.
+//! - A writer takes no stop token. It ends with its channel, see [`Supervisor::run`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,31 +51,103 @@ use crate::supervise::{Importance, Supervisor};
 /// Inputs of the prober.
 pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<Arc<Store>>);
 
-pub(super) fn start_specs(
-    supervisor: &Supervisor,
-    (options, identity): (&Options, &ControllerIdentity),
-    (persisted_specs, sender, responder): (
-        watch::Sender<PersistedSpecs>,
-        watch::Sender<Arc<SpecRegistry>>,
-        SyncResponder,
-    ),
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let (rules, scan_interval) = (rules(options, identity), options.waits.scan_interval);
-    let stop = stop.clone();
-    supervisor.spawn("specs", Importance::Critical, move || {
-        let (persisted_specs, sender) = (persisted_specs.clone(), sender.clone());
-        specs::run(
-            rules.clone(),
-            persisted_specs,
-            sender,
-            responder.clone(),
-            scan_interval,
-            clock,
-            stop.clone(),
-        )
-    });
+/// Start of the tasks, with what most of them need.
+pub(super) struct Starter<'a, B> {
+    pub(super) supervisor: &'a Supervisor,
+    pub(super) backend: &'a Arc<B>,
+    pub(super) clock: Clock,
+    pub(super) stop: &'a CancellationToken,
+}
+
+impl<B: Backend> Starter<'_, B> {
+    pub(super) fn start_specs(
+        &self,
+        (options, identity): (&Options, &ControllerIdentity),
+        (persisted_specs, sender, responder): (
+            watch::Sender<PersistedSpecs>,
+            watch::Sender<Arc<SpecRegistry>>,
+            SyncResponder,
+        ),
+    ) {
+        let (rules, scan_interval) = (rules(options, identity), options.delays.scan_interval);
+        let (clock, stop) = (self.clock, self.stop.clone());
+        self.supervisor.spawn("specs", Importance::Critical, move || {
+            let (persisted_specs, sender) = (persisted_specs.clone(), sender.clone());
+            specs::run(
+                rules.clone(),
+                persisted_specs,
+                sender,
+                responder.clone(),
+                scan_interval,
+                clock,
+                stop.clone(),
+            )
+        });
+    }
+
+    pub(super) fn start_prober(&self, watches: Watches, io: ProberIo, addresses: Addresses) {
+        let (backend, clock, stop) = (self.backend.clone(), self.clock, self.stop.clone());
+        self.supervisor.spawn("prober", Importance::Critical, move || {
+            let (desired, stores) = watches.clone();
+            let (backend, io) = (backend.clone(), io.clone());
+            prober::run(backend, desired, stores, io, addresses, clock, stop.clone())
+        });
+    }
+
+    pub(super) fn start_lease(
+        &self,
+        own_lease: lease::OwnLease,
+        inputs: lease::LeaseInputs,
+        leases: watch::Sender<ControllerLeases>,
+    ) {
+        let (backend, clock, stop) = (self.backend.clone(), self.clock, self.stop.clone());
+        self.supervisor.spawn("lease", Importance::Critical, move || {
+            let (own_lease, inputs, leases) = (own_lease.clone(), inputs.clone(), leases.clone());
+            lease::run(backend.clone(), own_lease, inputs, leases, clock, stop.clone())
+        });
+    }
+
+    pub(super) fn start_preflight(
+        &self,
+        state: &StateDir,
+        stores: watch::Receiver<Arc<Store>>,
+    ) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
+        let (preflights, seen) = watch::channel(Arc::default());
+        let needs_preflight = Arc::new(Notify::new());
+        let channels = PreflightIo {
+            wanted: needs_preflight.clone(),
+            stores,
+            preflights,
+        };
+        let (backend, clock, stop) = (self.backend.clone(), self.clock, self.stop.clone());
+        let state = state.clone();
+        // Critical, because new environments wait for a preflight check.
+        self.supervisor.spawn("preflight", Importance::Critical, move || {
+            let (state, channels) = (state.clone(), channels.clone());
+            preflight::run(backend.clone(), state, channels, clock, stop.clone())
+        });
+        (needs_preflight, seen)
+    }
+
+    pub(super) fn start_connectivity(
+        &self,
+        helpers: bool,
+        snapshots: watch::Receiver<Arc<Snapshot>>,
+    ) -> watch::Receiver<Arc<CheckResults>> {
+        let results = CheckResults {
+            helpers_allowed: helpers,
+            ..CheckResults::default()
+        };
+        let (sender, seen) = watch::channel(Arc::new(results));
+        let (backend, clock, stop) = (self.backend.clone(), self.clock, self.stop.clone());
+        // Only useful: the controller works without connectivity checks.
+        self.supervisor
+            .spawn("connectivity", Importance::Useful, move || {
+                let (snapshots, sender) = (snapshots.clone(), sender.clone());
+                connectivity::run(backend.clone(), snapshots, sender, clock, stop.clone())
+            });
+        seen
+    }
 }
 
 /// Starts the tasks that persist values after each change.
@@ -90,109 +180,6 @@ pub(super) fn start_writers(
     supervisor.spawn_once("registry_writer", Importance::Critical, registry_writer);
 }
 
-pub(super) fn start_prober<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    watches: Watches,
-    io: ProberIo,
-    addresses: Addresses,
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let (backend, stop) = (backend.clone(), stop.clone());
-    supervisor.spawn("prober", Importance::Critical, move || {
-        let (desired, stores) = watches.clone();
-        prober::run(
-            backend.clone(),
-            desired,
-            stores,
-            io.clone(),
-            addresses,
-            clock,
-            stop.clone(),
-        )
-    });
-}
-
-pub(super) fn start_lease<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    own_lease: lease::OwnLease,
-    inputs: lease::LeaseInputs,
-    leases: watch::Sender<ControllerLeases>,
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let (backend, stop) = (backend.clone(), stop.clone());
-    supervisor.spawn("lease", Importance::Critical, move || {
-        let (own_lease, inputs) = (own_lease.clone(), inputs.clone());
-        lease::run(
-            backend.clone(),
-            own_lease,
-            inputs,
-            leases.clone(),
-            clock,
-            stop.clone(),
-        )
-    });
-}
-
-pub(super) fn start_preflight<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    state: &StateDir,
-    stores: watch::Receiver<Arc<Store>>,
-    clock: Clock,
-    stop: &CancellationToken,
-) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
-    let (preflights, seen) = watch::channel(Arc::default());
-    let needs_preflight = Arc::new(Notify::new());
-    let channels = PreflightIo {
-        wanted: needs_preflight.clone(),
-        stores,
-        preflights,
-    };
-    let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
-    // Critical, because new environments wait for a preflight check.
-    supervisor.spawn("preflight", Importance::Critical, move || {
-        preflight::run(
-            backend.clone(),
-            state.clone(),
-            channels.clone(),
-            clock,
-            stop.clone(),
-        )
-    });
-    (needs_preflight, seen)
-}
-
-pub(super) fn start_connectivity<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    helpers: bool,
-    snapshots: watch::Receiver<Arc<Snapshot>>,
-    clock: Clock,
-    stop: &CancellationToken,
-) -> watch::Receiver<Arc<CheckResults>> {
-    let results = CheckResults {
-        helpers_allowed: helpers,
-        ..CheckResults::default()
-    };
-    let (sender, seen) = watch::channel(Arc::new(results));
-    let (backend, stop) = (backend.clone(), stop.clone());
-    // Only useful: the controller works without connectivity checks.
-    supervisor.spawn("connectivity", Importance::Useful, move || {
-        connectivity::run(
-            backend.clone(),
-            snapshots.clone(),
-            sender.clone(),
-            clock,
-            stop.clone(),
-        )
-    });
-    seen
-}
-
 fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let own = absolute(options.state.locked_folder());
@@ -206,6 +193,7 @@ fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
                 allowed: options.allowed.clone(),
+                allow_external: options.allow_external.clone(),
                 git_writable: options.git_writable,
                 state: absolute(options.state.root()),
                 private: options.private_folders.iter().cloned().chain([own]).collect(),

@@ -163,7 +163,7 @@ impl SpecAdmitter {
             env: admission.env,
             allowed: context.host.allowed,
             file_hash: None,
-            lines: KeyLines::of(spec, &parsed.source),
+            lines: KeyLines::from_spec(spec, &parsed.source),
             mounts: admission.mounts,
             diagnostics,
             source: parsed.source.clone(),

@@ -192,8 +192,8 @@ mod tests {
         let rules = ContextRules::read(root, Path::new("Dockerfile"), &mut budget).unwrap();
         let folder = root.display().to_string();
         let data = format!("{folder}/data");
-        let excluded = Excluded::of(&folder, "", [data.as_str()]);
-        let own = OwnFiles::of(&[rustix::fs::stat(root.join("own")).unwrap()]);
+        let excluded = Excluded::new(&folder, "", [data.as_str()]);
+        let own = OwnFiles::from_stats(&[rustix::fs::stat(root.join("own")).unwrap()]);
         let filter = ContextFilter::new(root, rules, &excluded, &own);
         for (path, expected) in [
             ("src/main.py", true),

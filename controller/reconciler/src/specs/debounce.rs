@@ -21,17 +21,9 @@ pub enum Confirmation {
 }
 
 /// Contents that were read once and are not confirmed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Debounce<H> {
     pending: BTreeMap<PathBuf, (H, Timestamp)>,
-}
-
-impl<H> Default for Debounce<H> {
-    fn default() -> Self {
-        Self {
-            pending: BTreeMap::new(),
-        }
-    }
 }
 
 impl<H: PartialEq> Debounce<H> {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context_rules::{ContextFilter, ContextRules, check_size, over_budget};
 use super::inputs::ContextFolders;
-use super::stamp::Stamp;
+use super::scan::Stamp;
 
 /// Maximum number of steps of the list of a context.
 const MAX_STEPS: u64 = 50_000_000;
@@ -273,7 +273,7 @@ impl Digests {
     }
 
     fn file(&mut self, path: &Path, meta: &Metadata) -> io::Result<[u8; 32]> {
-        let stamp = Stamp::of(meta);
+        let stamp = Stamp::new(meta);
         let known = self.used.get(path).or_else(|| self.files.get(path));
         if let Some((before, hash)) = known
             && *before == stamp

@@ -100,7 +100,7 @@ fn controller_state_never_changes_the_digest() {
     std::fs::write(dir.path().join(".dockerignore"), exceptions).unwrap();
     let root = dir.path().to_str().unwrap();
     let (state, data) = (format!("{root}/state"), format!("{root}/data"));
-    let excluded = Excluded::of(root, &state, [data.as_str()]);
+    let excluded = Excluded::new(root, &state, [data.as_str()]);
     let mut digests = Digests::default();
     let mut digest = || {
         digests
@@ -133,7 +133,7 @@ fn log_and_reports_of_argus_never_change_the_digest() {
     write("argus.log", "");
     let log = std::fs::File::open(dir.path().join("argus.log")).unwrap();
     let mut digests = Digests {
-        own: OwnFiles::of([&rustix::fs::fstat(&log).unwrap()]),
+        own: OwnFiles::from_stats([&rustix::fs::fstat(&log).unwrap()]),
         ..Digests::default()
     };
     let first = digest_of(&dir, &mut digests).unwrap();
@@ -281,7 +281,7 @@ fn only_folders_that_the_context_includes_are_watched() {
     std::fs::write(dir.path().join(".dockerignore"), rules).unwrap();
     let root = dir.path().display().to_string();
     let data = format!("{root}/data");
-    let excluded = Excluded::of(&root, "", [data.as_str()]);
+    let excluded = Excluded::new(&root, "", [data.as_str()]);
     let mut digests = Digests::default();
     digests
         .of(dir.path(), Path::new("Dockerfile"), &excluded)

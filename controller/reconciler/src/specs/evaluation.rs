@@ -22,12 +22,12 @@ use super::build_delay::BuildDelays;
 use super::digest::{ContextDigest, Digests};
 use super::env_vars;
 use super::inputs::SpecInputs;
-use super::loader::SpecLoaderSettings;
 use super::location::SpecLocation;
 use super::nested_git::NestedGit;
 use super::parsed_file::{ComposeSource, ParsedFile, Translation};
 use super::registry::Admission;
 use super::scan::{MAX_FILE_BYTES, Text};
+use super::settings::SpecLoaderSettings;
 
 /// Hash of inputs of an admission.
 pub(super) type Fingerprint = [u8; 32];

@@ -58,7 +58,7 @@ pub(super) fn outermost(paths: &BTreeSet<PathBuf>) -> BTreeSet<String> {
 
 /// Returns true if the index of its worktree lists one of these names in a folder, or a file below one. Then the author of the repository
 /// can have written it. The path of the folder has no links.
-pub(crate) fn is_tracked(folder: &Path, names: &[&str]) -> bool {
+pub fn is_tracked(folder: &Path, names: &[&str]) -> bool {
     let Some(tree) = find_worktree(folder).and_then(read_worktree) else {
         return false;
     };

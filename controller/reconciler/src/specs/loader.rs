@@ -12,38 +12,17 @@ use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::admission::SpecAdmitter;
 use super::debounce::{Confirmation, Debounce, MIN_GAP};
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::FileWrites;
 use super::inputs::SpecInputs;
-use super::parsed_file::Translate;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
-use super::source::SpecSource;
+use super::settings::SpecLoaderSettings;
 use argus_core::desired::Accepted;
 
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
-
-/// Settings of the scan and the admission.
-#[derive(Clone)]
-pub struct SpecLoaderSettings {
-    /// Source of the spec files.
-    pub source: SpecSource,
-    /// True if warnings refuse a file.
-    pub strict: bool,
-    /// Names of variables that spec files may read.
-    pub env_allow: Vec<String>,
-    /// Environment variables of the controller.
-    pub process_env: BTreeMap<String, String>,
-    /// Identity of the controller.
-    pub controller: String,
-    /// Admitter of the files.
-    pub admitter: SpecAdmitter,
-    /// Translator of Compose files.
-    pub translate: Option<Translate>,
-}
 
 /// Persisted state: the accepted revisions, and the first-seen times of their contents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -91,7 +70,7 @@ impl SpecLoader {
         let mut registry = SpecRegistry::restored(persisted_specs.accepted);
         registry.incomplete = persisted_specs.incomplete;
         Self {
-            scanner: Scanner::new(rules.source.clone()),
+            scanner: Scanner::new(rules.source.clone(), rules.admitter.access.clone()),
             rules,
             registry,
             debounce: Debounce::default(),

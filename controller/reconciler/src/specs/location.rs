@@ -1,6 +1,7 @@
 //! Location of a spec file on the host: its real directory, its project, and the targets of the paths that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{Roots, real, resolve_without_links};
 use argus_core::desired::env_file::is_env_file;
-use argus_core::desired::host::{HostPaths, similar_name};
+use argus_core::desired::host::HostPaths;
+use argus_core::desired::nearest;
 use argus_core::desired::worktree::Worktree;
 
 use super::git_paths;
@@ -19,6 +21,14 @@ use super::scan::bounded;
 const SYSTEM_DIRS: [&str; 14] = [
     "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
     "/var",
+];
+/// Default directories of the data of engines, and those of running processes. The volumes of other data roots have a form of their own.
+const ENGINE_DATA: [&str; 5] = [
+    "/proc",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/snap/docker",
 ];
 /// Maximum number of names that are compared with a missing one.
 const MAX_ENTRIES: usize = 1_000;
@@ -36,6 +46,8 @@ pub struct HostAccess {
     pub allow_mounts: Vec<String>,
     /// Folder that a person allowed: containers of its files may write above the bind sources of others.
     pub allowed: Option<PathBuf>,
+    /// External volumes that `--allow-external` names.
+    pub allow_external: Vec<String>,
     /// True if containers may write git directories.
     pub git_writable: bool,
     /// State directory of the controller.
@@ -44,6 +56,15 @@ pub struct HostAccess {
     pub private: Vec<PathBuf>,
     /// Socket of the engine; `None` for an engine behind TCP.
     pub engine: Option<PathBuf>,
+}
+
+impl HostAccess {
+    /// Returns whether a person allowed a path in this worktree. A worktree below the allowed folder, such as that of a pull request, has other
+    /// authors.
+    pub(super) fn allows(&self, path: &Path, worktree: Option<&Path>) -> bool {
+        let allows = |folder: &PathBuf| path.starts_with(folder) && find_worktree(folder) == worktree;
+        self.allowed.as_ref().is_some_and(allows)
+    }
 }
 
 /// A spec file with its project and its allowed directories.
@@ -67,13 +88,17 @@ impl SpecLocation {
         let directory = file.parent().unwrap_or(Path::new("/"));
         let worktree = find_worktree(directory);
         let tree = worktree.and_then(read_worktree);
-        let allowed_folder = access.allowed.as_ref();
-        let allowed = allowed_folder.is_some_and(|folder| file.starts_with(folder));
+        let allowed = access.allows(&file, worktree);
         let is_git_protected = !allowed && !access.git_writable;
-        let project = worktree.unwrap_or_else(|| project_without_worktree(directory, &state));
+        let project = match worktree {
+            Some(worktree) => worktree,
+            None if find_repository(directory).is_some() => directory,
+            None => project_without_worktree(directory, &state),
+        };
         let mut roots = Roots::new(access.allow_mounts.iter().map(Path::new));
-        // A file in a system directory has no project, because other users own files there.
-        if !is_system(project) {
+        // A file in a system directory has no project, because other users own files there. One in the data of an engine neither,
+        // because containers write there.
+        if !is_system(project) && !is_engine_data(project) {
             roots = roots.with_resolved(project);
         }
         Self {
@@ -82,6 +107,7 @@ impl SpecLocation {
             host: HostPaths {
                 project: text(project).unwrap_or_default(),
                 allowed,
+                external_volumes: access.allow_external.iter().cloned().collect(),
                 git: is_git_protected.then(|| git_paths::find(directory, worktree, tree.as_ref())),
                 worktree: tree,
                 state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
@@ -177,15 +203,22 @@ fn find_similar(path: &Path) -> Option<String> {
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    let similar = similar_name(missing.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    let similar = nearest(missing.file_name()?.to_str()?, names.iter().map(String::as_str))?;
     text(&missing.with_file_name(similar))
 }
 
-/// Returns the git worktree of a directory.
+/// Returns the git worktree of a directory. A nearer repository that is not trusted hides it: a container can change the owner of a directory.
 pub(super) fn find_worktree(directory: &Path) -> Option<&Path> {
     let own = fs::symlink_metadata(directory).ok()?;
-    let mut candidates = directory.ancestors().filter(|path| !is_system(path));
-    candidates.find(|path| is_worktree(path, &own))
+    find_repository(directory).filter(|path| is_worktree(path, &own))
+}
+
+/// Returns the nearest directory with an entry `.git` of any owner.
+fn find_repository(directory: &Path) -> Option<&Path> {
+    // Some people keep their home folder in git.
+    let is_candidate = |path: &&Path| !is_system(path) && !contains_home(path);
+    let mut candidates = directory.ancestors().filter(is_candidate);
+    candidates.find(|path| path.join(git_paths::GIT).symlink_metadata().is_ok())
 }
 
 /// Returns the top directory of the git worktree of a directory, then those of the other worktrees of its repository, the main
@@ -227,8 +260,15 @@ pub fn worktrees_of(directory: &Path) -> Vec<PathBuf> {
 /// Returns the project of a directory without a worktree: the directory that contains `.argus`, else the directory itself.
 fn project_without_worktree<'a>(directory: &'a Path, state: &'a Path) -> &'a Path {
     let parent = state.parent().filter(|_| state.ends_with(DEFAULT_STATE_DIR));
-    let contains = |parent: &&Path| !is_system(parent) && directory.exists() && directory.starts_with(parent);
+    let contains = |parent: &&Path| {
+        !is_system(parent) && !contains_home(parent) && directory.exists() && directory.starts_with(parent)
+    };
     parent.filter(contains).unwrap_or(directory)
+}
+
+/// Returns true for the home folder and those around it, which are no project of the other folders in them.
+fn contains_home(directory: &Path) -> bool {
+    std::env::var_os("HOME").is_some_and(|home| Path::new(&home).starts_with(directory))
 }
 
 /// Reads the facts about a worktree that decide its name.
@@ -250,6 +290,14 @@ pub(super) fn read_small(path: &Path) -> Option<String> {
 /// Returns true for a system directory, which is never a project.
 pub fn is_system(directory: &Path) -> bool {
     SYSTEM_DIRS.iter().any(|system| Path::new(system) == directory)
+}
+
+/// Returns true for a directory in which an engine stores its volumes and containers.
+fn is_engine_data(directory: &Path) -> bool {
+    let parts: Vec<&OsStr> = directory.iter().collect();
+    let is_volume = |parts: &[&OsStr]| parts[0] == "volumes" && parts[2] == "_data";
+    let mut roots = ENGINE_DATA.into_iter().map(Path::new);
+    roots.any(|root| directory.starts_with(root)) || parts.windows(3).any(is_volume)
 }
 
 /// Returns true if a directory is a git worktree, and a trusted user owns both the worktree and its `.git`.

@@ -185,12 +185,18 @@ fn worktree_that_another_user_made_is_no_project() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let (_dir, root) = tree(&["repo/.git", "repo/env"]);
-    std::os::unix::fs::chown(root.join("repo/.git"), Some(4321), None).unwrap();
-    let found = of(&root.join("repo/env/e2e.yaml"), &HostAccess::default())
-        .host
-        .project;
-    assert_eq!(found, root.join("repo/env").to_str().unwrap());
+    let (_dir, root) = tree(&["outer/.git", "outer/repo/.git", "outer/repo/env", "outer/.argus"]);
+    // A container can change the owner of the directory that it mounts.
+    for changed in ["outer/repo/.git", "outer/repo"] {
+        std::os::unix::fs::chown(root.join(changed), Some(4321), None).unwrap();
+        let access = HostAccess {
+            state: root.join("outer/.argus"),
+            ..HostAccess::default()
+        };
+        let found = of(&root.join("outer/repo/env/e2e.yaml"), &access).host.project;
+        assert_eq!(found, root.join("outer/repo/env").to_str().unwrap());
+        std::os::unix::fs::chown(root.join(changed), Some(0), None).unwrap();
+    }
 }
 
 #[test]
@@ -311,7 +317,7 @@ fn private_folders_are_compared_without_links() {
 
 #[test]
 fn permission_covers_files_of_its_folder_only() {
-    let (_dir, root) = tree(&["mine/deep", "mine-2", "other"]);
+    let (_dir, root) = tree(&["mine/deep", "mine/clone/.git", "mine-2", "other"]);
     symlink("../other", root.join("mine/linked")).unwrap();
     let access = HostAccess {
         allowed: Some(root.join("mine")),
@@ -320,6 +326,7 @@ fn permission_covers_files_of_its_folder_only() {
     for (folder, allowed) in [
         ("mine", true),
         ("mine/deep", true),
+        ("mine/clone", false),
         ("mine-2", false),
         ("other", false),
         ("mine/linked", false),
@@ -327,6 +334,22 @@ fn permission_covers_files_of_its_folder_only() {
         let location = of(&root.join(folder).join("e2e.yaml"), &access);
         assert_eq!(location.host.allowed, allowed, "{folder}");
     }
+}
+
+#[test]
+fn volume_and_home_folder_are_no_project() {
+    let (_dir, root) = tree(&["data/volumes/shop_data/_data/p/sub", "data/volumes/plain/p/sub"]);
+    for (folder, is_project) in [
+        ("data/volumes/shop_data/_data/p", false),
+        ("data/volumes/plain/p", true),
+    ] {
+        let mut location = of(&root.join(folder).join("e2e.yaml"), &HostAccess::default());
+        let found = leads(&mut location, &root.join(folder).join("sub"));
+        assert_eq!(found.is_ok(), is_project, "{folder}: {found:?}");
+    }
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap());
+    assert!(contains_home(&home) && contains_home(home.parent().unwrap()));
+    assert!(!contains_home(&home.join("project")));
 }
 
 #[test]

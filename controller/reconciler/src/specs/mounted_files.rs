@@ -10,7 +10,7 @@ use argus_core::desired::{Accepted, Mount};
 use argus_core::time::Timestamp;
 
 use super::registry::SpecRegistry;
-use super::stamp::Stamp;
+use super::scan::Stamp;
 
 impl SpecRegistry {
     /// Compares the mounted files of all environments with the disk.
@@ -69,7 +69,7 @@ fn read_files(accepted: &Accepted, now: Timestamp) -> BTreeMap<String, MountedFi
                     mode: meta.mode(),
                     ..MountedFile::default()
                 };
-                file.after(known, Stamp::of(&meta).changed_at(), now)
+                file.after(known, Stamp::new(&meta).changed_at(), now)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 MountedFile::default().after(known, Timestamp::default(), now)

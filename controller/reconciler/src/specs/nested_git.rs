@@ -12,7 +12,7 @@ use argus_core::desired::host::{GitPaths, HostPaths};
 use argus_core::time::Timestamp;
 
 use super::git_paths::{GIT, MAX_SUBMODULES, exists, outermost};
-use super::location::{read_small, read_worktree};
+use super::location::{DEFAULT_STATE_DIR, read_small, read_worktree};
 
 /// Maximum number of files and folders below a source.
 const MAX_ENTRIES: usize = 1_000_000;
@@ -63,6 +63,8 @@ impl NestedGit {
             let found = found.or_insert_with_key(|source| search(source, MAX_ENTRIES));
             found.add_to(git);
         }
+        // A folder hides that of this controller.
+        git.paths.remove(&host.state_dir);
         let mut paths: Vec<PathBuf> = git.paths.iter().map(PathBuf::from).collect();
         let shared: Vec<PathBuf> = paths.iter().filter_map(|path| shared_by(path)).collect();
         paths.extend(shared);
@@ -134,9 +136,16 @@ fn search(source: &Path, max_entries: usize) -> Found {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
+            // Git reads no other kinds, and a mount of a socket would give access to it.
+            let can_be_git = kind.is_dir() || kind.is_file();
+            // Shells read its files of addresses.
+            if kind.is_dir() && entry.file_name() == DEFAULT_STATE_DIR {
+                found.add(path);
+                continue;
+            }
             if entry.file_name() == GIT && kind.is_symlink() {
                 found.link.get_or_insert(path);
-            } else if entry.file_name() == GIT || kind.is_dir() && is_repository(&path) {
+            } else if can_be_git && (entry.file_name() == GIT || kind.is_dir() && is_repository(&path)) {
                 found.add_git(path);
             } else if kind.is_dir() {
                 folders.push((path, depth + 1));
@@ -215,6 +224,7 @@ mod tests {
                 ("p/own/commondir", "../shared\n"),
                 ("p/shared/objects/x", ""),
                 ("p/shared/hooks/x", ""),
+                ("p/src/.argus/x", ""),
                 ("p/no/HEAD", ""),
                 ("p/no/.gitignore", ""),
             ],
@@ -227,6 +237,7 @@ mod tests {
             "other/.git",
             "own",
             "shared",
+            "src/.argus",
             "wts/w1/.git",
         ];
         for (source, expected) in [
@@ -237,7 +248,7 @@ mod tests {
             ("p/bw/.bare/worktrees", &["bw/.bare"]),
             ("p/shared", &[]),
             ("p/own", &["own", "shared"]),
-            ("p/src", &[]),
+            ("p/src", &["src/.argus"]),
             ("p/no/HEAD", &[]),
         ] {
             let found = protect(&mut NestedGit::default(), &root.join(source), (1, 1));

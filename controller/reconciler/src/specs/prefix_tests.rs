@@ -13,7 +13,8 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 
 use super::admission::SpecAdmitter;
-use super::loader::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
+use super::loader::{PersistedSpecs, SpecLoader};
+use super::settings::SpecLoaderSettings;
 
 /// Longer than the debounce of a prefix, shorter than the stability period of a removal.
 const STEP: i64 = 250;

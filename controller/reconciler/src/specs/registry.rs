@@ -1,4 +1,5 @@
 //! Spec registry: the state of every spec file, and the environments that result from them.
+//! Invariant 8: a rejected spec never changes a running environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,24 @@ pub struct FileEntry {
     pub gone_since: Option<Timestamp>,
     /// Admitted environment that conflicts with another file.
     conflicting: Option<PendingAdmission>,
+}
+
+impl FileEntry {
+    /// Environment of the current content, if that content is accepted.
+    pub(super) fn current(&self) -> Option<&Arc<Accepted>> {
+        self.accepted
+            .as_ref()
+            .filter(|_| self.state == FileState::Accepted)
+    }
+
+    /// Adds a warning if the edit of the revision `before` has no effect on the environment.
+    pub(super) fn warn_of_edit_without_effect(&mut self, before: &Accepted, now: Timestamp) {
+        if self.current().is_some_and(|now| now.desired == before.desired) {
+            let revision = before.desired.revision.as_str();
+            let message = format!("the edit at {now} has no effect: the revision is still `{revision:.12}`");
+            self.diagnostics.push(Diagnostic::warning("", message));
+        }
+    }
 }
 
 /// Admitted environment of a file that is not accepted yet, with its diagnostics.

@@ -40,6 +40,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             halt_after_same: Some(3),
             mode: RestartMode::GiveUp,
             never: std::collections::BTreeSet::new(),
+            memory_above: None,
         },
         preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,

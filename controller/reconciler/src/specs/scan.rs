@@ -1,7 +1,7 @@
 //! Scan of the specs folder: lists the spec files, and reads those that changed.
 
 use std::collections::BTreeMap;
-use std::fs::{File, FileType};
+use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 
 use super::filesystem;
+use super::location::HostAccess;
 use super::source::SpecSource;
-use super::stamp::Stamp;
-use super::symlinks::SymlinkPolicy;
+use super::symlinks::{self, SymlinkPolicy};
 
 pub use argus_core::desired::excluded::is_spec_name;
 
@@ -41,6 +41,35 @@ impl Text {
             bytes: bytes.into(),
             hash,
         }
+    }
+}
+
+/// Metadata of a file before its read. Equal stamps mean equal contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    dev: u64,
+    ino: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    size: u64,
+}
+
+impl Stamp {
+    /// Stamp of this metadata.
+    pub(super) fn new(meta: &Metadata) -> Self {
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+            size: meta.size(),
+        }
+    }
+
+    /// Time of the last change of the file or its metadata, which no process can set.
+    pub(super) fn changed_at(self) -> Timestamp {
+        let (seconds, nanos) = self.changed;
+        Timestamp(seconds.saturating_mul(1_000).saturating_add(nanos / 1_000_000))
     }
 }
 
@@ -89,14 +118,16 @@ pub struct Scan {
 #[derive(Debug)]
 pub struct Scanner {
     source: SpecSource,
+    access: HostAccess,
     read: BTreeMap<PathBuf, (Stamp, Contents)>,
 }
 
 impl Scanner {
     /// Creates a scanner for the files of this source.
-    pub fn new(source: SpecSource) -> Self {
+    pub fn new(source: SpecSource, access: HostAccess) -> Self {
         Self {
             source,
+            access,
             read: BTreeMap::new(),
         }
     }
@@ -107,7 +138,7 @@ impl Scanner {
     /// The specs folder itself is missing or cannot be listed.
     pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
         let mut scan = Scan::default();
-        let symlinks = SymlinkPolicy::below(&self.source.folder);
+        let symlinks = SymlinkPolicy::below(&self.source.folder, &self.access);
         let mut found = Vec::new();
         let mut folders = Vec::new();
         self.source
@@ -168,7 +199,7 @@ fn folder_of(file: Option<&PathBuf>) -> Option<&Path> {
 
 /// Returns true if the file still has this stamp, after its read.
 fn is_unchanged_since(path: &Path, stamp: Stamp) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| Stamp::of(&meta) == stamp)
+    std::fs::metadata(path).is_ok_and(|meta| Stamp::new(&meta) == stamp)
 }
 
 /// Adds the folder of a linked file, whose changes no listed folder shows.
@@ -194,20 +225,20 @@ fn read_entry(
     let unreadable = |error: &io::Error| {
         // A broken symlink exists and cannot be read; a missing name is gone.
         let meta = std::fs::symlink_metadata(path).ok()?;
-        Some((Stamp::of(&meta), Contents::Unreadable(error.to_string())))
+        Some((Stamp::new(&meta), Contents::Unreadable(error.to_string())))
     };
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) => return unreadable(&error),
     };
     if !meta.is_file() {
-        return Some((Stamp::of(&meta), Contents::NotFile(type_name(meta.file_type()))));
+        return Some((Stamp::new(&meta), Contents::NotFile(type_name(meta.file_type()))));
     }
     let resolved = match resolved {
         Ok(resolved) => resolved,
-        Err(why) => return Some((Stamp::of(&meta), Contents::Unreadable(why))),
+        Err(why) => return Some((Stamp::new(&meta), Contents::Unreadable(why))),
     };
-    let stamp = Stamp::of(&meta);
+    let stamp = Stamp::new(&meta);
     if let Some(known) = known
         && known.0 == stamp
         && !matches!(known.1, Contents::Unreadable(_))
@@ -241,6 +272,11 @@ fn type_name(found: FileType) -> &'static str {
 pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let resolved = resolve(&std::path::absolute(path)?).map_err(io::Error::other)?;
     bounded(resolved.open()?, limit)
+}
+
+/// Reads a spec file that a command names, as [`read_bounded`]. A link of a worktree that leads out of it is an error.
+pub fn read_spec(path: &Path, access: &HostAccess) -> io::Result<Option<Vec<u8>>> {
+    bounded(symlinks::open_named(path, access)?, MAX_FILE_BYTES)
 }
 
 /// Reads an open file of at most `limit` bytes; `None` if it is longer, without a read if its size already shows that.

@@ -3,7 +3,10 @@
 use super::*;
 
 fn scanner(root: &Path) -> Scanner {
-    Scanner::new(SpecSource::new(root, Path::new("/nowhere")))
+    Scanner::new(
+        SpecSource::new(root, Path::new("/nowhere")),
+        HostAccess::default(),
+    )
 }
 
 fn names(scan: &Scan) -> Vec<String> {

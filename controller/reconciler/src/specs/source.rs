@@ -122,10 +122,13 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::specs::location::HostAccess;
     use crate::specs::scan::Scanner;
 
     fn names(source: &SpecSource) -> Vec<String> {
-        let scan = Scanner::new(source.clone()).scan(|_| false).unwrap();
+        let scan = Scanner::new(source.clone(), HostAccess::default())
+            .scan(|_| false)
+            .unwrap();
         scan.files.keys().map(|path| path.display().to_string()).collect()
     }
 
@@ -146,7 +149,9 @@ mod tests {
         ] {
             let source = SpecSource::new(root, &root.join(state));
             assert_eq!(names(&source), found, "{state}");
-            let scan = Scanner::new(source.clone()).scan(|_| false).unwrap();
+            let scan = Scanner::new(source.clone(), HostAccess::default())
+                .scan(|_| false)
+                .unwrap();
             let is_state = |folder: &PathBuf| source.is_state(&real(&root.join(folder)));
             assert!(!scan.folders.keys().any(is_state), "it is not watched: {scan:?}");
         }
@@ -178,7 +183,7 @@ mod tests {
         }
         symlink(&repo, specs.join("shop")).unwrap();
         let source = SpecSource::new(&specs, &dir.path().join("state"));
-        let mut scanner = Scanner::new(source);
+        let mut scanner = Scanner::new(source, HostAccess::default());
         assert!(scanner.scan(|_| false).unwrap().unlisted.is_empty());
         fs::remove_dir(&repo).unwrap();
         let unlisted = scanner.scan(|_| false).unwrap().unlisted;
@@ -200,7 +205,9 @@ mod tests {
         symlink(root.join("repo/e2e.yaml"), root.join("specs/shop.e2e.yaml")).unwrap();
         symlink(root.join("specs"), root.join("link")).unwrap();
         let source = SpecSource::new(&root.join("link"), &root.join("state"));
-        let scan = Scanner::new(source).scan(|_| false).unwrap();
+        let scan = Scanner::new(source, HostAccess::default())
+            .scan(|_| false)
+            .unwrap();
         let folders: Vec<_> = scan.folders.keys().collect();
         assert_eq!(folders, [Path::new(""), &root.join("repo")]);
     }

@@ -27,7 +27,7 @@ impl StateDir {
 
     /// Writes a status file atomically, with its seal.
     pub(crate) fn write_status(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let (folder, name) = Folder::of(path)?;
+        let (folder, name) = Folder::parent_of(path)?;
         let bytes = self.sealed(path, bytes)?;
         folder.write_for(self.status_group, &name, &bytes, self.status_mode())
     }

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Something else exists at the path, or the directory cannot be written.
 pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
-    let (folder, name) = Folder::of(path)?;
+    let (folder, name) = Folder::parent_of(path)?;
     match read(&folder, &name)? {
         Some(known) if known == content.as_bytes() => return Ok(()),
         Some(known) if !is_env_file(&known) => {
@@ -29,7 +29,7 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
 
 /// Removes the file if Argus wrote it for this environment.
 pub(super) fn remove(path: &Path, env: &EnvName) -> io::Result<()> {
-    let (folder, name) = match Folder::of(path) {
+    let (folder, name) = match Folder::parent_of(path) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! Watchdog: requests heartbeats of all tasks, and feeds an external watchdog while the reconcile loop replies.
+//! Watchdog: requests heartbeats of all tasks. Invariant 22: it feeds an external watchdog only while the reconcile loop replies.
 
 use std::time::Duration;
 

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
 
+use argus_core::delays::Delays;
 use argus_core::desired::BreakerSettings;
 use argus_core::desired::ceiling::Ceiling;
 use argus_core::desired::namespace::NamespaceFrom;
 use argus_core::lease::TTL;
 use argus_core::retry::RetrySettings;
-use argus_core::waits::Waits;
 use argus_reconciler::clock::Clock;
 use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::state_dir::StateDir;
@@ -27,6 +27,7 @@ pub(crate) fn options(dir: &Path, clock: Clock) -> Options {
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
         allowed: None,
+        allow_external: Vec::new(),
         git_writable: false,
         private_folders: Vec::new(),
         ceiling: Ceiling::default(),
@@ -42,7 +43,7 @@ pub(crate) fn options(dir: &Path, clock: Clock) -> Options {
         deadlines: Deadlines::default(),
         engine_breaker: BreakerSettings::default(),
         retries: RetrySettings::default(),
-        waits: Waits::default(),
+        delays: Delays::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: 64 * 1024,
         lease_ttl: TTL,

@@ -174,6 +174,38 @@ async fn open_intents_of_a_killed_run_are_resolved_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn killed_run_is_checked_in_mode_recovery_first() {
+    let slow_list = FaultProfile {
+        list: (5_000, 5_000),
+        ..FaultProfile::no_faults()
+    };
+    let fixture = Fixture::new(slow_list);
+    let (first, state) = (fixture.state("first"), fixture.state("second"));
+    let run = fixture.start(&first, fixture.fresh());
+    run.settled().await;
+    copied(&first, &state);
+    run.lose("shop-api");
+    let engine = run.engine();
+    let before = engine.model.calls().len();
+    run.stop().await;
+    let run = fixture.start(&state, engine);
+    let during = run
+        .until("the check of all state", |snapshot| {
+            snapshot.mode == Mode::Recovery
+        })
+        .await;
+    let why = during.mode_reason().unwrap();
+    assert!(why.contains("did not end with a clean stop"), "{why}");
+    assert!(!during.store.is_synced());
+    assert_eq!(run.engine().model.calls().len(), before, "nothing is done yet");
+    let after = run.settled().await;
+    assert_eq!(after.mode, Mode::Full);
+    assert_eq!(incidents(&state).len(), 1);
+    assert!(run.engine().model.calls().len() > before, "it is created again");
+    run.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn unwritable_journal_stops_all_actions_and_is_reported() {
     let fixture = Fixture::new(FaultProfile::no_faults());
     let state = fixture.state("s");

@@ -10,7 +10,7 @@ use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::spec_files;
 
 /// Suffixes of spec file names.

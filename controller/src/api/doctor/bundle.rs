@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::findings::Finding;
 use super::machine;
 use super::report::{DoctorInputs, OtherInputs};
-use crate::exit::{Exit, Failure};
-use crate::status::read_or_default;
+use crate::local_state::status::read_or_default;
+use crate::process::exit::{Exit, Failure};
 
 /// Maximum number of journal records in a bundle, newest first.
 const RECORDS: usize = 1_000;
@@ -172,6 +172,7 @@ fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
             "strict": settings.strict,
             "envAllow": settings.env_allow,
             "allowMount": settings.allow_mount,
+            "allowExternal": settings.allow_external,
             "gitWritable": settings.git_writable,
             "allowPrivileged": settings.ceiling.allow_privileged,
             "listen": settings.listen,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::notifications::ReachedLimit;
 use super::report::DoctorInputs;
 use crate::metrics::REFUSALS;
-use crate::output;
+use crate::render::output;
 use crate::settings::abandoned::Abandoned;
 use crate::view::ENGINE_READABLE;
 
@@ -261,7 +261,7 @@ fn check_environment(status: &EnvironmentStatus) -> Option<Finding> {
     let error = status.errors.iter().chain(of_services).next();
     let reason = match error {
         Some(error) => error.message.clone(),
-        None => crate::status_text::format_waits(status),
+        None => crate::render::status_text::format_waits(status),
     };
     let message = format!("{:?}: {reason}", status.phase);
     let mut one = Finding::new(severity, format!("environment/{env}"), message);

@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 use crate::api::incidents::reports as incidents;
 use crate::api::plan::report as plan;
 use crate::api::preflight::checks as preflight;
-use crate::blocking_io;
 use crate::client::http;
 use crate::engine;
-use crate::exit::Failure;
+use crate::local_state::status;
 use crate::metrics::{self, REFUSALS};
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 use crate::settings::abandoned::{self, Abandoned};
 use crate::spec_files;
-use crate::status;
 
 use super::findings::Finding;
 use super::notifications;

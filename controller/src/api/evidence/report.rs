@@ -8,14 +8,14 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::evidence_store;
-use crate::evidence_store::Line;
-use crate::evidence_store::StoredRun;
-use crate::exit::Failure;
-use crate::foreign_text::mark_further_lines;
-use crate::run_summary;
-use crate::run_summary::RunSummary;
-use crate::status;
+use crate::api::evidence_store;
+use crate::api::evidence_store::Line;
+use crate::api::evidence_store::StoredRun;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::mark_further_lines;
+use crate::render::run_summary;
+use crate::render::run_summary::RunSummary;
 
 /// Lines at the end of a result of a probe that the text shows.
 const PROBE_LINES: usize = 9;

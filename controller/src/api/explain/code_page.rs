@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::traces::traces_of;
-use crate::exit::Exit;
-use crate::output;
+use crate::process::exit::Exit;
+use crate::render::output;
 
 /// Page of an error code.
 #[derive(Debug, Serialize, JsonSchema)]

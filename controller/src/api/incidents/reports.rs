@@ -7,11 +7,11 @@ use argus_crds::incident::{Incident, OpenIntent};
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::state_file;
 
-use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::status;
-use crate::table;
-use crate::table::Column;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::table;
+use crate::render::table::Column;
 
 const INTENTS: &[Column<OpenIntent>] = &[
     ("AT", |open| open.at.clone()),

@@ -20,14 +20,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::time_range::{TimeRange, split_stamp};
-use crate::blocking_io;
+use crate::api::evidence_store;
+use crate::api::evidence_store::{Line, StoredRun};
 use crate::engine;
 use crate::engine::observer::EngineObserver;
-use crate::evidence_store;
-use crate::evidence_store::{Line, StoredRun};
-use crate::exit::{Exit, Failure};
+use crate::local_state::status;
+use crate::process::blocking_io;
+use crate::process::exit::{Exit, Failure};
 use crate::settings::Settings;
-use crate::status;
 
 /// Logs for programs.
 #[derive(Debug, Serialize, JsonSchema)]

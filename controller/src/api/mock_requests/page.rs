@@ -12,11 +12,11 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::evidence_store;
 use crate::api::logs::sources;
-use crate::blocking_io;
 use crate::client::http;
-use crate::evidence_store;
-use crate::exit::{Exit, Failure};
+use crate::process::blocking_io;
+use crate::process::exit::{Exit, Failure};
 
 /// Minimum length of a text that the mock may have cut, in bytes.
 const MIN_CUT_BYTES: usize = 250;

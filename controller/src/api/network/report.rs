@@ -13,14 +13,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::preflight::facts::FactCollector;
-use crate::blocking_io;
 use crate::engine::observer::EngineObserver;
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::local_state::status;
+use crate::process::blocking_io;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
+use crate::render::table;
+use crate::render::table::Column;
 use crate::settings::Settings;
-use crate::status;
-use crate::table;
-use crate::table::Column;
 
 /// Connectivity of an environment for programs.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -21,12 +21,12 @@ use argus_reconciler::reconciler::PersistedState;
 
 use crate::api::orphans::{Clean, removal_results};
 use crate::api::preflight::facts::{DesiredResult, read_desired};
-use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
 use crate::engine::offline::{Next, OfflineController, lock_state};
-use crate::exit::Failure;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 
 /// Lists the orphans. With `clean`, removes them.

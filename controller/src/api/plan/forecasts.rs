@@ -20,14 +20,14 @@ use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::target::Target;
-use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
-use crate::exit::{Exit, Failure};
+use crate::local_state::status;
+use crate::process::blocking_io;
+use crate::process::exit::{Exit, Failure};
 use crate::settings::Settings;
 use crate::spec_files;
-use crate::status;
 
 /// Forecast of one environment.
 #[derive(Debug, Default)]
@@ -247,7 +247,7 @@ fn create_planner_state(settings: &Settings, persisted: &PersistedState) -> Plan
     PlannerState {
         environments: persisted.environments.clone(),
         retries: settings.times.retries,
-        waits: settings.times.waits,
+        delays: settings.times.delays,
         ..PlannerState::default()
     }
 }

@@ -7,11 +7,11 @@ use argus_core::time::Timestamp;
 use argus_crds::status;
 use argus_reconciler::state_dir::StateDir;
 
-use crate::blocking_io;
-use crate::exit::Failure;
+use crate::local_state::status::is_alive;
+use crate::local_state::status::read_environments;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
-use crate::status::is_alive;
-use crate::status::read_environments;
 
 /// Healthy containers of the status files. All others stay undecided until the controller has probed them.
 pub(super) async fn read_probe_states(

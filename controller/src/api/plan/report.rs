@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::forecasts::{Forecast, create_forecasts_for};
 use crate::api::target::Target;
-use crate::exit::Failure;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::output;
 use crate::settings::Settings;
 
 /// Plans of environments.

@@ -5,7 +5,7 @@ use argus_core::preflight::{PreflightFacts, evaluate, report};
 use argus_crds::status::{CheckName, PreflightBefore, PreflightCheck, PreflightReport};
 use argus_reconciler::clock;
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 
 use super::facts::FactCollector;

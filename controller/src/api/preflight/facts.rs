@@ -23,14 +23,14 @@ use argus_reconciler::specs::SpecRegistry;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::api::orphans::list_or_clean;
-use crate::blocking_io;
 use crate::client::ControllerClient;
 use crate::engine;
-use crate::exit::Failure;
+use crate::local_state::status::is_alive;
+use crate::local_state::status::read_or_default;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 use crate::spec_files;
-use crate::status::is_alive;
-use crate::status::read_or_default;
 
 /// Maximum time to read the specs folder.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);

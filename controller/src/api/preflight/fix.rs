@@ -7,7 +7,7 @@ use argus_crds::status::{Orphan, PreflightFix};
 
 use crate::api::orphans::{Clean, list_or_clean};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 
 /// Maximum time for a removal. New orphans have a grace period of 30 s, and a container may ignore its stop signal.

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::checks::{self, OnChecked};
 use crate::client::http::{self, ClientError};
 use crate::client::{ControllerClient, remote};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 
 /// HTTP path of the preflight checks.
 pub(crate) const PREFLIGHT: &str = "/api/v1/preflight";

@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::preflight::facts::FactCollector;
-use crate::blocking_io;
 use crate::engine::{self, engine_failure};
-use crate::exit::Failure;
+use crate::local_state::status::read_or_default;
+use crate::process::blocking_io;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
-use crate::status::read_or_default;
 
 /// Removable images and cache, and the result of the removal.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

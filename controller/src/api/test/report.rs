@@ -5,7 +5,7 @@ use std::fmt::Write;
 use argus_core::state::Attribution;
 use argus_reconciler::TestReport;
 
-use crate::output;
+use crate::render::output;
 
 /// Report in words.
 pub(crate) fn format_report(report: &TestReport) -> String {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Failure;
+use crate::process::exit::Failure;
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::spec_files::SpecFile;

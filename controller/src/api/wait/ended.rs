@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::goal::{WaitGoal, find_engine_error, find_lease_error};
 use super::target_status::TargetStatus;
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
-use crate::liveness::Liveness;
-use crate::status;
+use crate::local_state::liveness::Liveness;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
 
 /// A wait that ended at its limit.
 pub(super) struct EndedWait {

@@ -15,9 +15,9 @@ use super::removal;
 use super::target_status::{TargetStatus, is_current};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
-use crate::exit::{Exit, Failure};
-use crate::status;
-use crate::status_text::format_warnings;
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
+use crate::render::status_text::format_warnings;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use argus_crds::error::StructuredError;
 use argus_crds::status::{Condition, EnvironmentStatus, Truth};
 
 use super::goal::add_warnings;
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 
 /// Fails with the first error of a rejected edit. Without an earlier content, the environment is blocked instead.
 pub(super) fn check(status: &EnvironmentStatus) -> Result<(), Failure> {

@@ -16,8 +16,8 @@ use super::target_status::TargetStatus;
 use crate::api::commands::Down;
 use crate::api::target::Target;
 use crate::api::{Context, Operation as _};
-use crate::exit::{Exit, Failure};
-use crate::status_text::format_waits;
+use crate::process::exit::{Exit, Failure};
+use crate::render::status_text::format_waits;
 use crate::view::Statuses;
 
 /// Time until the first report of a removal, and between two reports.

@@ -5,11 +5,11 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
 
 use super::goal::{WaitGoal, add_warnings, check_blocked, check_lease};
+use crate::api::evidence_store::no_service_failure;
 use crate::api::target::Target;
 use crate::client::ControllerClient;
-use crate::evidence_store::no_service_failure;
-use crate::exit::{Exit, Failure};
-use crate::status_text::{format_waits, is_good};
+use crate::process::exit::{Exit, Failure};
+use crate::render::status_text::{format_waits, is_good};
 
 /// Target of a wait, and the status of its environment if it has one.
 #[derive(Debug, Clone)]

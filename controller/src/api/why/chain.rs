@@ -10,12 +10,12 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::{Deserialize as _, Serialize};
 
-use crate::evidence_store;
-use crate::output;
-use crate::run_summary;
-use crate::run_summary::RunSummary;
-use crate::status_text;
-use crate::status_text::is_good;
+use crate::api::evidence_store;
+use crate::render::output;
+use crate::render::run_summary;
+use crate::render::run_summary::RunSummary;
+use crate::render::status_text;
+use crate::render::status_text::is_good;
 
 /// A link of a chain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]

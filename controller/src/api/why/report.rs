@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::chain::{Chain, ChainLink, Kind};
+use crate::api::evidence_store;
 use crate::api::repairs::format_seen;
-use crate::evidence_store;
-use crate::exit::Failure;
-use crate::output;
-use crate::run_summary::RunSummary;
-use crate::status_text::{format_hold, format_warnings, is_good};
+use crate::process::exit::Failure;
+use crate::render::output;
+use crate::render::run_summary::RunSummary;
+use crate::render::status_text::{format_hold, format_warnings, is_good};
 
 /// Maximum number of earlier runs in the text. The status file contains all of them.
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;

@@ -12,8 +12,8 @@ use argus_crds::error::StructuredError;
 use argus_reconciler::{clock, identity};
 
 use crate::api::validate::report::File as CheckedFile;
-use crate::ci_system::{Annotation, Appended, CiSystem, Level, Section};
-use crate::exit::Failure;
+use crate::process::exit::Failure;
+use crate::render::ci_system::{Annotation, Appended, CiSystem, Level, Section};
 use crate::session::SpecChoice;
 use crate::spec_files::find_suite_file;
 use crate::test_runner::report::{FailedPlace, Report};

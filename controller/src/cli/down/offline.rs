@@ -32,9 +32,9 @@ use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
 use crate::engine::offline::{Next, OfflineController, lock_state};
-use crate::exit::{Exit, Failure};
+use crate::local_state::status;
+use crate::process::exit::{Exit, Failure};
 use crate::settings::Settings;
-use crate::status;
 
 /// Removes the given environments, with their named volumes on request, or all environments of this controller if `envs` is empty.
 pub(super) async fn remove_environments(
@@ -193,7 +193,7 @@ fn remove_state(state: &StateDir, specs: &Path, envs: &BTreeSet<EnvName>) -> Res
 /// Takes an environment down with its file as accepted and as on the disk, which can have changed since a controller read it. A
 /// Compose file names others, so only its last read counts.
 fn take_down(accepted: &Accepted, folder: &Path) -> Down {
-    let mut down = Down::of(accepted);
+    let mut down = Down::new(accepted);
     let file = folder.join(&accepted.spec_path);
     let name = file.file_name().and_then(|name| name.to_str());
     if !name.is_some_and(is_compose_name)
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(known, [env("other")]);
             stored.overrides.down[&env("shop")].clone()
         };
-        assert_eq!(remove(), Down::of(&accepted()), "the file is missing");
+        assert_eq!(remove(), Down::new(&accepted()), "the file is missing");
         std::fs::create_dir_all(&specs).unwrap();
         std::fs::write(specs.join("e2e.yaml"), SPEC).unwrap();
         let current = Hash::new(hex(&Text::new(SPEC.into()).hash)).unwrap();

@@ -8,8 +8,8 @@ use argus_core::journal::{ActionRecord, EngineChange, Entry, Event, IntentResolu
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
-use crate::output;
-use crate::run_summary;
+use crate::render::output;
+use crate::render::run_summary;
 
 /// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use crate::api::events::public_record;
-use crate::exit::Failure;
-use crate::foreign_text;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
+use crate::render::output;
 
 /// Time without a further event after which a change is settled.
 const QUIET: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
 use super::marks::format_phase;
-use crate::output;
-use crate::status_text::{format_ports, format_waits, is_good};
-use crate::table::Column;
+use crate::render::output;
+use crate::render::status_text::{format_ports, format_waits, is_good};
+use crate::render::table::Column;
 
 /// Column of the last results of the suites, which is absent without any.
 pub(super) const TESTS: &str = "TESTS";

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command, Error, ValueEnum as _};
 
 use super::json_path::Template;
-use crate::output::Format;
+use crate::render::output::Format;
 
 /// Format of the data.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::clock;
 
-use crate::output;
+use crate::render::output;
 
 /// Formats the marks of a state, such as ` (held, stale 2h)`.
 pub(super) fn format_marks(marks: impl IntoIterator<Item = Option<String>>) -> String {

@@ -8,8 +8,8 @@ use argus_core::connectivity::{LinkError, TargetResult};
 use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use tokio::net::TcpStream;
 
-use crate::exit::Failure;
-use crate::runtime;
+use crate::process::exit::Failure;
+use crate::process::runtime;
 
 /// Timeout of a name lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(4);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use argus_crds::status::ServiceState;
 
 use crate::client::ControllerClient;
-use crate::exit::Failure;
-use crate::status;
+use crate::local_state::status;
+use crate::process::exit::Failure;
 
 /// Services to follow.
 #[derive(Debug, Clone)]

@@ -22,11 +22,11 @@ use crate::api::logs::time_range::{Stamp, TimeRange, split_stamp};
 use crate::client::ControllerClient;
 use crate::engine;
 use crate::engine::observer::{EngineLink, EngineObserver};
-use crate::exit::Failure;
-use crate::output;
-use crate::output::Format;
+use crate::local_state::status;
+use crate::process::exit::Failure;
+use crate::render::output;
+use crate::render::output::Format;
 use crate::settings::Settings;
-use crate::status;
 
 /// Time between the end of a stream and the next attempt to read the same run.
 const REOPEN_DELAY: Duration = Duration::from_secs(1);

@@ -55,10 +55,14 @@ pub(super) fn controller_arguments(options: &Options, specs: &SpecOptions, file:
     for folder in &admission.allow_mount {
         add("allow-mount", Some(folder.into()));
     }
+    for name in &admission.allow_external {
+        add("allow-external", Some(name.into()));
+    }
     let files = compose.file.iter().map(|path| ("file", path.into()));
     let variables = compose.env_file.iter().map(|path| ("env-file", path.into()));
     let profiles = compose.profile.iter().map(|name| ("profile", name.into()));
-    for (flag, value) in files.chain(variables).chain(profiles) {
+    let services = compose.services.iter().map(|name| ("service", name.into()));
+    for (flag, value) in files.chain(variables).chain(profiles).chain(services) {
         add(flag, Some(value));
     }
     add("project-name", compose.project_name.as_ref().map(Into::into));
@@ -115,6 +119,7 @@ mod tests {
             "--env-allow=A",
             "--env-allow=B",
             "--allow-mount=/srv",
+            "--allow-external=shop_data",
             "--git-writable",
             "--allow-privileged",
             "--namespace-from=branch",
@@ -123,6 +128,7 @@ mod tests {
             "--env-file=ci.env",
             "--profile=debug",
             "--project-name=shop",
+            "--service=web",
         ];
         let line = Line::try_parse_from(given).unwrap();
         let Command::Run(run) = &line.command;

@@ -53,7 +53,7 @@ fn fixture(lines: usize) -> Fixture {
     let folder = fixture.dir.path().join("state/private/evidence/shop/api/1");
     std::fs::create_dir_all(&folder).unwrap();
     let numbered = (0..lines).map(|number| format!("2026-11-21T18:59:00Z line {number}"));
-    let numbered = crate::output::join_lines(numbered);
+    let numbered = crate::render::output::join_lines(numbered);
     std::fs::write(folder.join("stdout.log"), numbered).unwrap();
     let stderr = format!("2026-11-21T18:59:00Z {HOSTILE}\n").repeat(2);
     std::fs::write(folder.join("stderr.log"), stderr).unwrap();
@@ -74,7 +74,7 @@ fn fixture(lines: usize) -> Fixture {
 
 /// Asserts that Argus wrote each line that is not marked, and that nothing contains control characters.
 fn assert_safe(words: &str, next: &Value) {
-    let is_deceptive = |c: char| c != '\n' && crate::foreign_text::is_deceptive(c);
+    let is_deceptive = |c: char| c != '\n' && crate::render::foreign_text::is_deceptive(c);
     assert!(!words.contains(is_deceptive), "{words:?}");
     let steps = words
         .lines()
@@ -114,7 +114,7 @@ async fn quoted_lines_cannot_pass_for_lines_of_argus() {
         let words = text(&result);
         assert_safe(&words, &content["nextSteps"]);
         let quoted = words.lines().filter(|line| line.contains("(safe)"));
-        let marked = quoted.filter(|line| line.starts_with(crate::foreign_text::MARK));
+        let marked = quoted.filter(|line| line.starts_with(crate::render::foreign_text::MARK));
         if tool != "argus_evidence" || words.contains("Stderr") {
             assert!(marked.count() >= 2, "{tool}: {words}");
         }
@@ -180,13 +180,13 @@ async fn long_text_is_cut_in_the_middle_unless_more_is_requested() {
 fn assert_data_safe(data: &Value) {
     match data {
         Value::String(text) => {
-            let is_wrong = |c: char| c != '\n' && c != '\t' && crate::foreign_text::is_deceptive(c);
+            let is_wrong = |c: char| c != '\n' && c != '\t' && crate::render::foreign_text::is_deceptive(c);
             assert!(!text.contains(is_wrong), "{text:?}");
             let mut lines = text.lines();
             assert!(lines.all(|line| !reply::is_pretender(line)), "{text:?}");
             let mut further = text.lines().skip(1);
             assert!(
-                further.all(|line| line.is_empty() || line.starts_with(crate::foreign_text::MARK)),
+                further.all(|line| line.is_empty() || line.starts_with(crate::render::foreign_text::MARK)),
                 "{text:?}"
             );
         }
@@ -258,7 +258,10 @@ async fn resources_have_no_control_characters() {
         .await
         .unwrap();
     let text = json!(result)["contents"][0]["text"].as_str().unwrap().to_owned();
-    assert!(!text.contains(crate::foreign_text::is_deceptive), "{text:?}");
+    assert!(
+        !text.contains(crate::render::foreign_text::is_deceptive),
+        "{text:?}"
+    );
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["stderr"][0]["text"], HOSTILE);
 }

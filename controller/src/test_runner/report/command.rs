@@ -1,7 +1,7 @@
 //! Result of a run of one command: its exit code.
 
 use super::{Attempt, Report};
-use crate::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure};
 
 impl Report {
     /// Returns the exit code of the last attempt of a command.

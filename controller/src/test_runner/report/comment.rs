@@ -13,10 +13,10 @@ use super::final_case::FinalCase;
 use super::folder::{ReportFolder, cannot_write};
 use super::text::describe_origin;
 use super::{Outcome, Report, TestVerdict};
-use crate::ci_system::cut_rows;
-use crate::exit::Failure;
-use crate::foreign_text;
-use crate::output;
+use crate::process::exit::Failure;
+use crate::render::ci_system::cut_rows;
+use crate::render::foreign_text;
+use crate::render::output;
 
 /// Maximum length of a comment in bytes: GitHub refuses longer ones.
 const MAX_COMMENT: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Folder of a report, with the files `report.json`, `junit.xml` and `summary.md`.
+//! Folder of a report: the modes of its files, its mark, and its links.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,8 @@ use argus_backend::host_path::real;
 use argus_core::quoting::PathText as _;
 use rustix::fs::FileType;
 
-use super::Report;
-use crate::blocking_io;
-use crate::exit::Failure;
-use crate::foreign_text;
+use crate::process::exit::Failure;
+use crate::render::foreign_text;
 
 /// Content of the mark.
 const MARK_TEXT: &str =
@@ -67,6 +65,17 @@ impl ReportFolder {
             folder.write(REPORT_MARK.as_ref(), MARK_TEXT.as_bytes(), modes.file)
         });
         marked.map_err(|error| cannot_write(&self.root, &error))
+    }
+
+    /// Removes parts of an earlier report. A container that mounts the folder can exchange it at any time, so no path is resolved again.
+    ///
+    /// # Errors
+    /// A part cannot be removed.
+    pub(crate) fn remove<const N: usize>(&self, names: [&str; N]) -> Result<(), Failure> {
+        let removed = self
+            .open()
+            .and_then(|(folder, _)| names.iter().try_for_each(|name| folder.remove_all(name.as_ref())));
+        removed.map_err(|error| cannot_write(&self.root, &error))
     }
 
     /// Writes one file, and creates its folder. The file contains no control characters.
@@ -124,28 +133,6 @@ fn remove_links(folder: &Folder) -> io::Result<()> {
     Ok(())
 }
 
-impl Report {
-    /// Writes the files of the report into a folder, which it creates.
-    ///
-    /// # Errors
-    /// A file cannot be written.
-    pub(crate) async fn write(&self, folder: &Path) -> Result<(), Failure> {
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| Failure::operation_failed("cannot write JSON", &error))?;
-        let files = [
-            ("report.json", json + "\n"),
-            ("junit.xml", self.to_junit()?),
-            ("summary.md", self.to_summary("")),
-        ];
-        let folder = ReportFolder::at(folder);
-        let write = move || {
-            folder.mark()?;
-            files.iter().try_for_each(|(name, text)| folder.write(name, text))
-        };
-        blocking_io::read(write).await
-    }
-}
-
 /// Failure of a write in a report folder.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::operation_failed(&format!("cannot write `{}`", path.shown()), error)
@@ -173,6 +160,21 @@ mod tests {
             let found = ["", ".argus-report", "logs/web.log"].map(mode);
             assert_eq!(found, [folder_mode, file_mode, file_mode], "{name}");
         }
+    }
+
+    #[test]
+    fn earlier_parts_are_removed_without_what_their_links_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("mine"), "x").unwrap();
+        let folder = ReportFolder::at(&dir.path().join("report"));
+        folder.write("logs/deep/web.log", "x").unwrap();
+        symlink(&outside, folder.path().join("logs/deep/link")).unwrap();
+        symlink(&outside, folder.path().join("evidence")).unwrap();
+        folder.remove(["evidence", "logs", "missing"]).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(outside.join("mine").exists());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use quick_junit::{NonSuccessKind, Report as Document, TestCase, TestCaseStatus, 
 use super::final_case::{CaseFailure, FinalCase};
 use super::text::describe_origin;
 use super::{Outcome, Report};
-use crate::exit::Failure;
-use crate::foreign_text::to_plain;
+use crate::process::exit::Failure;
+use crate::render::foreign_text::to_plain;
 
 impl Report {
     /// Returns the report as XML. The class of a case is its suite.

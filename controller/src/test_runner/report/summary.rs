@@ -7,8 +7,8 @@ use argus_suite::Verdict;
 
 use super::text::describe_origin;
 use super::{Outcome, Report, TestVerdict};
-use crate::foreign_text;
-use crate::output;
+use crate::render::foreign_text;
+use crate::render::output;
 
 impl Report {
     /// Returns a table of the suites, the table of the services, and a list of the failed cases. The list can be long, so it is at the end.

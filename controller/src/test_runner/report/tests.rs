@@ -7,7 +7,7 @@ use argus_crds::error::Code;
 use argus_suite::{CaseResult, Failure as CaseFailure};
 
 use super::*;
-use crate::exit::Exit;
+use crate::process::exit::Exit;
 
 /// Disruption of `db` in the first second.
 fn disruption(cause: Interruption, attribution: argus_core::state::Attribution) -> Disruption {
@@ -447,7 +447,7 @@ proptest::proptest! {
         let xml = report_of(&texts).to_junit().unwrap();
         junit::tests::check_characters(&xml);
         junit::tests::check(&xml);
-        assert!(!xml.contains(|c: char| c != '\n' && c != '\t' && crate::foreign_text::is_deceptive(c)), "{xml:?}");
+        assert!(!xml.contains(|c: char| c != '\n' && c != '\t' && crate::render::foreign_text::is_deceptive(c)), "{xml:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use argus_suite::Verdict;
 
 use super::{Attempt, Outcome, TestVerdict};
 use crate::api::test::report::format_events;
-use crate::output;
+use crate::render::output;
 
 /// Text with one line for the suite, one per failed case with another origin than the test, and one per event of a service.
 pub(in crate::test_runner) fn format_outcome(suite: &Outcome) -> String {

@@ -5,8 +5,8 @@ use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
 
 use super::{Attempt, Outcome, Report, TestVerdict};
-use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::process::exit::{Exit, Failure};
+use crate::render::output;
 
 /// Maximum number of hosts in a hint.
 const MAX_HOSTS: usize = 5;

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use argus_suite::Host;
 use tokio::net::lookup_host;
 
-use crate::blocking_io;
 use crate::engine::{find_endpoint, find_engine_addresses};
+use crate::process::blocking_io;
 use crate::settings::Settings;
 
 /// Returns the addresses of a host.

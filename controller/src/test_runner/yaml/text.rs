@@ -6,7 +6,7 @@ use argus_core::quoting::escape_line;
 use argus_suite::{CaseResult, Exchange, Failure, Note, RunReport, Verdict};
 use serde_json::Value;
 
-use crate::output;
+use crate::render::output;
 
 /// Maximum length of a response in the text, in characters.
 const MAX_BODY: usize = 200;

@@ -19,19 +19,15 @@ pub(super) fn check_exec(output: &CommandOutput, expect: Option<&Value>) -> Chec
         format!("{code} with the output `{}`", shortened(text))
     };
     let Some(expect) = expect else {
-        let wanted = "to be `0`".to_owned();
-        return Ok(vec![Check::new("exitCode", output.exit_code == 0, wanted, found)]);
+        let check = Check::new("exitCode", output.exit_code == 0, "to be `0`", found);
+        return Ok(vec![check]);
     };
     let mut checks = Vec::new();
     if let Some(wanted) = expect.get("exitCode") {
         #[allow(clippy::cast_precision_loss, reason = "exit codes are small")]
         let holds = is_number(wanted, output.exit_code as f64);
-        checks.push(Check::new(
-            "exitCode",
-            holds,
-            format!("to be {}", shown(Some(wanted))),
-            found,
-        ));
+        let wanted = format!("to be {}", shown(Some(wanted)));
+        checks.push(Check::new("exitCode", holds, wanted, found));
     }
     match expect.get("output").filter(|wanted| is_truthy(wanted)) {
         None => {}
@@ -39,8 +35,8 @@ pub(super) fn check_exec(output: &CommandOutput, expect: Option<&Value>) -> Chec
             checks.extend(check_output(text, wanted)?);
             // The missing end can contain the unwanted text.
             if output.is_cut && wanted.get("notContains").is_some_and(is_truthy) {
-                let found = "only its beginning".to_owned();
-                checks.push(Check::new("output", false, "to be complete".to_owned(), found));
+                let found = "only its beginning";
+                checks.push(Check::new("output", false, "to be complete", found));
             }
         }
         Some(other) => {
@@ -89,7 +85,7 @@ fn check_content(text: &str, wanted: &Map<String, Value>, at: &str) -> Checked {
     if let Some(fields) = wanted.get("json").filter(|fields| is_truthy(fields)) {
         match number::parse(text, Keep::Value) {
             Ok(value) => checks.extend(check_fields(Some(&value), fields, &format!("{at}.json"))?),
-            Err(_) => checks.push(Check::new(at, false, "to be JSON".to_owned(), found)),
+            Err(_) => checks.push(Check::new(at, false, "to be JSON", found)),
         }
     }
     Ok(checks)
@@ -109,7 +105,7 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
         // `test` exits with 1 for an absent file. Other codes mean that it did not run.
         if let Some(output) = output.filter(|output| ![0, 1].contains(&output.exit_code)) {
             let found = format!("`{}`", shortened(output.reason()));
-            checks.push(Check::new(&path, false, "to be testable".to_owned(), found));
+            checks.push(Check::new(&path, false, "to be testable", found));
             return Ok(checks);
         }
         let wanted = if is_wanted { "to exist" } else { "not to exist" };
@@ -118,7 +114,7 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
             Some(reason) if !reason.is_empty() => format!("nothing: {}", shortened(reason)),
             _ => "nothing".to_owned(),
         };
-        checks.push(Check::new(&path, is_there == is_wanted, wanted.to_owned(), found));
+        checks.push(Check::new(&path, is_there == is_wanted, wanted, found));
         if !is_there || !is_wanted {
             return Ok(checks);
         }
@@ -139,12 +135,7 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
             let at = format!("{path}.size");
             checks.push(match words.get(2).and_then(|size| size.parse().ok()) {
                 Some(size) => check_count(size, expected, &at),
-                None => Check::new(
-                    &at,
-                    false,
-                    "to be known".to_owned(),
-                    format!("`{}`", shortened(output)),
-                ),
+                None => Check::new(&at, false, "to be known", format!("`{}`", shortened(output))),
             });
         }
     }
@@ -156,7 +147,7 @@ pub(super) fn check_file(file: &Map<String, Value>, outputs: &[CommandOutput]) -
             output => {
                 let reason = output.map(CommandOutput::reason).unwrap_or_default();
                 let found = format!("`{}`", shortened(reason));
-                checks.push(Check::new(&path, false, "to be readable".to_owned(), found));
+                checks.push(Check::new(&path, false, "to be readable", found));
             }
         }
     }
@@ -168,7 +159,7 @@ pub(super) fn check_process(output: &CommandOutput, process: &Map<String, Value>
     let at = format!("process {name}");
     if output.exit_code != 0 {
         let found = format!("`{}`", shortened(output.shown()));
-        return vec![Check::new(&at, false, "to be listed by `ps`".to_owned(), found)];
+        return vec![Check::new(&at, false, "to be listed by `ps`", found)];
     }
     let lines = output.stdout.lines();
     let lines: Vec<&str> = lines
@@ -180,7 +171,7 @@ pub(super) fn check_process(output: &CommandOutput, process: &Map<String, Value>
         let is_wanted = is_truthy(running);
         let wanted = if is_wanted { "to run" } else { "not to run" };
         let holds = lines.is_empty() != is_wanted;
-        checks.push(Check::new(&at, holds, wanted.to_owned(), found.clone()));
+        checks.push(Check::new(&at, holds, wanted, found.as_str()));
     }
     if let Some(count) = process.get("count").filter(|count| is_truthy(count)) {
         checks.push(check_count(lines.len() as u64, count, &format!("{at} count")));
@@ -193,12 +184,8 @@ pub(super) fn check_process(output: &CommandOutput, process: &Map<String, Value>
             .iter()
             .any(|line| line.split_whitespace().next() == Some(user.as_str()));
         let wanted = format!("to run as `{}`", shortened(&user));
-        checks.push(Check::new(
-            &at,
-            holds,
-            wanted,
-            format!("`{}`", shortened(lines[0])),
-        ));
+        let found = format!("`{}`", shortened(lines[0]));
+        checks.push(Check::new(&at, holds, wanted, found));
     }
     checks
 }

@@ -164,11 +164,7 @@ impl<'a> Check<'a> {
 /// Suggests a valid word for an invalid one.
 pub(super) fn choice(word: &str, words: &[&str]) -> String {
     let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let same = words
-        .iter()
-        .find(|known| normalize(known) == normalize(word))
-        .copied();
-    match same.or_else(|| nearest(word, words.iter().copied())) {
+    match nearest(word, words.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? valid values are {}", listed.join(", ")),
         None => format!("use one of {}", listed.join(", ")),
     }

@@ -21,10 +21,13 @@ pub(crate) fn root() -> PathBuf {
     root.canonicalize().expect("the workspace is above")
 }
 
-/// The pages for users.
-pub(crate) fn pages() -> Vec<String> {
-    let docs = std::fs::read_dir(root().join("docs")).expect("a directory");
-    let names = docs.map(|entry| {
+/// Folders with pages. The decisions have no blocks.
+const FOLDERS: [&str; 3] = ["docs", "docs/contributors", "docs/reference"];
+
+/// The pages of a folder.
+fn pages_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("a directory");
+    let names = entries.map(|entry| {
         entry
             .expect("an entry")
             .file_name()
@@ -32,7 +35,12 @@ pub(crate) fn pages() -> Vec<String> {
             .into_owned()
     });
     let pages = names.filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "md"));
-    let mut pages: Vec<String> = pages.map(|name| format!("docs/{name}")).collect();
+    pages.map(|name| format!("{folder}/{name}")).collect()
+}
+
+/// All pages.
+pub(crate) fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = FOLDERS.into_iter().flat_map(pages_in).collect();
     pages.sort();
     let above = [
         "README.md",

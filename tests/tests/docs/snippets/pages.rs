@@ -11,8 +11,8 @@ use super::fence::{self, root, typed};
 use super::shell::Shell;
 use super::tour;
 
-/// Commands with a test elsewhere: each takes long, serves until it is stopped, or stops the controller of the walkthrough.
-const ELSEWHERE: &[&str] = &["mock serve", "selftest", "stop"];
+/// Commands with a test elsewhere: each takes long, serves until it is stopped, or needs a registry.
+const ELSEWHERE: &[&str] = &["mock serve", "pull", "selftest"];
 
 /// An engine with the images of the pages.
 pub(crate) fn engine() -> PrivateEngine {
@@ -34,7 +34,10 @@ fn tutorial_runs_as_written() {
 #[test]
 fn suites_page_runs_as_written() {
     let engine = engine();
-    tour::go(&Shell::at(&engine, "tests"), "docs/tests.md", &mut |_| false);
+    // `argus ci` has tests of its own.
+    tour::go(&Shell::at(&engine, "tests"), "docs/tests.md", &mut |line| {
+        line == "argus ci e2e.yaml"
+    });
 }
 
 #[test]

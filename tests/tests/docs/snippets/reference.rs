@@ -30,14 +30,18 @@ mocks:
 type Page = (&'static str, &'static [&'static str]);
 
 const PAGES: &[Page] = &[
-    ("docs/http.md", &["\"shop\"", "{", "event: snapshot"]),
-    ("docs/network.md", &["1 link verified", "1 link verified"]),
-    ("docs/mocks.md", &["routes[0] GET /", "paid"]),
-    ("docs/orphans.md", &["", "", "", ""]),
-    ("docs/journal.md", &["create-container"]),
     (
-        "docs/status.md",
+        "docs/behaviour.md",
+        &["1 link verified", "1 link verified", "", "", "", ""],
+    ),
+    ("docs/mocks.md", &["routes[0] GET /", "paid"]),
+    (
+        "docs/interfaces.md",
         &[
+            "\"shop\"",
+            "{",
+            "event: snapshot",
+            "create-container",
             "web: the end of the test `long`",
             "called: run-container",
             "run-container (attempt 1): process",
@@ -49,17 +53,14 @@ const PAGES: &[Page] = &[
 const ELSEWHERE: &[&str] = &[
     "README.md",
     "docs/agents.md",
-    "docs/ci.md",
     "docs/cli.md",
     "docs/compose.md",
-    "docs/messages.md",
+    "docs/contributors/messages.md",
     "docs/operations.md",
     "docs/tests.md",
     "docs/tutorial.md",
     // The selftest has a test binary of its own.
     "docs/troubleshooting.md",
-    // A user, a unit and systemd: too much for a machine that only runs tests.
-    "docs/service.md",
     // The scripts and recipes of CI itself.
     "CONTRIBUTING.md",
 ];
@@ -95,21 +96,10 @@ fn reference_lines_print_their_output() {
     shell.run("argus wait shop --for ready --timeout 5m");
     shell.run("curl -sf http://127.0.0.1:18260/");
     for (page, words) in PAGES {
-        if *page == "docs/network.md" {
+        if *page == "docs/behaviour.md" {
             wait::until(LIMIT, "the first check ends", || {
                 let output = shell.run("argus network shop || true");
                 output.contains("1 link verified").then_some(())
-            });
-        }
-        if *page == "docs/status.md" {
-            // A service waits, and its status names the reason.
-            shell.run("argus test begin shop --case long");
-            fs::write(&file, SHOP.replace("[\"httpd\", ", "[\"httpd\", \"-v\", ")).expect("a file");
-            wait::until(LIMIT, "the service waits", || {
-                shell
-                    .run("argus get shop")
-                    .contains("the test `long`")
-                    .then_some(())
             });
         }
         let blocks = fence::of(page);
@@ -120,6 +110,15 @@ fn reference_lines_print_their_output() {
             .collect();
         assert_eq!(lines.len(), words.len(), "{page} has other lines: {lines:?}");
         for (line, word) in lines.iter().zip(*words) {
+            if line.contains("select(.waitingOn)") {
+                // A service waits, and its status names the reason.
+                shell.run("argus test begin shop --case long");
+                fs::write(&file, SHOP.replace("[\"httpd\", ", "[\"httpd\", \"-v\", ")).expect("a file");
+                wait::until(LIMIT, "the service waits", || {
+                    let output = shell.run("argus get shop");
+                    output.contains("the test `long`").then_some(())
+                });
+            }
             if line.ends_with("--debug") {
                 // A service fails.
                 shell.run("argus test end shop --case long");

@@ -41,6 +41,8 @@ pub(crate) fn go(shell: &Shell<'_>, page: &str, instead: &mut dyn FnMut(&str) ->
             "console" => show(shell, page, fence),
             // The default settings: a separate test reads them.
             "toml" => {}
+            // A part of a file, such as of the configuration of a CI system.
+            "yaml" if fence.of.is_empty() => {}
             _ if fence.of.contains('.') => save(shell, fence),
             other => panic!("{}: no rule for a block of `{other}`", fence.place),
         }

@@ -34,6 +34,14 @@ mocks:
 /// A test runs in this environment, before and after.
 const TESTED: &str = "version: \"1\"\nproject: { name: tested }\nservices:\n  app: { image: \"busybox:1\", container: { name: tested-app } }\n";
 
+/// Starts of the commands that set up the service.
+const SETUP: [&str; 4] = [
+    "useradd ",
+    "install -D ",
+    "mkdir -p /etc/argus",
+    "systemctl enable ",
+];
+
 /// A machine that runs Argus as a service.
 struct Host<'e> {
     engine: &'e PrivateEngine,
@@ -135,6 +143,8 @@ fn upgrade_and_downgrade_keep_services_running() {
 
     tour::go(&host.shell, "docs/operations.md", &mut |line| {
         match line {
+            // A user, a unit and systemd: too much for a machine that only runs tests.
+            setup if SETUP.iter().any(|start| setup.starts_with(start)) => {}
             // A different version: the same program with an appended line. `cp` writes it, because a file that this
             // process has open for writing cannot be executed.
             install if install.starts_with("install ") => {

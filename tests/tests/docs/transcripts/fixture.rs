@@ -108,7 +108,7 @@ impl TranscriptFixture {
         std::fs::create_dir_all(home.join("made")).expect("a directory");
         std::fs::write(home.join("made/e2e.yaml"), SHOP).expect("a file");
         leave_behind(engine);
-        let holder = PortHolder::of(engine, FOREIGN);
+        let holder = PortHolder::new(engine, FOREIGN);
         let controller = Controller::start(
             engine,
             RunOptions {

@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use argus_backend::Backend as _;
+use argus_core::action::Deadlines;
 use argus_core::outcome::Done;
 use argus_docker::{Docker, Endpoint};
 use argus_reconciler::clock;
@@ -189,7 +190,18 @@ fn build_cache_is_measured_limited_and_emptied() {
     let folder = engine.scratch("limited");
     let limit = SIZE / 2;
     let endpoint = Endpoint::parse(&engine.host()).expect("an endpoint");
-    let limited = Docker::with_own_image(endpoint, Arc::new(clock::now), None, LIMIT, LIMIT, Some(limit));
+    let deadlines = Deadlines {
+        long: LIMIT,
+        ..Deadlines::default()
+    };
+    let limited = Docker::with_own_image(
+        endpoint,
+        Arc::new(clock::now),
+        None,
+        deadlines,
+        LIMIT,
+        Some(limit),
+    );
     let size = block(async {
         let act = build(&folder, "limited:1", &build_with_a_cache("two"));
         assert_eq!(limited.execute(&act, &()).await, Ok(Done::Applied));

@@ -29,7 +29,7 @@ fn reply(case: &Case, command: &[&str]) -> Value {
 }
 
 /// Makes the service unhealthy, and waits until its repair is deferred to the end of the test. Returns the service.
-fn sicken(case: &Case, test: &str) -> Value {
+fn make_unhealthy(case: &Case, test: &str) -> Value {
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
     let output = case.wait("its repair is deferred", |bad| {
@@ -74,7 +74,7 @@ fn healthy(name: &'static str, port: u16) -> (Case, Timestamp) {
 fn unhealthy_service_runs_until_the_test_ends() {
     let (case, before) = healthy("deferred", 18341);
     let ends = begin(&case, "buy", "5m");
-    let output = sicken(&case, "buy");
+    let output = make_unhealthy(&case, "buy");
     assert_eq!(until(&output), ends, "{output:#}");
     assert_eq!(case.count("bad", ActionKind::StopContainer), 0);
     assert_eq!(since(&case), before, "it keeps running");
@@ -97,7 +97,7 @@ fn unhealthy_service_runs_until_the_test_ends() {
 fn expired_test_lease_ends() {
     let (case, before) = healthy("forgotten", 18342);
     begin(&case, "sell", "30m");
-    sicken(&case, "sell");
+    make_unhealthy(&case, "sell");
     let stops = || {
         let mut actions = case.actions("bad");
         actions.retain(|action| action.kind == ActionKind::StopContainer);
@@ -116,7 +116,7 @@ fn expired_test_lease_ends() {
 fn dead_and_silent_services_are_restarted_during_a_test() {
     let (case, before) = healthy("useless", 18343);
     begin(&case, "ask", "5m");
-    sicken(&case, "ask");
+    make_unhealthy(&case, "ask");
     case.signal(Signal::KILL);
     let again = case.started_after(before);
     case.engine

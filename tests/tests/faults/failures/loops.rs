@@ -9,12 +9,12 @@ use argus_tests::fixture::{LIMIT, text};
 
 use super::case::{Case, shell, started};
 
-/// Writes a different text each time, without a digit and without an apparent id.
-pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
+/// Fails with a different text each time, without a digit and without an apparent id.
+pub(crate) const RANDOM_ERROR: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
 
 #[test]
 fn restart_delays_grow_until_the_budget_is_spent() {
-    let case = Case::shell("spent", "maxRestarts: 3, restartDelay: 500ms", BABBLE);
+    let case = Case::shell("spent", "maxRestarts: 3, restartDelay: 500ms", RANDOM_ERROR);
     let output = case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     case.assert_restarts(&[500, 1_000, 2_000].map(Duration::from_millis));
     let runs = [1, 2, 3, 4].map(|number| case.failure(number));

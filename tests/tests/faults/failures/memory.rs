@@ -104,3 +104,26 @@ fn use_near_the_limit_is_a_warning_until_it_is_normal() {
     case.wait("has no warning any more", |bad| bad["memoryWarning"].is_null());
     assert_eq!(events(), 1);
 }
+
+#[test]
+fn container_above_its_share_is_replaced_within_the_budget() {
+    let script = "busybox dd if=/dev/zero of=/dev/shm/fill bs=1M count=61; exec sleep 3600";
+    let service = shell("overfed", script, "memory: 66m");
+    let service = format!("{service}\nargus: {{ restart: {{ memoryAbove: 90 }} }}");
+    let case = Case::start("overfed", "maxRestarts: 1, restartDelay: 500ms", &service);
+    let first = case.wait("has a container", |bad| bad["containerId"].is_string())["containerId"].clone();
+    let output = case.wait("is replaced, and runs on", |bad| {
+        bad["restarts"] == 1 && bad["state"] == "Ready" && bad["memoryWarning"].is_object()
+    });
+    assert_ne!(output["containerId"], first, "its state is clean");
+    let failure = case.failure(1);
+    assert_eq!(failure.memory_limit, Some(66 << 20));
+    assert!(failure.memory_used > Some(59 << 20), "{failure:?}");
+    let causes = case.actions("bad").into_iter().map(|action| action.cause);
+    let is_stop = |cause: &String| cause == "memory use too high, restart 1";
+    assert_eq!(causes.filter(is_stop).count(), 1);
+    // The second failure has spent the budget.
+    case.failure(2);
+    case.assert_settled();
+    assert_eq!(case.service()["restarts"], 1);
+}

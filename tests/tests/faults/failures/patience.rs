@@ -7,11 +7,11 @@ use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, PortHolder, RunOptions};
 
 use super::case::{Case, LONG, LONG_DELAY, LONG_MAXIMUM, shell, until};
-use super::loops::BABBLE;
+use super::loops::RANDOM_ERROR;
 
 #[test]
 fn removed_container_keeps_its_restart_delay() {
-    let case = Case::start("impatient", LONG, &shell("impatient", BABBLE, LONG_MAXIMUM));
+    let case = Case::start("impatient", LONG, &shell("impatient", RANDOM_ERROR, LONG_MAXIMUM));
     let waiting = case.wait_backoff(1);
     Case::assert_waits(&waiting, &case.failure(1), LONG_DELAY);
     case.engine.docker_ok(&["rm", "-f", "impatient-bad"]);
@@ -27,7 +27,7 @@ fn removed_container_keeps_its_restart_delay() {
 
 #[test]
 fn killed_controller_keeps_its_restart_delay() {
-    let case = Case::start("reminded", LONG, &shell("reminded", BABBLE, LONG_MAXIMUM));
+    let case = Case::start("reminded", LONG, &shell("reminded", RANDOM_ERROR, LONG_MAXIMUM));
     let waiting = case.wait_backoff(1);
     Case::assert_waits(&waiting, &case.failure(1), LONG_DELAY);
     case.argus.kill9();
@@ -40,7 +40,7 @@ fn killed_controller_keeps_its_restart_delay() {
 
 #[test]
 fn stopped_controller_keeps_a_spent_budget() {
-    let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 300ms", BABBLE);
+    let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 300ms", RANDOM_ERROR);
     case.wait("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     case.assert_restarts(&[300, 600].map(Duration::from_millis));
     for is_killed in [true, false] {
@@ -64,7 +64,7 @@ fn stopped_controller_keeps_a_spent_budget() {
 
 #[test]
 fn new_revision_skips_the_old_delay() {
-    let case = Case::start("hurried", LONG, &shell("hurried", BABBLE, LONG_MAXIMUM));
+    let case = Case::start("hurried", LONG, &shell("hurried", RANDOM_ERROR, LONG_MAXIMUM));
     case.wait_backoff(1);
     case.write(LONG, &shell("hurried", "exec sleep 3600", LONG_MAXIMUM));
     let output = case.wait_restarted(0);
@@ -88,7 +88,7 @@ fn slow_retry_waits_for_its_interval() {
         options,
         "slowly",
         "maxRestarts: 1, restartDelay: 500ms",
-        &shell("slowly", BABBLE, more),
+        &shell("slowly", RANDOM_ERROR, more),
     );
     let output = case.wait_backoff(2);
     assert_eq!(output["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");

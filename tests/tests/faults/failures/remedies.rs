@@ -27,7 +27,7 @@ struct Case {
 }
 
 impl Case {
-    fn of(
+    fn new(
         name: &'static str,
         code: &'static str,
         service: String,
@@ -95,13 +95,13 @@ fn cases(absent: &str) -> Vec<Case> {
     };
     let grow = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
     vec![
-        Case::of("cure-oom", "CONTAINER_OOM", report("cure-oom", grow, "memory: 32m"), &[VALIDATE, VALIDATE])
+        Case::new("cure-oom", "CONTAINER_OOM", report("cure-oom", grow, "memory: 32m"), &[VALIDATE, VALIDATE])
             .with("resilience: { container: { maxRestarts: 8, restartDelay: 1s, restartBackoff: linear } }")
             .logging("its words"),
-        Case::of("cure-crash", "CONTAINER_CRASH", report("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
+        Case::new("cure-crash", "CONTAINER_CRASH", report("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
             .with(NEVER)
             .logging("its words"),
-        Case::of(
+        Case::new(
             "cure-spent",
             "CONTAINER_RESTART_EXHAUSTED",
             report("cure-spent", "exit 3", ""),
@@ -110,7 +110,7 @@ fn cases(absent: &str) -> Vec<Case> {
         )
         .with("resilience: { container: { maxRestarts: 0 } }")
         .logging("its words"),
-        Case::of(
+        Case::new(
             "cure-loop",
             "LOOP_HALTED",
             report("cure-loop", "echo no table >&2; exit 3", ""),
@@ -121,61 +121,61 @@ fn cases(absent: &str) -> Vec<Case> {
              argus: { restart: { haltAfterSame: 1 } }",
         )
         .logging("no table"),
-        Case::of(
+        Case::new(
             "cure-sick",
             "HEALTH_CHECK_TIMEOUT",
             web("cure-sick", 18359, "/nowhere", ""),
             &[VALIDATE, LOGS],
         )
         .with(LATE),
-        Case::of(
+        Case::new(
             "cure-flaky",
             "FLAKY_SUSPECTED",
             web("cure-flaky", 18351, "/healthz", FLAP).replace("retries: 3", "retries: 1"),
             &[VALIDATE, VALIDATE, LOGS],
         )
         .with(LATE),
-        Case::of(
+        Case::new(
             "cure-entry",
             "ENTRYPOINT_NOT_FOUND",
             "image: busybox:local\n    command: [\"no-such-program\"]\n    container: { name: cure-entry-bad }"
                 .to_owned(),
             &[VALIDATE],
         ),
-        Case::of(
+        Case::new(
             "cure-start",
             "CONTAINER_START_FAILED",
             shell("cure-start", "sleep 3600", "user: nosuchuser"),
             &[LOGS, VALIDATE, RETRY],
         ),
-        Case::of(
+        Case::new(
             "cure-image",
             "IMAGE_NOT_FOUND",
             format!("image: {absent}\n    container: {{ name: cure-image-bad }}"),
             &[VALIDATE, "docker login {registry}", RETRY],
         ),
-        Case::of(
+        Case::new(
             "cure-taken",
             "PORT_CONFLICT",
             published("cure-taken", 18352),
             &[VALIDATE, RETRY],
         )
         .with(STRICT),
-        Case::of(
+        Case::new(
             "cure-full",
             "PORT_EXHAUSTION",
             published("cure-full", 18353),
             &[VALIDATE, RETRY, "argus orphans"],
         )
         .with("isolation: { portRange: [18354, 18355] }"),
-        Case::of(
+        Case::new(
             "cure-leak",
             "PORT_STALE_ALLOCATION",
             published("cure-leak", 18356),
             &[VALIDATE, PREFLIGHT, RETRY],
         )
         .with(STRICT),
-        Case::of(
+        Case::new(
             "cure-held",
             "HELD",
             shell("cure-held", "exec sleep 3600", ""),
@@ -207,7 +207,7 @@ fn failure_remedies_run_as_printed() {
     let engine = engine();
     let registry = Registry::start(engine, 5051);
     let cases = cases(&format!("{}/absent:1", registry.address));
-    let holders = [18352, 18353, 18354, 18355].map(|port| PortHolder::of(engine, port));
+    let holders = [18352, 18353, 18354, 18355].map(|port| PortHolder::new(engine, port));
     let leaked = PortHolder::leaked_proxy(engine, 18356);
     let argus = Controller::start(engine, RunOptions::default());
     for case in &cases {

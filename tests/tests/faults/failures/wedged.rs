@@ -10,9 +10,9 @@ use argus_tests::{Controller, PrivateEngine, wait};
 use super::case::{Case, shell};
 
 /// A cgroup whose processes take no signal, not even SIGKILL, until the drop.
-struct Ice(PathBuf);
+struct FrozenProcesses(PathBuf);
 
-impl Ice {
+impl FrozenProcesses {
     /// Moves all processes of a container into it; `None` if the kernel has no such cgroup (cgroup v2).
     fn around(engine: &PrivateEngine, container: &str) -> Option<Self> {
         let hierarchy = Path::new("/sys/fs/cgroup/freezer");
@@ -23,23 +23,23 @@ impl Ice {
             return None;
         }
         let found = engine.inspect(container).expect("the container exists");
-        let ice = Self(hierarchy.join(engine.netns()).join("ice"));
-        fs::create_dir_all(&ice.0).expect("a cgroup");
+        let frozen = Self(hierarchy.join(engine.netns()).join("ice"));
+        fs::create_dir_all(&frozen.0).expect("a cgroup");
         let own = hierarchy.join(engine.netns()).join(text(&found["Id"]));
         let pids = fs::read_to_string(own.join("cgroup.procs")).expect("its processes");
         for pid in pids.lines() {
-            fs::write(ice.0.join("cgroup.procs"), pid).expect("a process can be moved");
+            fs::write(frozen.0.join("cgroup.procs"), pid).expect("a process can be moved");
         }
-        fs::write(ice.0.join("freezer.state"), "FROZEN").expect("it can be frozen");
+        fs::write(frozen.0.join("freezer.state"), "FROZEN").expect("it can be frozen");
         wait::until(LIMIT, "it is frozen", || {
-            let state = fs::read_to_string(ice.0.join("freezer.state")).ok()?;
+            let state = fs::read_to_string(frozen.0.join("freezer.state")).ok()?;
             (state.trim() == "FROZEN").then_some(())
         });
-        Some(ice)
+        Some(frozen)
     }
 }
 
-impl Drop for Ice {
+impl Drop for FrozenProcesses {
     fn drop(&mut self) {
         drop(fs::write(self.0.join("freezer.state"), "THAWED"));
     }
@@ -57,7 +57,7 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
     case.argus.wait_ready("wedged", LIMIT);
     let id = |name: &str| case.engine.inspect(name).map(|found| text(&found["Id"]));
     let (stuck, good) = (id("wedged-bad"), id("wedged-good"));
-    let Some(ice) = Ice::around(case.engine, "wedged-bad") else {
+    let Some(frozen) = FrozenProcesses::around(case.engine, "wedged-bad") else {
         return;
     };
 
@@ -84,7 +84,7 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
         "it became Ready before the container stopped"
     );
 
-    drop(ice);
+    drop(frozen);
     case.argus
         .wait_until(LIMIT * 2, "it is replaced when it can stop", || {
             (id("wedged-bad").is_some() && id("wedged-bad") != stuck && running(case.engine, "wedged-bad"))

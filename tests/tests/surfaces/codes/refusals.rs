@@ -135,14 +135,14 @@ fn missing_objects_have_one_reason_on_every_interface() {
 #[test]
 fn every_reason_is_in_docs_and_schema() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let page = fs::read_to_string(format!("{root}/docs/http.md")).expect("a page");
+    let page = fs::read_to_string(format!("{root}/docs/interfaces.md")).expect("a page");
     let schema = fs::read_to_string(format!("{root}/crds/error.schema.json")).expect("a schema");
     for reason in Reason::ALL {
         let word = json!(reason);
         let word = word.as_str().expect("a word");
         assert!(
             page.contains(&format!("| `{word}` |")),
-            "docs/http.md lacks `{word}`"
+            "docs/interfaces.md lacks `{word}`"
         );
         assert!(schema.contains(&format!("`{word}`")), "the schema lacks `{word}`");
     }

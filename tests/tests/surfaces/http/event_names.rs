@@ -112,7 +112,7 @@ fn event_names_are_the_documented_ones() {
         ..listening(&[])
     };
     let fixture = HttpFixture::of(Controller::start(engine, options));
-    let holder = PortHolder::of(engine, 18770);
+    let holder = PortHolder::new(engine, 18770);
     fixture.argus.write_spec("a.e2e.yaml", &spec());
     fixture.argus.wait_ready("named", LIMIT);
     drop(holder);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{HttpFixture, listening};
 
 /// Fields that differ from one response to the next.
-const MOMENTS: [&str; 6] = [
+const VARYING_FIELDS: [&str; 6] = [
     "tookMs",
     "errorId",
     "correlationId",
@@ -23,7 +23,7 @@ const MOMENTS: [&str; 6] = [
 const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
 
 /// One query or command, and its form on each surface.
-struct Thing {
+struct Request {
     cli: &'static str,
     http: Option<(&'static str, &'static str, Value)>,
     mcp: Option<(&'static str, Value)>,
@@ -37,8 +37,8 @@ fn whole(value: &Value) -> Value {
     value.clone()
 }
 
-fn thing(cli: &'static str) -> Thing {
-    Thing {
+fn request(cli: &'static str) -> Request {
+    Request {
         cli,
         http: None,
         mcp: None,
@@ -47,7 +47,7 @@ fn thing(cli: &'static str) -> Thing {
     }
 }
 
-impl Thing {
+impl Request {
     fn get(self, path: &'static str) -> Self {
         let http = Some(("GET", path, Value::Null));
         Self { http, ..self }
@@ -120,96 +120,96 @@ fn joined(one: &Value, more: &Value) -> Value {
 }
 
 /// Every query of more than one surface about an environment `same`, in which `web` failed once.
-fn shown() -> Vec<Thing> {
+fn shown() -> Vec<Request> {
     let env = json!({ "environment": "same" });
     let of = |more: Value| joined(&env, &more);
     let web = |more: Value| joined(&of(more), &json!({ "service": "web" }));
     vec![
-        thing("get").get("/api/v1/environments?detail=full"),
-        thing("get same")
+        request("get").get("/api/v1/environments?detail=full"),
+        request("get same")
             .get("/api/v1/environments/same")
             .mcp("argus_status", of(json!({ "detail": "full" }))),
-        thing("describe same").get("/api/v1/environments/same"),
-        thing("wait same").get("/api/v1/environments/same/wait"),
-        thing("wait same same").get("/api/v1/environments/same,same/wait"),
-        thing("wait same/web").get("/api/v1/environments/same/services/web/wait"),
-        thing("why same")
+        request("describe same").get("/api/v1/environments/same"),
+        request("wait same").get("/api/v1/environments/same/wait"),
+        request("wait same same").get("/api/v1/environments/same,same/wait"),
+        request("wait same/web").get("/api/v1/environments/same/services/web/wait"),
+        request("why same")
             .get("/api/v1/environments/same/why")
             .mcp("argus_why", env.clone()),
-        thing("why same web")
+        request("why same web")
             .get("/api/v1/environments/same/services/web/why")
             .mcp("argus_why", web(json!({}))),
-        thing("diff same")
+        request("diff same")
             .get("/api/v1/environments/same/diff")
             .mcp("argus_diff", env.clone()),
-        thing("network same")
+        request("network same")
             .get("/api/v1/environments/same/network")
             .mcp("argus_network", env.clone()),
-        thing("test results same")
+        request("test results same")
             .get("/api/v1/environments/same/tests")
             .mcp("argus_test_results", env.clone()),
-        thing("network same/web")
+        request("network same/web")
             .get("/api/v1/environments/same/services/web/network")
             .mcp("argus_network", web(json!({}))),
-        thing("network same --verify")
+        request("network same --verify")
             .post("/api/v1/environments/same/network", json!({}))
             .mcp("argus_network", of(json!({ "verify": true })))
             .checks(),
-        thing("plan").get("/api/v1/plan").mcp("argus_plan", json!({})),
-        thing("plan same")
+        request("plan").get("/api/v1/plan").mcp("argus_plan", json!({})),
+        request("plan same")
             .get("/api/v1/plan?environment=same")
             .mcp("argus_plan", env.clone()),
-        thing("plan same/web")
+        request("plan same/web")
             .get("/api/v1/plan?environment=same&service=web")
             .mcp("argus_plan", web(json!({}))),
-        thing("validate")
+        request("validate")
             .get("/api/v1/validate")
             .mcp("argus_validate", json!({})),
-        thing("events same --tail 20")
+        request("events same --tail 20")
             .get("/api/v1/events?environment=same&tail=20")
             .mcp("argus_events", of(json!({ "tail": 20 })))
             .brief(without_what_is_the_same_in_each),
-        thing("events --type phase,error --tail 5")
+        request("events --type phase,error --tail 5")
             .get("/api/v1/events?type=phase,error&tail=5")
             .mcp("argus_events", json!({ "type": ["phase", "error"], "tail": 5 }))
             .brief(without_what_is_the_same_in_each),
-        thing("incidents")
+        request("incidents")
             .get("/api/v1/incidents")
             .mcp("argus_incidents", json!({}))
             .brief(in_a_line),
-        thing("incidents --repairs").get("/api/v1/repairs"),
-        thing("evidence same --list")
+        request("incidents --repairs").get("/api/v1/repairs"),
+        request("evidence same --list")
             .get("/api/v1/environments/same/evidence")
             .mcp("argus_evidence", env.clone()),
-        thing("evidence same web --list").get("/api/v1/environments/same/evidence?service=web"),
-        thing("evidence same web --tail 7")
+        request("evidence same web --list").get("/api/v1/environments/same/evidence?service=web"),
+        request("evidence same web --tail 7")
             .get("/api/v1/environments/same/services/web/evidence?tail=7")
             .mcp("argus_evidence", web(json!({ "tail": 7 }))),
-        thing("logs same --tail 5")
+        request("logs same --tail 5")
             .get("/api/v1/environments/same/logs?tail=5")
             .mcp("argus_logs", of(json!({ "tail": 5 }))),
-        thing("logs same web --tail 5")
+        request("logs same web --tail 5")
             .get("/api/v1/environments/same/services/web/logs?tail=5")
             .mcp("argus_logs", web(json!({ "tail": 5 }))),
-        thing("breaker status").get("/api/v1/breaker"),
-        thing("breaker status same").get("/api/v1/breaker?environment=same"),
-        thing("orphans")
+        request("breaker status").get("/api/v1/breaker"),
+        request("breaker status same").get("/api/v1/breaker?environment=same"),
+        request("orphans")
             .get("/api/v1/orphans")
             .mcp("argus_orphans", json!({})),
-        thing("preflight --skip disk,clock")
+        request("preflight --skip disk,clock")
             .get("/api/v1/preflight?skip=disk,clock")
             .mcp("argus_preflight_check", json!({ "skip": ["disk", "clock"] }))
             .checks(),
-        thing("doctor").get("/api/v1/doctor"),
-        thing("prune --dry-run").get("/api/v1/prune"),
-        thing("explain")
+        request("doctor").get("/api/v1/doctor"),
+        request("prune --dry-run").get("/api/v1/prune"),
+        request("explain")
             .get("/api/v1/errors")
             .mcp("argus_explain", json!({}))
             .brief(summaries),
-        thing("explain PORT_CONFLICT")
+        request("explain PORT_CONFLICT")
             .get("/api/v1/errors/PORT_CONFLICT")
             .mcp("argus_explain", json!({ "code": "PORT_CONFLICT" })),
-        thing("explain --key argus.policy")
+        request("explain --key argus.policy")
             .get("/api/v1/keys/argus.policy")
             .mcp("argus_explain", json!({ "key": "argus.policy" }))
             .brief(with_marked_example),
@@ -217,35 +217,35 @@ fn shown() -> Vec<Thing> {
 }
 
 /// Commands with their responses.
-fn output() -> Vec<Thing> {
+fn output() -> Vec<Request> {
     let env = json!({ "environment": "same" });
     let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
     vec![
-        thing("retry same")
+        request("retry same")
             .post("/api/v1/commands/retry", env.clone())
             .mcp("argus_retry", env.clone()),
-        thing("retry same/web")
+        request("retry same/web")
             .post(
                 "/api/v1/commands/retry",
                 json!({ "environment": "same", "service": "web" }),
             )
             .mcp("argus_retry", json!({ "environment": "same/web" })),
-        thing("hold same --for 1h")
+        request("hold same --for 1h")
             .post(
                 "/api/v1/commands/hold",
                 json!({ "environment": "same", "forSeconds": 3600 }),
             )
             .mcp("argus_hold", json!({ "environment": "same", "forSeconds": 3600 })),
-        thing("resume same")
+        request("resume same")
             .post("/api/v1/commands/resume", env.clone())
             .mcp("argus_resume", env.clone()),
-        thing("breaker reset same")
+        request("breaker reset same")
             .post("/api/v1/commands/resetBreaker", env.clone())
             .mcp("argus_reset_circuit", env.clone()),
-        thing("breaker reset")
+        request("breaker reset")
             .post("/api/v1/commands/resetBreaker", json!({}))
             .mcp("argus_reset_circuit", json!({})),
-        thing("test begin same --case two --holder agent-1 --purpose debugging")
+        request("test begin same --case two --holder agent-1 --purpose debugging")
             .post(
                 "/api/v1/commands/beginTest",
                 json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "debugging" }),
@@ -254,128 +254,128 @@ fn output() -> Vec<Thing> {
                 "argus_test",
                 json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "debugging" }),
             ),
-        thing("get same")
+        request("get same")
             .get("/api/v1/environments/same")
             .mcp("argus_status", json!({ "environment": "same", "detail": "full" })),
-        thing("test end same --case two").post(
+        request("test end same --case two").post(
             "/api/v1/commands/endTest",
             json!({ "environment": "same", "case": "two" }),
         ),
-        thing("test begin same --case one")
+        request("test begin same --case one")
             .post(
                 "/api/v1/commands/beginTest",
                 json!({ "environment": "same", "case": "one" }),
             )
             .mcp("argus_test", case("begin")),
-        thing("test end same --case one").post(
+        request("test end same --case one").post(
             "/api/v1/commands/endTest",
             json!({ "environment": "same", "case": "one" }),
         ),
-        thing("wait same --for gone --timeout 1s")
+        request("wait same --for gone --timeout 1s")
             .get("/api/v1/environments/same/wait?for=gone&timeoutSeconds=1")
             .mcp(
                 "argus_wait",
                 json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
             ),
-        thing("cancel same")
+        request("cancel same")
             .post("/api/v1/commands/cancel", env.clone())
             .mcp("argus_cancel", env.clone()),
-        thing("resume same")
+        request("resume same")
             .post("/api/v1/commands/resume", env.clone())
             .mcp("argus_resume", env.clone()),
-        thing("resume")
+        request("resume")
             .post("/api/v1/commands/resumeController", json!({}))
             .mcp("argus_resume", json!({})),
-        thing("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
-        thing("mock requests same web")
+        request("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
+        request("mock requests same web")
             .get("/api/v1/environments/same/mocks/web/requests")
             .mcp(
                 "argus_mock_requests",
                 json!({ "environment": "same", "mock": "web" }),
             ),
-        thing("restart same")
+        request("restart same")
             .post("/api/v1/commands/restart", env.clone())
             .mcp("argus_restart", env.clone()),
-        thing("rollback same")
+        request("rollback same")
             .post("/api/v1/commands/rollback", env.clone())
             .mcp("argus_rollback", env),
     ]
 }
 
 /// Queries and commands about missing objects, with their errors.
-fn missing() -> Vec<Thing> {
+fn missing() -> Vec<Request> {
     let no_one = json!({ "environment": "missing" });
     vec![
-        thing("fork missing copy")
+        request("fork missing copy")
             .post(
                 "/api/v1/commands/fork",
                 json!({ "environment": "missing", "to": "copy" }),
             )
             .mcp("argus_fork", json!({ "environment": "missing", "to": "copy" })),
-        thing("down missing")
+        request("down missing")
             .post("/api/v1/commands/down", no_one.clone())
             .mcp("argus_down", no_one.clone()),
-        thing("cancel missing")
+        request("cancel missing")
             .post("/api/v1/commands/cancel", no_one.clone())
             .mcp("argus_cancel", no_one.clone()),
-        thing("get missing")
+        request("get missing")
             .get("/api/v1/environments/missing")
             .mcp("argus_status", no_one.clone()),
-        thing("why missing")
+        request("why missing")
             .get("/api/v1/environments/missing/why")
             .mcp("argus_why", no_one.clone()),
-        thing("diff missing")
+        request("diff missing")
             .get("/api/v1/environments/missing/diff")
             .mcp("argus_diff", no_one.clone()),
-        thing("test results missing")
+        request("test results missing")
             .get("/api/v1/environments/missing/tests")
             .mcp("argus_test_results", no_one.clone()),
-        thing("network missing")
+        request("network missing")
             .get("/api/v1/environments/missing/network")
             .mcp("argus_network", no_one.clone()),
-        thing("network missing --verify")
+        request("network missing --verify")
             .post("/api/v1/environments/missing/network", json!({}))
             .mcp(
                 "argus_network",
                 json!({ "environment": "missing", "verify": true }),
             ),
-        thing("plan missing")
+        request("plan missing")
             .get("/api/v1/plan?environment=missing")
             .mcp("argus_plan", no_one.clone()),
-        thing("network same/queue")
+        request("network same/queue")
             .get("/api/v1/environments/same/services/queue/network")
             .mcp(
                 "argus_network",
                 json!({ "environment": "same", "service": "queue" }),
             ),
-        thing("plan same/queue")
+        request("plan same/queue")
             .get("/api/v1/plan?environment=same&service=queue")
             .mcp("argus_plan", json!({ "environment": "same", "service": "queue" })),
-        thing("wait same/queue")
+        request("wait same/queue")
             .get("/api/v1/environments/same/services/queue/wait")
             .mcp("argus_wait", json!({ "environment": "same", "service": "queue" })),
-        thing("retry same/queue")
+        request("retry same/queue")
             .post("/api/v1/commands/retry", json!({ "environment": "same/queue" }))
             .mcp(
                 "argus_retry",
                 json!({ "environment": "same", "service": "queue" }),
             ),
-        thing("down same/web")
+        request("down same/web")
             .post("/api/v1/commands/down", json!({ "environment": "same/web" }))
             .mcp("argus_down", json!({ "environment": "same/web" })),
-        thing("cancel web")
+        request("cancel web")
             .post("/api/v1/commands/cancel", json!({ "environment": "web" }))
             .mcp("argus_cancel", json!({ "environment": "web" })),
-        thing("evidence same db")
+        request("evidence same db")
             .get("/api/v1/environments/same/services/db/evidence")
             .mcp(
                 "argus_evidence",
                 json!({ "environment": "same", "service": "db" }),
             ),
-        thing("incidents nothing")
+        request("incidents nothing")
             .get("/api/v1/incidents/nothing")
             .mcp("argus_incidents", json!({ "id": "nothing" })),
-        thing("retry missing")
+        request("retry missing")
             .post("/api/v1/commands/retry", no_one.clone())
             .mcp("argus_retry", no_one),
     ]
@@ -388,20 +388,20 @@ fn without(value: &mut Value, names: &[&str]) {
     }
 }
 
-/// Removes the fields that differ from moment to moment, at any depth.
-fn at_any_moment(value: Value, checks: bool) -> Value {
+/// Removes the fields that differ from one response to the next, at any depth.
+fn without_varying_fields(value: Value, checks: bool) -> Value {
     match value {
         Value::Object(fields) => {
-            let differs = |name: &str| MOMENTS.contains(&name) || (checks && name == "asOf");
+            let differs = |name: &str| VARYING_FIELDS.contains(&name) || (checks && name == "asOf");
             let kept = fields.into_iter().filter(|(name, _)| !differs(name));
             Value::Object(
-                kept.map(|(name, value)| (name, at_any_moment(value, checks)))
+                kept.map(|(name, value)| (name, without_varying_fields(value, checks)))
                     .collect(),
             )
         }
         Value::Array(all) => all
             .into_iter()
-            .map(|value| at_any_moment(value, checks))
+            .map(|value| without_varying_fields(value, checks))
             .collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
@@ -450,17 +450,14 @@ pub(crate) fn by_mcp(fixture: &HttpFixture<'_>, (tool, arguments): &(&str, Value
 
 /// Queries all surfaces until they agree, because the state may change between two of them. Returns their values if
 /// they do not within the limit.
-fn difference(fixture: &HttpFixture<'_>, thing: &Thing, limit: Duration) -> Option<String> {
+fn difference(fixture: &HttpFixture<'_>, request: &Request, limit: Duration) -> Option<String> {
     let mut last = Value::Null;
     let same = wait::poll(limit, || {
-        let plain = |value| at_any_moment(value, thing.checks);
-        let cli = plain(by_cli(fixture, thing.cli));
-        let http = thing
-            .http
-            .as_ref()
-            .map(|request| plain(by_http(fixture, request)));
-        let mcp = thing.mcp.as_ref().map(|request| plain(by_mcp(fixture, request)));
-        let brief = (thing.brief)(&cli);
+        let plain = |value| without_varying_fields(value, request.checks);
+        let cli = plain(by_cli(fixture, request.cli));
+        let http = request.http.as_ref().map(|call| plain(by_http(fixture, call)));
+        let mcp = request.mcp.as_ref().map(|call| plain(by_mcp(fixture, call)));
+        let brief = (request.brief)(&cli);
         let same = |output: &Option<Value>, as_by_cli: &Value| {
             output.as_ref().is_none_or(|output| output == as_by_cli)
         };
@@ -471,7 +468,7 @@ fn difference(fixture: &HttpFixture<'_>, thing: &Thing, limit: Duration) -> Opti
         None
     });
     same.is_none()
-        .then(|| format!("`argus {}` is {last:#}", thing.cli))
+        .then(|| format!("`argus {}` is {last:#}", request.cli))
 }
 
 /// Commands that work only once: each surface applies them to a copy of its own.
@@ -540,14 +537,14 @@ fn interfaces_return_the_same_json() {
     copies_are_made_and_removed_alike(&fixture);
     let all = shown().into_iter().chain(output()).chain(missing());
     let mut differences = Vec::new();
-    for thing in all {
+    for request in all {
         // The test fails anyway, so a further difference is not waited for.
         let limit = if differences.is_empty() {
             LIMIT
         } else {
             Duration::ZERO
         };
-        differences.extend(difference(&fixture, &thing, limit));
+        differences.extend(difference(&fixture, &request, limit));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -21,7 +21,7 @@ fn taken_address_is_reported_and_ends_the_token() {
     assert_eq!(fixture.request("GET", "/api/v1/doctor", &old, "").status, 200);
     assert!(argus.stop().success());
 
-    let holder = PortHolder::of(engine(), PORT);
+    let holder = PortHolder::new(engine(), PORT);
     argus.start_again();
     let find = |all: &Value, key: &str| {
         let found = all.as_array()?.iter().find(|one| one["code"] == "PORT_CONFLICT");

@@ -5,8 +5,8 @@ use argus_crds::{Build as BuildSpec, Diagnostic};
 use super::{REFERENCE, ValueKind, fill_checked, sources};
 use crate::desired::BuildOptions;
 use crate::desired::admit::SpecContext;
-use crate::desired::container_labels::resolve_image_labels;
-use crate::desired::template::TemplateResolver;
+use crate::desired::container_labels::resolve_labels;
+use crate::desired::template::{PortReferences, TemplateResolver};
 
 /// Maximum size of a Dockerfile in a spec file, in bytes.
 const MAX_INLINE: usize = 64 * 1024;
@@ -26,11 +26,11 @@ pub(super) fn resolve(
     build: &BuildSpec,
     path: &str,
     context: &SpecContext,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<BuildOptions> {
     let mut fill = |text: &str, key: &str, kind: &ValueKind| {
-        fill_checked(text, &format!("{path}.{key}"), kind, filler, diagnostics)
+        fill_checked(text, &format!("{path}.{key}"), kind, resolver, diagnostics)
     };
     let mut fill_optional = |text: &Option<String>, key: &str, kind: &ValueKind| match text {
         None => Some(None),
@@ -48,11 +48,12 @@ pub(super) fn resolve(
         diagnostics.push(Diagnostic::error(format!("{path}.{place}"), what).hint(hint));
         return None;
     }
-    let labels = resolve_image_labels(&build.labels, &format!("{path}.labels"), filler, diagnostics);
+    let (labels_path, references) = (format!("{path}.labels"), PortReferences::Final);
+    let labels = resolve_labels(&build.labels, &labels_path, resolver, references, diagnostics);
     let secrets = sources::secrets(build, path, context, diagnostics);
-    let contexts = sources::contexts(build, path, context, filler, diagnostics);
+    let contexts = sources::contexts(build, path, context, resolver, diagnostics);
     let ssh = sources::agent(build, path, context, diagnostics);
-    let cache_to = sources::cache_targets(build, path, context, filler, diagnostics);
+    let cache_to = sources::cache_targets(build, path, context, resolver, diagnostics);
     // All mistakes are reported before the first one rejects the build.
     Some(BuildOptions {
         platform: platform?,

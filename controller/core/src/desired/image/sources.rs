@@ -94,10 +94,10 @@ pub(super) fn contexts(
     build: &BuildSpec,
     path: &str,
     context: &SpecContext,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<BTreeMap<String, NamedContext>> {
-    let resolved = build.additional_contexts.iter().map(|(name, text)| {
+    let contexts = build.additional_contexts.iter().map(|(name, text)| {
         let path = format!("{path}.additionalContexts.{name}");
         let is_name = (NAME.is_valid)(name);
         if !is_name {
@@ -106,7 +106,7 @@ pub(super) fn contexts(
         }
         let found = match text.strip_prefix(IMAGE) {
             Some(image) => {
-                fill_checked(image, &path, &REFERENCE, filler, diagnostics).map(NamedContext::Image)
+                fill_checked(image, &path, &REFERENCE, resolver, diagnostics).map(NamedContext::Image)
             }
             None if text.contains("://") => {
                 let message = format!("the context `{}` is neither a folder nor an image", shown(text));
@@ -125,8 +125,8 @@ pub(super) fn contexts(
         };
         Some((name.clone(), found.filter(|_| is_name)?))
     });
-    let resolved: Vec<_> = resolved.collect();
-    resolved.into_iter().collect()
+    let contexts: Vec<_> = contexts.collect();
+    contexts.into_iter().collect()
 }
 
 /// Resolves the SSH agent. Returns whether the build can use it.
@@ -160,7 +160,7 @@ pub(super) fn cache_targets(
     build: &BuildSpec,
     path: &str,
     context: &SpecContext,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<CacheTarget>> {
     let is_refused = !build.cache_to.is_empty() && !context.host.allowed;
@@ -169,7 +169,7 @@ pub(super) fn cache_targets(
         let hint = format!("{ALLOW} omit `cacheTo`");
         diagnostics.push(Diagnostic::error(format!("{path}.cacheTo"), message).hint(hint));
     }
-    let resolved = build.cache_to.iter().enumerate().map(|(index, text)| {
+    let targets = build.cache_to.iter().enumerate().map(|(index, text)| {
         let path = format!("{path}.cacheTo[{index}]");
         let Some((reference, all_stages)) = cache_target(text) else {
             let message = format!("`{}` is not a target of a build cache", shown(text));
@@ -177,15 +177,15 @@ pub(super) fn cache_targets(
             diagnostics.push(Diagnostic::error(path, message).hint(hint));
             return None;
         };
-        let reference = fill_checked(reference, &path, &REFERENCE, filler, diagnostics)?;
+        let reference = fill_checked(reference, &path, &REFERENCE, resolver, diagnostics)?;
         Some(CacheTarget {
             reference,
             all_stages,
         })
     });
     // All mistakes are reported before the first one rejects the build.
-    let resolved: Vec<_> = resolved.collect();
-    resolved
+    let targets: Vec<_> = targets.collect();
+    targets
         .into_iter()
         .collect::<Option<Vec<_>>>()
         .filter(|_| !is_refused)

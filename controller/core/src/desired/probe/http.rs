@@ -58,23 +58,19 @@ impl HttpOptions {
         let ranges: Vec<String> = self.status.iter().map(range).collect();
         (!ranges.is_empty()).then(|| ranges.join(", "))
     }
-
-    pub(super) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Returns the options of a health check without those that a diagnostic rejects.
 pub(super) fn resolve_options(
     healthcheck: &Healthcheck,
     path: &str,
-    filler: &TemplateResolver<'_>,
+    resolver: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> HttpOptions {
     let mut headers = BTreeMap::new();
     for (name, value) in &healthcheck.headers {
         let key_path = format!("{path}.headers.{name}");
-        let value = filler.fill(value, &key_path, PortReferences::Final, diagnostics);
+        let value = resolver.fill(value, &key_path, PortReferences::Final, diagnostics);
         match check_header(name, &value) {
             Ok(()) => drop(headers.insert(name.clone(), value)),
             Err((message, hint)) => diagnostics.push(Diagnostic::error(key_path, message).hint(hint)),
@@ -125,20 +121,16 @@ fn status_ranges(
     let key_path = format!("{path}.status");
     if codes.0.is_empty() {
         let message = "`status` is an empty list, so no answer means success";
-        diagnostics.push(
-            Diagnostic::error(key_path.as_str(), message)
-                .hint("write status codes such as `[200, 401]`, or remove the key"),
-        );
+        let hint = "write status codes such as `[200, 401]`, or remove the key";
+        diagnostics.push(Diagnostic::error(key_path.as_str(), message).hint(hint));
     }
     for code in &codes.0 {
         if let Some(range) = parse_range(code) {
             ranges.push(range);
         } else {
             let message = format!("`{}` is not a status code or a range of them", shown(code));
-            diagnostics.push(
-                Diagnostic::error(key_path.as_str(), message)
-                    .hint("write a number from 100 to 599, or a range such as `200-399`"),
-            );
+            let hint = "write a number from 100 to 599, or a range such as `200-399`";
+            diagnostics.push(Diagnostic::error(key_path.as_str(), message).hint(hint));
         }
     }
     ranges

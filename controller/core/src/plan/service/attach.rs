@@ -86,10 +86,7 @@ fn check_one(planner: &ServicePlanner<'_>, container: &Container, network: &EnvN
         };
         Decision::Do(action, cause)
     };
-    let remove = |what: &str| {
-        let (id, name) = (container.id.clone(), container.name.clone());
-        Decision::Do(Action::RemoveContainer { id, name }, drift(what))
-    };
+    let remove = |what: &str| super::remove(container, drift(what));
     match container.networks.get(name) {
         // The engine lists a container during its creation, before it attaches it.
         None if container.networks.is_empty() && container.inspect.is_none() && !is_up => {

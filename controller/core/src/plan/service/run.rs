@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use super::ServicePlanner;
-use crate::action::{Action, Cause};
+use super::{ServicePlanner, remove};
+use crate::action::{Action, ActionKind, Cause};
 use crate::connectivity;
 use crate::desired::{InjectedFile, ProbeHandler};
-use crate::failed_run::FailedRun;
-use crate::failed_run::FailureCause;
 use crate::failed_run::host_view::HostView;
+use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
-use crate::plan::{Decision, port_references, ready};
+use crate::plan::{Decision, holds, port_references, ready};
 use crate::probe::{self, ProbeStatus};
 use crate::remedy;
 use crate::state::ServiceHistory;
@@ -59,8 +58,17 @@ fn plan_requested_restart(planner: &ServicePlanner<'_>, container: &Container) -
     if container.state == ContainerState::Exited {
         return plan_start(planner, container, Cause::RestartRequested);
     }
-    let (id, grace) = (container.id.clone(), planner.service.stop_grace);
-    Decision::Do(Action::StopContainer { id, grace }, Cause::RestartRequested)
+    planner.stop(container, Cause::RestartRequested)
+}
+
+/// Stops a container of a service that a person stopped. The hold of the service keeps it so.
+pub(super) fn stop_on_request(planner: &ServicePlanner<'_>) -> Option<Decision> {
+    if !holds::is_stopped(planner.input, &planner.service.name) {
+        return None;
+    }
+    let mut owned = planner.owned.iter();
+    let up = owned.find(|container| container.state.is_up() && planner.can_replace(container))?;
+    Some(planner.stop(up, Cause::StopRequested))
 }
 
 /// Collects the evidence of the newest failure, if it is missing and its container still exists.
@@ -90,6 +98,30 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
             host: Box::new(HostView::of(planner.accepted, planner.service)),
         }
     })
+}
+
+/// Plans the collection of the missing evidence; `None` if none is missing.
+pub(super) fn plan_evidence(planner: &ServicePlanner<'_>) -> Option<Decision> {
+    let action = collect_evidence(planner)?;
+    Some(match planner.input.backoff_of(&planner.subject) {
+        // Nothing else happens to the container before.
+        Some(WaitReason::Retry { until, failure }) if failure.verb == action.kind() => {
+            Decision::Wait(WaitReason::Retry { until, failure })
+        }
+        Some(_) | None => Decision::Do(action, Cause::Failed),
+    })
+}
+
+/// True if a service runs as desired, and the decision only reads the evidence of an earlier run.
+pub(super) fn only_reads_evidence(planner: &ServicePlanner<'_>, decision: &Decision) -> bool {
+    let kind = match decision {
+        Decision::Do(action, _) => action.kind(),
+        Decision::Wait(WaitReason::InFlight { verb }) => *verb,
+        Decision::Wait(WaitReason::Retry { failure, .. }) => failure.verb,
+        Decision::Wait(_) | Decision::Settled => return false,
+    };
+    let current = ready::current_container(planner.input, &planner.service.name);
+    kind == ActionKind::CollectEvidence && matches!(planner.plan_container(current), Decision::Settled)
 }
 
 /// Applies the restart policy to the newest failure, if no run followed it. Returns the cause of the next run, or
@@ -142,11 +174,10 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
         return Decision::Wait(WaitReason::Completion);
     }
     if let Some(service) = restarted_dependency(planner, container) {
-        let (id, grace) = (container.id.clone(), planner.service.stop_grace);
-        return Decision::Do(
-            Action::StopContainer { id, grace },
-            Cause::DependencyRestarted { service },
-        );
+        return planner.stop(container, Cause::DependencyRestarted { service });
+    }
+    if let Some(decision) = plan_memory_restart(planner, container) {
+        return decision;
     }
     let (health, outages) = (planner.input.health, planner.input.outages);
     match probe::probe_status(planner.service.probe.as_ref(), container, health, outages) {
@@ -184,6 +215,7 @@ fn min_run_time_end(planner: &ServicePlanner<'_>, container: &Container) -> Opti
     let last = service_history(planner).and_then(|history| history.failures.last());
     let repeatable = last.filter(|last| {
         last.hash.as_ref().is_none_or(|hash| hash == planner.hash)
+            && last.memory_used.is_none()
             && info.finished_at.is_none_or(|ended_at| ended_at == last.at)
             && !restart::is_caused_by_engine(last, planner.input.outages)
     });
@@ -198,8 +230,7 @@ fn min_run_time_end(planner: &ServicePlanner<'_>, container: &Container) -> Opti
 /// Handles an unhealthy container: a probe failure within the budget costs a restart.
 fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     if is_image_retagged(planner, container) {
-        let (id, grace) = (container.id.clone(), planner.service.stop_grace);
-        return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageRetagged);
+        return planner.stop(container, Cause::ImageRetagged);
     }
     let attempt = match next_run_cause(planner) {
         Ok(Some(Cause::Restart { attempt, .. })) => attempt,
@@ -212,11 +243,29 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
         }
         Err(wait) => return Decision::Wait(wait),
     };
-    let action = Action::StopContainer {
-        id: container.id.clone(),
-        grace: planner.service.stop_grace,
-    };
-    Decision::Do(action, Cause::Unhealthy { attempt })
+    planner.stop(container, Cause::Unhealthy { attempt })
+}
+
+/// Restarts a container that uses more memory than the file allows. It works, so it runs on when the budget is exhausted.
+fn plan_memory_restart(planner: &ServicePlanner<'_>, container: &Container) -> Option<Decision> {
+    if !has_excess_memory(planner, container) {
+        return None;
+    }
+    match next_run_cause(planner) {
+        Ok(Some(Cause::Restart { attempt, .. })) => {
+            Some(planner.stop(container, Cause::MemoryHigh { attempt }))
+        }
+        Err(wait @ WaitReason::RestartDelay { .. }) => Some(Decision::Wait(wait)),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// True if the last run of the container failed because of its memory use, and no run followed.
+fn has_excess_memory(planner: &ServicePlanner<'_>, container: &Container) -> bool {
+    let last = service_history(planner).and_then(|history| history.failures.last());
+    last.is_some_and(|last| {
+        last.memory_used.is_some() && !last.followed_by_run && last.container == container.id
+    })
 }
 
 fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
@@ -242,24 +291,15 @@ fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     plan_run(planner, container)
 }
 
-/// Starts the container for the first time or again. From the second failure in a row on, it is created again, because
-/// its own writable layer may cause the failure.
+/// Starts the container for the first time or again.
 fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     if container.state == ContainerState::Exited && is_image_retagged(planner, container) {
-        return super::remove(container, Cause::ImageRetagged);
+        return remove(container, Cause::ImageRetagged);
     }
     match next_run_cause(planner) {
         Err(wait) => Decision::Wait(wait),
         // It never failed, its end was forgiven, or Argus stopped it.
         Ok(None) => plan_start(planner, container, Cause::Ready),
-        Ok(Some(cause @ Cause::Restart { attempt: 2.., .. }))
-            if container.state == ContainerState::Exited =>
-        {
-            match check_start(planner) {
-                Err(wait) => Decision::Wait(wait),
-                Ok(()) => super::remove(container, cause),
-            }
-        }
         Ok(Some(cause)) => plan_start(planner, container, cause),
     }
 }
@@ -297,9 +337,22 @@ fn missing_files(planner: &ServicePlanner<'_>, container: &Container) -> Option<
     })
 }
 
+/// True if a new container follows the run that ended. From the second failure in a row on, the writable layer may cause the failure. After
+/// excessive memory use, the service starts with a clean state. Next to covers, the program can have put links into that layer, which would
+/// lead the mounts of another start past the covers.
+fn is_replaced_after_a_run(planner: &ServicePlanner<'_>, container: &Container, cause: &Cause) -> bool {
+    matches!(cause, Cause::Restart { attempt: 2.., .. })
+        || has_excess_memory(planner, container)
+        || planner.service.has_covers()
+}
+
+/// Starts the container, or removes it if a new one is to start.
 fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Decision {
     if let Err(wait) = check_start(planner) {
         return Decision::Wait(wait);
+    }
+    if container.state == ContainerState::Exited && is_replaced_after_a_run(planner, container, &cause) {
+        return remove(container, cause);
     }
     // The service reads its files at the start.
     if let Some(action) = missing_files(planner, container) {
@@ -333,7 +386,7 @@ fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitReason> {
     let since = service_history(planner)
         .and_then(|history| history.stopped_externally_since)
         .unwrap_or(planner.input.now);
-    let until = since + planner.input.state.waits.external_stop;
+    let until = since + planner.input.state.delays.external_stop;
     if until > planner.input.now {
         Err(WaitReason::StoppedExternally { until })
     } else {

@@ -98,7 +98,8 @@ impl<'a> Finder<'a> {
             }
         }
         for (env, container) in self.active_containers() {
-            let allowed = specs.get(env).is_some_and(|accepted| accepted.allowed);
+            // Another controller knows whether its project is allowed. An allowed project here trusts the others on its engine.
+            let allowed = self.is_of_other(env) || specs.get(env).is_some_and(|accepted| accepted.allowed);
             let Some(info) = &container.inspect else {
                 let uninspected = &mut self.found.uninspected;
                 if allowed {
@@ -151,23 +152,24 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Containers that run, start or are being removed, except for environments of other controllers.
+    /// Containers that run, start or are being removed, also those of other controllers: two of them can have a file of one worktree.
     fn active_containers(&self) -> Vec<(&'a EnvName, &'a Container)> {
-        let inputs = self.inputs;
-        let is_own = |env: &EnvName| {
-            let ownership = inputs
-                .leases
-                .ownership(env, inputs.specs.contains_key(env), inputs.now);
-            !matches!(ownership, Ownership::HeldByOther(_))
-        };
-        let environments = inputs.store.environments().iter();
+        let environments = self.inputs.store.environments().iter();
         environments
-            .filter(|(env, _)| is_own(env))
             .flat_map(move |(env, observed)| {
                 let containers = observed.containers.values().map(move |it| (env, &**it));
                 containers.filter(move |(env, it)| self.is_active(env, it))
             })
             .collect()
+    }
+
+    /// Returns whether another controller has the environment.
+    fn is_of_other(&self, env: &EnvName) -> bool {
+        let inputs = self.inputs;
+        let ownership = inputs
+            .leases
+            .ownership(env, inputs.specs.contains_key(env), inputs.now);
+        matches!(ownership, Ownership::HeldByOther(_))
     }
 
     fn is_active(&self, env: &EnvName, container: &Container) -> bool {

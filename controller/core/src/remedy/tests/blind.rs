@@ -8,23 +8,35 @@ use crate::desired::ProbeHandler;
 use crate::ident::ServiceName;
 
 /// First edits of the first training set that were right.
-const TRAINING_A_RIGHT: usize = 58;
+const TRAINING_A_RIGHT: usize = 59;
 /// First edits of the second training set that were right. Half of it was never read.
-const TRAINING_B_RIGHT: usize = 42;
+const TRAINING_B_RIGHT: usize = 53;
+/// First edits of the third training set that are right: facts of well-known images.
+const TRAINING_C_RIGHT: usize = 43;
 /// Cases of the second half with the right first edit, at least.
 const SECOND_RIGHT: usize = 80;
 /// Cases of the third set with the right first edit, at least.
 const THIRD_RIGHT: usize = 52;
 /// Cases of the fourth set with the right first edit, at least.
 const FOURTH_RIGHT: usize = 58;
-/// First edits of the fifth set that are right. Its author knew no rule.
-const FIFTH_RIGHT: usize = 41;
+/// First edits of the fifth set that are right. Its author knew no rule, and 41 were right at first.
+const FIFTH_RIGHT: usize = 59;
+
+/// First edits of the sixth set that are right. Its author knew no rule, and 26 were right at first.
+const SIXTH_RIGHT: usize = 53;
+
+/// First edits of the seventh set that are right. Its author knew no rule. This version refuses nine of its files.
+const SEVENTH_RIGHT: usize = 30;
 
 /// Controls that have an edit by design: a crash by a signal names the image.
-const DESIGNED: [&str; 1] = ["native-service-segfault"];
+const DESIGNED: [&str; 3] = [
+    "native-service-segfault",
+    "control-native-module-segfault",
+    "control-exit-139-without-a-line",
+];
 
 /// Cases in which no value can be known: the key is the whole answer. All others need the value.
-const NO_VALUE: [&str; 19] = [
+const NO_VALUE: [&str; 23] = [
     // Any text is right, or only a person has it.
     "rails-secret",
     "minio-short-password",
@@ -32,6 +44,10 @@ const NO_VALUE: [&str; 19] = [
     "rails-without-secret-key-base",
     "mssql-weak-sa-password",
     "cache-fallback-before-the-missing-key",
+    "superset-default-secret-key",
+    "mysql-user-is-root",
+    "cassandra-only-max-heap",
+    "rabbitmq-deprecated-watermark-variable",
     "localstack-account",
     // The intention of the author decides.
     "busybox-quote",
@@ -109,15 +125,18 @@ impl Expected {
                 .filter(|_| edit.now.as_deref() == Some(name))?;
             Some(format!("{parent}.{new}"))
         };
-        // An entry of a list is a part of the list.
+        // An entry of a list or of a map is a part of it.
         let is_within = |key: &str| {
             let rest = place.strip_prefix(key);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.']))
         };
+        // Another health check replaces each of its keys.
+        let is_whole =
+            |key: &str| place == "container.healthcheck" && key.starts_with("container.healthcheck.");
         let is_key = self
             .key
             .as_deref()
-            .is_none_or(|key| is_within(key) || renamed().is_some_and(|place| place == key));
+            .is_none_or(|key| is_within(key) || is_whole(key) || renamed().is_some_and(|place| place == key));
         let name = |path: &str| path.trim_start_matches("./").to_owned();
         let is_file = self
             .file
@@ -157,7 +176,13 @@ fn value_after(edit: &SpecEdit, services: &BTreeMap<ServiceName, Service>) -> Op
         return Some(value_of(service, name)?.replacen(now, suggest, 1));
     }
     let (name, service) = reference(edit)?;
-    value_of(service, name).cloned()
+    let value = value_of(service, name)?;
+    // The login of an address has a user and this password.
+    let user = edit
+        .hint
+        .as_deref()
+        .and_then(|hint| hint.strip_prefix("write the user `")?.split('`').next());
+    Some(user.map_or_else(|| value.clone(), |user| format!("{user}:{value}")))
 }
 
 impl Broken {
@@ -172,7 +197,9 @@ impl Broken {
 
     /// Result of the health check in the words of the prober. A set can contain its meaning only.
     fn result(&self, probe: Option<&Probe>) -> Option<String> {
-        const STATUSES: [&str; 6] = [
+        const STATUSES: [&str; 8] = [
+            "301 Moved Permanently",
+            "302 Found",
             "400 Bad Request",
             "401 Unauthorized",
             "403 Forbidden",
@@ -306,6 +333,20 @@ fn fifth_set_keeps_its_result() {
 }
 
 #[test]
+fn sixth_set_keeps_its_result() {
+    assert_result("sixth set", &read(include_str!("sixth-set.json")), SIXTH_RIGHT);
+}
+
+#[test]
+fn seventh_set_keeps_its_result() {
+    assert_result(
+        "seventh set",
+        &read(include_str!("seventh-set.json")),
+        SEVENTH_RIGHT,
+    );
+}
+
+#[test]
 fn fourth_set_keeps_its_result() {
     assert_result("fourth set", &read(include_str!("fourth-set.json")), FOURTH_RIGHT);
 }
@@ -321,5 +362,10 @@ fn training_sets_keep_their_results() {
         "training set b",
         &read(include_str!("training-b.json")),
         TRAINING_B_RIGHT,
+    );
+    assert_result(
+        "training set c",
+        &read(include_str!("training-c.json")),
+        TRAINING_C_RIGHT,
     );
 }

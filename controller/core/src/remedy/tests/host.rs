@@ -290,7 +290,7 @@ fn modes_and_kinds_of_host_files_are_causes() {
             ..HostFile::default()
         };
         let scenario = Scenario::edited(&[], 1, &[line]).facts("/seed/seed.sql", facts);
-        assert_rule("folder-for-file", "volumes[2]", "name a file", &[scenario]);
+        assert_rule("folder-for-file", "seed.sql", "empty folder", &[scenario]);
     }
     for line in [
         "A server is already running. Check /app/tmp/pids/server.pid.",

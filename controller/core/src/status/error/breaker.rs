@@ -111,7 +111,7 @@ pub fn status(breaker: &Breaker, scope: BreakerScope) -> BreakerStatus {
         scope,
         state,
         failures: breaker.failure_count(),
-        times_opened: breaker.times_opened(),
+        times_opened: breaker.openings(),
         retry_at,
         last_failure: breaker.last_failure().map(one_line),
         last_failures: breaker.failures().iter().map(failure).collect(),

@@ -72,7 +72,7 @@ pub(super) fn of_engine(tries: u32, reason: &str) -> Call {
 
 /// The last call that a breaker counted.
 pub(super) fn of_breaker(breaker: &Breaker) -> Call {
-    let openings = u32::try_from(breaker.times_opened()).unwrap_or(u32::MAX);
+    let openings = u32::try_from(breaker.openings()).unwrap_or(u32::MAX);
     Call::new("call-engine", Map::new())
         .attempt(openings.max(1))
         .outcome(breaker.last_failure().map(str::to_owned))

@@ -3,7 +3,7 @@
 use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
 
-use super::{ErrorScope, call, retry_after};
+use super::{ErrorScope, call, context};
 use crate::outcome::one_line;
 use crate::socket_access::{errno, group_with_access, is_refused};
 use crate::status::{EngineView, StatusInput};
@@ -71,7 +71,7 @@ pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Tim
 pub fn with_kept_retry_after(error: StructuredError, reported: &[StructuredError]) -> StructuredError {
     let code = error.code;
     let matching = reported.iter().filter(|old| old.code == code);
-    matching.fold(error, retry_after::keep_retry_after)
+    matching.fold(error, context::keep_retry_after)
 }
 
 fn permission_denied(engine: &EngineView<'_>) -> StructuredError {

@@ -7,13 +7,16 @@ use argus_crds::error::{ActionId, Call, Class, Code, SpecEdit, StructuredError};
 use serde_json::{Value, json};
 
 use super::blocking::PERSISTENT;
-use crate::action::{ActionFailure, ActionKind, FailedAttempt};
-use crate::outcome::one_line;
-use crate::outcome::{ActionError, Evidence, PortOwner};
+use super::port::code_of_port;
+use crate::action::{Action, ActionFailure, ActionKind, CallArgs, FailedAttempt};
+use crate::outcome::{ActionError, Evidence, one_line};
 use crate::plan::image::registry_of;
 use crate::quoting::PathText as _;
 use crate::remedy;
+use crate::secrets::Secrets;
 use crate::socket_access::code_of_reason;
+use crate::status::redact;
+use crate::time::Timestamp;
 
 /// Lines of the log of a build in an error.
 const TAIL: usize = 20;
@@ -28,13 +31,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::Unreachable(why) => code_of_reason(why),
         ActionError::Engine(_) => Code::DockerUnavailable,
         ActionError::NameTaken { .. } | ActionError::NotOwned(_) => Code::NameConflict,
-        ActionError::PortTaken(refusal) => match refusal.owner {
-            PortOwner::StaleAllocation => Code::PortStaleAllocation,
-            PortOwner::Environment { .. }
-            | PortOwner::Container { .. }
-            | PortOwner::Process { .. }
-            | PortOwner::Unknown => Code::PortConflict,
-        },
+        ActionError::PortTaken(refusal) => code_of_port(&refusal.owner),
         ActionError::ImageMissing | ActionError::ImageNotFound(_) => Code::ImageNotFound,
         ActionError::AuthRequired(_) => Code::AuthRequired,
         ActionError::RateLimited { .. } => Code::RegistryRateLimited,
@@ -55,6 +52,28 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::DiskFull(_) => Code::DiskSpaceLow,
         ActionError::JournalUnwritable(_) => Code::JournalUnwritable,
     }
+}
+
+/// Error of the failed call of a command, which does not repeat it, without secrets.
+pub fn command_error(
+    action: &Action,
+    error: ActionError,
+    at: Timestamp,
+    secrets: &Secrets,
+) -> StructuredError {
+    let call = CallArgs {
+        arguments: action.arguments(),
+        ..CallArgs::default()
+    };
+    let failure = ActionFailure {
+        verb: action.kind(),
+        error,
+        at,
+        attempts: 1,
+        earlier: Vec::new(),
+        call: Box::new(call),
+    };
+    redact::error(secrets, of(&failure, None))
 }
 
 /// Error of a failed call; `after` is the time until the next attempt.
@@ -244,7 +263,32 @@ fn registry_in(message: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::registry_in;
+    use argus_crds::PullPolicy;
+
+    use super::*;
+
+    #[test]
+    fn error_of_a_command_has_its_code_and_no_secrets() {
+        let mut secrets = Secrets::default();
+        secrets.add("hunter2hunter2");
+        let pull = Action::PullImage {
+            reference: "web:1".to_owned(),
+            policy: PullPolicy::Always,
+        };
+        let failed = |error| command_error(&pull, error, Timestamp(1), &secrets);
+        let why = "denied for hunter2hunter2".to_owned();
+        let error = failed(ActionError::AuthRequired(why));
+        assert_eq!((error.code, error.retry_after), (Code::AuthRequired, None));
+        let text = json!(error).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        for (error, code) in [
+            (ActionError::ImageMissing, Code::ImageNotFound),
+            (ActionError::CircuitOpen, Code::CircuitOpen),
+            (ActionError::Cancelled, Code::Held),
+        ] {
+            assert_eq!(failed(error).code, code);
+        }
+    }
 
     #[test]
     fn registry_of_a_base_image_is_found_in_the_message() {

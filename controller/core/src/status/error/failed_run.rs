@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use crate::desired::Service;
 use crate::failed_run;
-use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts, failed_dependency};
+use crate::failed_run::{FailedRun, FailureKind, REPORTED_LINES, RunFacts};
 use crate::observed::Outage;
+use crate::preflight::size;
 use crate::remedy::{self, EditContext};
 use crate::repair::RepairMemory;
 use crate::secrets::Secrets;
@@ -42,12 +43,7 @@ impl<'a> FailureContext<'a> {
         let edits = input
             .accepted
             .zip(service)
-            .map(|(accepted, service)| EditContext {
-                accepted,
-                service,
-                history: input.history,
-                volumes: &input.observed.volumes,
-            });
+            .map(|(accepted, service)| super::context::edit_context(input, accepted, service));
         Self {
             environment: input.env.as_str(),
             name,
@@ -86,7 +82,7 @@ impl<'a> FailureContext<'a> {
     /// Describes a failure, after a failed health check with its last request and response.
     fn describe(&self, failed_run: &FailedRun) -> String {
         let mut what = describe(failed_run);
-        if let Some(dependency) = failed_dependency::of_run(failed_run) {
+        if let Some(dependency) = failed_run.explaining_dependency() {
             what = format!("{what} while the health check of its dependency `{dependency}` failed");
         }
         let last = failed_run.probe_output.last();
@@ -118,14 +114,14 @@ impl<'a> FailureContext<'a> {
 
     fn run_details(&self, failed_run: &FailedRun) -> Value {
         let by_engine = restart::is_caused_by_engine(failed_run, self.outages);
-        let mut run_details = json!(RunFacts::of(failed_run, by_engine));
+        let mut run_details = json!(RunFacts::from_run(failed_run, by_engine));
         let folder = format!(
             "private/evidence/{}/{}/{}",
             self.environment, self.name, failed_run.number
         );
         run_details["evidence"] = json!(folder);
         run_details["lastLines"] = json!(self.last_lines(failed_run));
-        if let Some(dependency) = failed_dependency::of_run(failed_run) {
+        if let Some(dependency) = failed_run.explaining_dependency() {
             run_details["hint"] = json!(format!(
                 "find the cause in `{dependency}` with `argus why {}/{dependency}`",
                 self.environment
@@ -315,6 +311,11 @@ pub(in crate::status) fn describe(failed_run: &FailedRun) -> String {
         .started_at
         .map(|started| failed_run.at.since(started).as_secs());
     let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
+    if let Some(used) = failed_run.memory_used {
+        let limit = failed_run.memory_limit.map(size).unwrap_or_default();
+        let used = size(used);
+        return format!("memory use of {used} of {limit} was above `argus.restart.memoryAbove`{after}");
+    }
     match (
         failed_run::kind(failed_run),
         failed_run::signal(failed_run.exit_code),
@@ -389,10 +390,6 @@ pub(super) fn cause_of_spent_budget(input: &StatusInput<'_>, row: &ServiceStatus
         .services
         .iter()
         .find(|(name, _)| name.as_str() == row.name)?;
-    let error_scope = ErrorScope {
-        service: Some(&row.name),
-        container: row.container_id.as_deref(),
-        ..ErrorScope::environment(input)
-    };
+    let error_scope = ErrorScope::environment(input).of_service(&row.name, row.container_id.as_deref());
     error_of_last_run(input, &error_scope, history).map(|cause| cause.severity(spent.severity))
 }

@@ -1,8 +1,9 @@
-//! Errors of flaky services, whose probe results change too often, and of flaky tests.
+//! Errors of flaky services, whose probe results change too often or come late, and of flaky tests.
 
 use std::sync::Arc;
 
-use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::error::{ActionId, Class, Code, Severity, StructuredError};
+use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::json;
 
 use crate::ident::ServiceName;
@@ -17,9 +18,10 @@ use super::ErrorScope;
 const MAX_CASES: usize = 10;
 
 /// Services whose probe results are unreliable, and tests whose results are.
-pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
+pub(super) fn all(input: &StatusInput<'_>, rows: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = services(input);
     errors.extend(tests(input));
+    errors.extend(late_recoveries(input, rows));
     errors
 }
 
@@ -84,10 +86,7 @@ fn services(input: &StatusInput<'_>) -> Vec<StructuredError> {
             .iter()
             .map(ToString::to_string)
             .collect();
-        let error_scope = ErrorScope {
-            service: Some(name.as_str()),
-            ..ErrorScope::environment(input)
-        };
+        let error_scope = ErrorScope::environment(input).of_service(name.as_str(), None);
         let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
             "healthTransitions": transitions,
             "unsteady": unsteady,
@@ -108,4 +107,37 @@ fn services(input: &StatusInput<'_>) -> Vec<StructuredError> {
         ))
     };
     services.filter_map(error).collect()
+}
+
+/// Services that became healthy only after failures of their health check; one warning each, until the next clean start.
+fn late_recoveries(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
+    let ready = services.iter().filter(|row| row.state == ServiceState::Ready);
+    ready.filter_map(|row| late_recovery(input, row)).collect()
+}
+
+fn late_recovery(input: &StatusInput<'_>, row: &ServiceStatus) -> Option<StructuredError> {
+    let accepted = input.accepted?;
+    let service = accepted.desired.services.get(row.name.as_str())?;
+    let history = input.history.services.get(row.name.as_str())?;
+    let number = history.late_recovery?;
+    let healthy = history.healthy_run.as_ref()?;
+    let failed_run = history
+        .failures
+        .iter()
+        .find(|failed_run| failed_run.number == number)?;
+    let took = healthy.since.since(healthy.started_at?);
+    let edits = super::context::edit_context(input, accepted, service);
+    let message = format!(
+        "it became healthy {} s after its start, and failed its health check before",
+        took.as_secs()
+    );
+    let error = StructuredError::new(Code::HealthCheckTimeout, message)
+        .severity(Severity::Warning)
+        .details(json!({ "run": number, "tookMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX) }));
+    let error = match edits.start_period_of(took.max(failed_run.run_duration())) {
+        Some(edit) => error.edit(edit),
+        None => error,
+    };
+    let error_scope = ErrorScope::environment(input).of_service(&row.name, row.container_id.as_deref());
+    Some(error_scope.finish(error.class(Class::Permanent), healthy.since))
 }

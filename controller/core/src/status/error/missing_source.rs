@@ -6,7 +6,7 @@ use super::{ErrorScope, failed_action, image_command};
 use crate::action::ActionFailure;
 use crate::desired::{Accepted, Image, Mount, Service};
 use crate::outcome::ActionError;
-use crate::remedy::{self, EditContext};
+use crate::remedy;
 use crate::status::StatusInput;
 
 /// Adds the change of the file to the error of a missing image, stage or file.
@@ -23,12 +23,7 @@ pub(super) fn with_edit(
         .and_then(|(accepted, service)| match &failure.error {
             ActionError::BadMount(reason) => of_mount(accepted, service, reason, failure.error.similar()),
             ActionError::EntrypointNotFound(reason) => {
-                let context = EditContext {
-                    accepted,
-                    service,
-                    history: input.history,
-                    volumes: &input.observed.volumes,
-                };
+                let context = super::context::edit_context(input, accepted, service);
                 remedy::of_start(&context, reason).or_else(|| image_command::of_start(service, reason))
             }
             ActionError::BuildFailed { .. } => failed_action::edit_of_build(failure),

@@ -9,14 +9,19 @@ use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
 use crate::status::StatusInput;
 
-pub(super) fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) -> StructuredError {
-    let code = match owner {
+/// Error code of a port that has this owner.
+pub(super) fn code_of_port(owner: &PortOwner) -> Code {
+    match owner {
         PortOwner::StaleAllocation => Code::PortStaleAllocation,
         PortOwner::Environment { .. }
         | PortOwner::Container { .. }
         | PortOwner::Process { .. }
         | PortOwner::Unknown => Code::PortConflict,
-    };
+    }
+}
+
+pub(super) fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) -> StructuredError {
+    let code = code_of_port(owner);
     let owner_text = owner.to_string();
     let times = input.refused.get(&port).map_or(1, |refused| refused.times);
     let error = StructuredError::new(code, format!("host port {port} is held by {owner_text}"));

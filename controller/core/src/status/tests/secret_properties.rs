@@ -181,7 +181,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
     let text = lines[..9].join("; ");
     let failure = Shop::failure(ActionKind::CreateContainer, ActionError::Rejected(text.clone()));
     shop.add_wait("db", WaitReason::Failed { failure });
-    let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
+    let mut failed_run = FailedRun::new(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
     failed_run.evidence = Some(crate::outcome::Evidence {
         stdout: lines.to_vec(),
@@ -212,9 +212,7 @@ fn records(desired: &Desired, secrets: &Secrets) -> Vec<Record> {
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
         let step = Step {
-            subject: Subject::Image {
-                key: service.image.key(),
-            },
+            subject: Subject::of_image(&service.image),
             action,
             cause: Cause::Missing,
         };

@@ -46,7 +46,7 @@ pub(super) fn failing_in(text: &str, change: impl FnOnce(&mut FailedRun)) -> Sho
             .desired
             .unwrap_or_else(|| panic!("{:?}", admission.diagnostics)),
         spec_path: FILE.to_owned(),
-        lines: KeyLines::of(&spec, &read.source),
+        lines: KeyLines::from_spec(&spec, &read.source),
         accepted_at: NOW,
         has_pending_edit: false,
         allowed: false,
@@ -345,6 +345,7 @@ fn error_of_a_hold_names_its_holder_first() {
         service: None,
         since: NOW,
         until,
+        stops: false,
         reason: "debugging".to_owned(),
         holder: Some("ann".to_owned()),
         command: Some("COMMAND".to_owned()),

@@ -9,7 +9,7 @@ use bollard::moby::buildkit::v1::{StatusResponse, Vertex};
 
 use super::Log;
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT};
+use crate::call;
 use crate::error::Op;
 
 /// Steps that each build has.
@@ -21,7 +21,7 @@ const CANCELLED: &str = "context canceled";
 /// Reports whether the engine contains `BuildKit`. Podman builds with its own builder, and its API has no sessions.
 pub(super) async fn is_available(shared: &Shared) -> Result<bool, ActionError> {
     let client = shared.connection.client()?;
-    let version = call::run(Op::Info, READ_TIMEOUT, client.version()).await?;
+    let version = call::run(Op::Info, shared.times.read, client.version()).await?;
     let mut components = version.components.into_iter().flatten();
     Ok(components.any(|component| component.name == "Engine"))
 }

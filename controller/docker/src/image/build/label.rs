@@ -16,8 +16,8 @@ use futures::StreamExt as _;
 
 use super::{BUILD_LABELS, BUILD_TAG, Log, classify, context_error};
 use crate::Shared;
-use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
-use crate::error::Op;
+use crate::call;
+use crate::error::{Op, build_interrupted};
 use crate::ownership::check_reference;
 
 const DOCKERFILE: &str = "Dockerfile";
@@ -53,10 +53,8 @@ pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<D
             Ok(Some(Err(failure))) => return Err(classify(&failure, build, &Log::default())),
             Ok(None) => return Ok(Done::Applied),
             Err(_) => {
-                return Err(ActionError::BuildInterrupted {
-                    message: "no response to the labels of the image".to_owned(),
-                    log: String::new(),
-                });
+                let message = "no response to the labels of the image".to_owned();
+                return Err(build_interrupted(message));
             }
         }
     }
@@ -65,7 +63,7 @@ pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<D
 /// Returns whether an image has `ONBUILD` instructions. An image that is based on it does not have them.
 async fn has_triggers(shared: &Shared, image: &str) -> Result<bool, ActionError> {
     let client = shared.connection.client()?;
-    let inspected = call::run(Op::Inspect, READ_TIMEOUT, client.inspect_image(image)).await?;
+    let inspected = call::run(Op::Inspect, shared.times.read, client.inspect_image(image)).await?;
     let triggers = inspected.config.and_then(|config| config.on_build);
     Ok(triggers.is_some_and(|triggers| !triggers.is_empty()))
 }
@@ -93,11 +91,11 @@ pub(crate) async fn history(
 ) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
     check_reference(image)?;
     let client = shared.connection.client()?;
-    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.image_history(image)).await {
-        Ok(history) => Ok(Some(history)),
-        Err(error) if error.has_status(404) => Ok(None),
-        Err(error) => Err(error.classify(Op::Inspect)),
-    }
+    let call = client.image_history(image);
+    call::run_accepting(Op::Inspect, shared.times.read, call, |error| {
+        error.has_status(404)
+    })
+    .await
 }
 
 /// Tags an image with `ONBUILD` instructions, which a second build would run. It has the labels, but no step for them.
@@ -113,7 +111,7 @@ async fn tag(shared: &Shared, build: &Build, image: &str) -> Result<Done, Action
         .tag(tag)
         .build();
     let tagged = client.tag_image(image, Some(options));
-    call::run(Op::Build, WRITE_TIMEOUT, tagged).await?;
+    call::run(Op::Build, shared.times.write, tagged).await?;
     Ok(Done::Applied)
 }
 

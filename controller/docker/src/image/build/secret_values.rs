@@ -11,6 +11,7 @@ use argus_core::outcome::ActionError;
 use argus_core::secrets::Secrets;
 
 use super::proxies;
+use crate::error::build_failed;
 
 /// Maximum size of a secret in bytes, as in `BuildKit`.
 const MAX_SECRET_BYTES: u64 = 500 * 1024;
@@ -36,11 +37,11 @@ impl SecretValues {
             let value = match source {
                 // Admission followed the links of the path, so no component is one now.
                 SecretSource::File(path) => folder::read(Path::new(path), MAX_SECRET_BYTES)
-                    .map_err(|error| failed(format!("secret `{id}`: cannot read `{path}`: {error}")))?,
+                    .map_err(|error| build_failed(format!("secret `{id}`: cannot read `{path}`: {error}")))?,
                 SecretSource::Environment(name) => {
                     let value = env::var_os(name).map(OsStringExt::into_vec);
                     value.ok_or_else(|| {
-                        failed(format!(
+                        build_failed(format!(
                             "secret `{id}`: the variable `{name}` is not set in the environment of the controller"
                         ))
                     })?
@@ -53,7 +54,7 @@ impl SecretValues {
             let message = format!(
                 "`build.ssh`: the variable `{AGENT}` is not set in the environment of the controller"
             );
-            return Err(failed(message));
+            return Err(build_failed(message));
         }
         Ok(Self {
             by_id,
@@ -76,14 +77,6 @@ impl SecretValues {
             secrets.add(login);
         }
         (!self.by_id.is_empty() || !logins.is_empty()).then_some(secrets)
-    }
-}
-
-fn failed(message: String) -> ActionError {
-    ActionError::BuildFailed {
-        message,
-        log: String::new(),
-        instruction: None,
     }
 }
 

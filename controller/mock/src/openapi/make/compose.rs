@@ -3,9 +3,9 @@
 use argus_core::budget::{Budget, Exceeded};
 use serde_json::{Map, Value};
 
+use super::steps::MAX_CHAIN;
 use super::{Maker, steps, target, types};
 use crate::openapi::json_pointer::{escape, unescape};
-use crate::openapi::recursion_check::MAX_CHAIN;
 
 /// Keywords that combine schemas for the same value.
 const COMPOSING: [&str; 8] = [
@@ -40,6 +40,7 @@ pub(super) enum Role {
 }
 
 /// Composed schema as one schema: with all of its parts, and one branch of each choice.
+#[derive(Default)]
 pub(super) struct Flat {
     pub(super) map: Map<String, Value>,
     /// Number of the selected combination of branches.
@@ -60,14 +61,9 @@ pub(super) struct Flat {
 impl Flat {
     pub(super) fn new(combination: usize) -> Self {
         Self {
-            map: Map::new(),
             combination,
             combinations: 1,
-            is_nullable: false,
-            discriminator: None,
-            refs: Vec::new(),
-            level: 0,
-            bytes: 0,
+            ..Self::default()
         }
     }
 

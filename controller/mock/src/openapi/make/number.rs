@@ -10,21 +10,17 @@ impl Maker<'_> {
         let bound = |key: &str| map.get(key).and_then(Value::as_f64);
         let step = bound("multipleOf").filter(|step| *step > 0.0);
         let unit = step.unwrap_or(if whole { 1.0 } else { 0.01 });
-        let tightest = |one: Option<f64>, other: Option<f64>, pick: fn(f64, f64) -> f64| match (one, other) {
-            (Some(one), Some(other)) => Some(pick(one, other)),
-            (one, other) => one.or(other),
-        };
         // The bounds are in multiples of the unit, so every drawn number is a valid multiple.
-        let low = tightest(
+        let low = [
             bound("minimum").map(|low| (low / unit).ceil()),
             bound("exclusiveMinimum").map(|low| (low / unit).floor() + 1.0),
-            f64::max,
-        );
-        let high = tightest(
+        ];
+        let high = [
             bound("maximum").map(|high| (high / unit).floor()),
             bound("exclusiveMaximum").map(|high| (high / unit).ceil() - 1.0),
-            f64::min,
-        );
+        ];
+        let low = low.into_iter().flatten().reduce(f64::max);
+        let high = high.into_iter().flatten().reduce(f64::min);
         let default_range = if whole { 100.0 } else { 10_000.0 };
         let (low, high) = match (low, high) {
             (Some(low), Some(high)) if low <= 1.0 && high >= default_range => (1.0, default_range),

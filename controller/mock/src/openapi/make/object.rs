@@ -47,16 +47,9 @@ impl Maker<'_> {
                 made.insert(name.to_owned(), self.inside(name, &schema, depth + 1)?);
             }
         }
-        let is_map = properties.is_empty() && map.get("additionalProperties").is_some_and(Value::is_object);
-        let wanted = least
-            .max(usize::from(
-                is_map
-                    && map
-                        .get("additionalProperties")
-                        .is_some_and(|each| self.includes_optional(each, depth)),
-            ))
-            .min(most)
-            .min(MAX_EXTRA);
+        let each = map.get("additionalProperties").filter(|each| each.is_object());
+        let is_map = properties.is_empty() && each.is_some_and(|each| self.includes_optional(each, depth));
+        let wanted = least.max(usize::from(is_map)).min(most).min(MAX_EXTRA);
         for number in 1..=MAX_EXTRA {
             if made.len() >= wanted {
                 break;
@@ -74,14 +67,16 @@ impl Maker<'_> {
     ///
     /// `writeOnly` and deprecated properties are not. Below the maximum depth, only properties without nesting are.
     pub(super) fn includes_optional(&self, schema: &Value, depth: usize) -> bool {
-        let target = self.resolve(schema).map(|(_, target)| target);
-        let schema = target.unwrap_or(schema);
-        if schema.get("writeOnly") == Some(&Value::Bool(true))
-            || schema.get("deprecated") == Some(&Value::Bool(true))
-        {
+        let target = self.resolve(schema).map_or(schema, |(_, target)| target);
+        let is_marked = |schema: &Value| {
+            ["writeOnly", "deprecated"]
+                .iter()
+                .any(|mark| schema.get(mark) == Some(&Value::Bool(true)))
+        };
+        if is_marked(schema) || is_marked(target) {
             return false;
         }
-        !schema.as_object().is_some_and(nests) || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
+        !target.as_object().is_some_and(nests) || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
     }
 
     /// Returns a name for an entry without a named property.

@@ -1,13 +1,12 @@
 //! Generator of strings that match a regular expression.
 
 use argus_core::budget::Budget;
-use regex_syntax::ParserBuilder;
-use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
+use regex_syntax::hir::{Class, ClassUnicodeRange, Hir, HirKind, Look};
 
-/// Maximum number of attempts to generate a string of a valid length.
-const ATTEMPTS: usize = 48;
-/// Maximum number of additional repetitions for a repetition without an upper bound.
-const MAX_EXTRA_REPETITIONS: u32 = 48;
+use super::text::MAX_LENGTH;
+
+/// Maximum number of attempts to generate a string of a valid length. Each one repeats more than the one before.
+const ATTEMPTS: u32 = 48;
 
 /// Generates a matching string with `least` to `most` characters; `None` if it finds none within the budget.
 pub(super) fn matching_text(
@@ -17,82 +16,65 @@ pub(super) fn matching_text(
     budget: &mut Budget,
 ) -> Option<String> {
     budget.steps(pattern.len() as u64).ok()?;
-    let hir = ParserBuilder::new().unicode(true).build().parse(pattern).ok()?;
-    let mut best: Option<String> = None;
+    let hir = regex_syntax::parse(pattern).ok()?;
+    // An expression without an anchor at its end permits any suffix.
+    let is_open = !hir.properties().look_set_suffix().contains(Look::End);
+    let mut best = None;
     for stretch in 0..ATTEMPTS {
         let mut made = String::new();
-        let mut draw = Draw(drawn);
-        let stretch = u32::try_from(stretch).unwrap_or(0);
-        if !write(&hir, stretch, &mut draw, &mut made, budget) {
+        if write(&hir, stretch, &mut Draw(drawn), &mut made, budget).is_none() {
             continue;
         }
         let length = made.chars().count();
         if (least..=most).contains(&length) {
             return Some(made);
         }
-        if length < least && least <= MAX_LENGTH && !ends_with(&hir, Look::End) {
-            // An expression without an anchor at its end permits any suffix.
-            let missing = least - length;
-            made.extend(std::iter::repeat_n('a', missing));
-            best.get_or_insert(made);
+        if length < least && is_open && best.is_none() {
+            made.extend(std::iter::repeat_n('a', least - length));
+            best = Some(made);
         }
     }
     best
 }
 
-/// Maximum length in bytes. Short expressions such as `((a{1000}){1000}){1000}` match only huge strings.
-const MAX_LENGTH: usize = 64 * 1024;
-
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
+    /// Draws an index of a list with this length; 0 for an empty one.
+    fn index(&mut self, length: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound.max(1)
+        usize::try_from((self.0 >> 33) % (length as u64).max(1)).unwrap_or(0)
     }
 }
 
-fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String, budget: &mut Budget) -> bool {
-    if to.len() > MAX_LENGTH || budget.steps(1).is_err() {
-        return false;
-    }
+fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String, budget: &mut Budget) -> Option<()> {
+    budget.steps(1).ok().filter(|()| to.len() <= MAX_LENGTH)?;
     match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => true,
-        HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
-            to.push_str(text);
-            true
-        }),
-        HirKind::Class(class) => one_of(class, draw).is_some_and(|c| {
-            to.push(c);
-            true
-        }),
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => to.push_str(std::str::from_utf8(&literal.0).ok()?),
+        HirKind::Class(class) => to.push(one_of(class, draw)?),
         HirKind::Repetition(repetition) => {
-            let most = repetition
-                .max
-                .unwrap_or(repetition.min.saturating_add(MAX_EXTRA_REPETITIONS));
-            // An optional part appears once rather than never.
-            let default_times = if repetition.min == 0 && most > 0 && stretch > 0 {
-                1
-            } else {
-                repetition.min
-            };
-            let times = default_times
-                .saturating_add(stretch.saturating_sub(1))
-                .clamp(repetition.min, most);
-            (0..times).all(|_| write(&repetition.sub, stretch, draw, to, budget))
+            // An optional part appears once before other parts repeat.
+            let extra = stretch.saturating_sub(u32::from(repetition.min > 0));
+            let times = repetition.min.saturating_add(extra);
+            for _ in 0..repetition.max.map_or(times, |most| times.min(most)) {
+                write(&repetition.sub, stretch, draw, to, budget)?;
+            }
         }
-        HirKind::Capture(capture) => write(&capture.sub, stretch, draw, to, budget),
-        HirKind::Concat(parts) => parts.iter().all(|part| write(part, stretch, draw, to, budget)),
+        HirKind::Capture(capture) => write(&capture.sub, stretch, draw, to, budget)?,
+        HirKind::Concat(parts) => {
+            for part in parts {
+                write(part, stretch, draw, to, budget)?;
+            }
+        }
         HirKind::Alternation(parts) => {
-            let chosen = usize::try_from(draw.below(parts.len() as u64)).unwrap_or(0);
-            parts
-                .get(chosen)
-                .is_some_and(|part| write(part, stretch, draw, to, budget))
+            write(parts.get(draw.index(parts.len()))?, stretch, draw, to, budget)?;
         }
     }
+    Some(())
 }
 
 /// Draws a character of a class: a letter or digit if possible, otherwise a printable one, otherwise any.
@@ -101,26 +83,12 @@ fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
         Class::Unicode(class) => class.clone(),
         Class::Bytes(class) => class.to_unicode_class()?,
     };
-    let plain: &[(char, char)] = &[('0', '9'), ('A', 'Z'), ('a', 'z')];
-    for preferred in [plain, &[(' ', '~')]] {
-        let ranges = preferred.iter();
-        let mut found = ClassUnicode::new(ranges.map(|(from, to)| ClassUnicodeRange::new(*from, *to)));
-        found.intersect(&class);
-        let found: Vec<char> = found
-            .iter()
-            .flat_map(|range| range.start()..=range.end())
-            .collect();
-        if !found.is_empty() {
-            let chosen = draw.below(found.len() as u64);
-            return found.get(usize::try_from(chosen).ok()?).copied();
-        }
-    }
-    class.iter().next().map(ClassUnicodeRange::start)
-}
-
-/// Returns true if a match must end with this assertion.
-fn ends_with(hir: &Hir, assertion: Look) -> bool {
-    hir.properties().look_set_suffix().contains(assertion)
+    let ranges = class.iter().take_while(|range| range.start() <= '~');
+    let printable = ranges.flat_map(|range| range.start().max(' ')..=range.end().min('~'));
+    let (plain, others): (Vec<char>, Vec<char>) = printable.partition(char::is_ascii_alphanumeric);
+    let preferred = if plain.is_empty() { others } else { plain };
+    let drawn = preferred.get(draw.index(preferred.len())).copied();
+    drawn.or_else(|| class.iter().next().map(ClassUnicodeRange::start))
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade", "kelp", "larch",
     "maple", "nectar", "opal", "pine",
 ];
-/// Maximum value of `minLength`. A larger one has no generated value.
-const MAX_LENGTH: usize = 64 * 1024;
+/// Maximum length. A larger `minLength` has no generated value, and short expressions such as `((a{1000}){1000}){1000}` match only huge
+/// strings.
+pub(super) const MAX_LENGTH: usize = 64 * 1024;
 
 impl Maker<'_> {
     pub(super) fn text(&mut self, map: &Map<String, Value>) -> Option<String> {

@@ -93,10 +93,7 @@ impl Fixture {
     pub(crate) fn fresh(&self) -> Engine {
         let mut engine = Engine::new(7, self.faults);
         engine.model.add_image("app:1");
-        engine.model.occupy_port(ProtocolPort {
-            number: 8_080,
-            protocol: Protocol::Tcp,
-        });
+        engine.model.occupy_port(ProtocolPort::new(8_080, Protocol::Tcp));
         engine
     }
 

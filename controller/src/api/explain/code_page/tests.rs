@@ -1,4 +1,4 @@
-//! Tests that docs/errors.md and `argus explain` match the table of codes.
+//! Tests that docs/reference/errors.md and `argus explain` match the table of codes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn between(page: &str, begin: &str, end: &str, wanted: &str) -> String {
 fn errors_page_lists_every_code() {
     let sections: String = Code::ALL.iter().map(|code| section(*code)).collect();
     let codes = format!("{}{sections}\n", table());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/errors.md");
     let found = std::fs::read_to_string(&path).unwrap();
     let wanted = between(&found, EXAMPLE, EXAMPLE_END, &example());
     let wanted = between(&wanted, BEGIN, END, &codes);
@@ -91,7 +91,7 @@ fn errors_page_lists_every_code() {
     }
     assert!(
         std::env::var_os("UPDATE").is_some(),
-        "docs/errors.md is out of date; hint: UPDATE=1 cargo test -p argus errors"
+        "docs/reference/errors.md is out of date; hint: UPDATE=1 cargo test -p argus errors"
     );
     std::fs::write(path, wanted).unwrap();
 }
@@ -112,7 +112,7 @@ fn failures_page_lists_the_traces_of_all_errors() {
         let link = code.to_string().to_lowercase();
         writeln!(
             wanted,
-            "| [`{code}`](errors.md#{link}) | {events} | {artifacts} |"
+            "| [`{code}`](reference/errors.md#{link}) | {events} | {artifacts} |"
         )
         .unwrap();
     }

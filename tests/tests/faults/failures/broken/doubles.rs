@@ -89,7 +89,7 @@ fn all() -> Vec<Broken> {
 #[test]
 fn first_remedies_repair_double_faults_one_by_one() {
     let engine = engine();
-    let _holder = PortHolder::of(engine, TAKEN);
+    let _holder = PortHolder::new(engine, TAKEN);
     engine.docker_ok(&["create", "--name", FOREIGN, "busybox:local", "sleep", "1"]);
     let group = Group::of(all());
     group.add_file("config/app.txt", "x");

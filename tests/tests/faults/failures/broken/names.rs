@@ -108,7 +108,7 @@ fn all() -> Vec<Broken> {
 #[test]
 fn first_remedies_repair_conflicts_and_wrong_names() {
     let engine = engine();
-    let _holders = TAKEN.map(|port| PortHolder::of(engine, port));
+    let _holders = TAKEN.map(|port| PortHolder::new(engine, port));
     engine.docker_ok(&["create", "--name", FOREIGN, "busybox:local", "sleep", "1"]);
     engine.docker_ok(&["network", "create", FOREIGN_NETWORK]);
     let group = Group::of(all());
