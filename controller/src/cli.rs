@@ -7,8 +7,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use self::get::format::GetFormat;
 use crate::init;
-use crate::local_state::call_trace;
-use crate::process::correlation;
+use crate::process::correlation::{self, RequestContext};
 use crate::process::exit::{Exit, Failure};
 use crate::render::output;
 use crate::selftest;
@@ -235,17 +234,16 @@ pub(crate) fn main() -> ExitCode {
     colour.or(cli.options.color).unwrap_or_default().apply();
     variables::warn_of_misspelled(&Cli::command());
     let state = settings.as_ref().map(|settings| settings.state.clone());
-    correlation::set_process_controller(state.and_then(|state| identity::peek(&state.identity())));
+    let controller = state.and_then(|state| identity::peek(&state.identity()));
+    let has_calls = settings.as_ref().is_some_and(|settings| settings.debug);
+    correlation::set_process(RequestContext {
+        call: has_calls.then(|| invocation::describe_command(&matches, &Cli::command())),
+        ..RequestContext::new(controller)
+    });
     if let Some(settings) = &settings
         && !allows_project(&matches)
     {
         allow::warn_of_ignored(&settings.ignored_keys);
-    }
-    if let Some(settings) = settings.filter(|settings| settings.debug) {
-        call_trace::enable(
-            settings.state,
-            invocation::describe_command(&matches, &Cli::command()),
-        );
     }
     match cli.command.execute(&cli.options) {
         Ok(exit) => exit.into(),

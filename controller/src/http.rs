@@ -114,7 +114,6 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(middleware::from_fn(call_trace::strip_parameter))
         .layer(middleware::from_fn_with_state(
             limits.clone(),
             limits::admit_request,
@@ -122,15 +121,11 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .layer(middleware::from_fn_with_state(guard, guard::authorize_request))
         .layer(middleware::from_fn_with_state(
             client.clone(),
-            call_trace::add_traces,
+            request_id::scope_request,
         ))
         .layer(middleware::from_fn_with_state(
             traffic,
             HttpMetrics::count_request,
-        ))
-        .layer(middleware::from_fn_with_state(
-            client.clone(),
-            request_id::scope_request,
         ))
         .layer(middleware::map_response(forbid_sniffing))
         .with_state(AppState { client, stop, limits })

@@ -61,7 +61,7 @@ impl Server {
 /// Serves on stdin and stdout until stdin ends.
 pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure> {
     let (input, output) = rmcp::transport::stdio();
-    let served = serve_streams(client, input, output).await;
+    let served = Box::pin(serve_streams(client, input, output)).await;
     exec::end_commands().await;
     served
 }
@@ -151,7 +151,7 @@ impl ServerHandler for Server {
         let listener = token.map(|token| (token, context.peer.clone()));
         let arguments = request.arguments.unwrap_or_default();
         let work = entry.call(arguments, self.client.clone(), listener);
-        let work = correlation::scope(self.client.controller_id(), None, work);
+        let work = correlation::RequestContext::new(self.client.controller_id()).scope(work);
         tokio::select! {
             result = work => Ok(result.into()),
             // The client does not wait for a response any more.
@@ -184,9 +184,8 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let read = resources::read(&self.client, &request.uri);
-        Ok(correlation::scope(self.client.controller_id(), None, read)
-            .await?
-            .into())
+        let request = correlation::RequestContext::new(self.client.controller_id());
+        Ok(request.scope(read).await?.into())
     }
 }
 

@@ -49,6 +49,17 @@ impl Statuses {
             controller: public_view::controller(&self.controller),
         }
     }
+
+    /// Returns the statuses with the calls behind their errors.
+    pub(crate) fn with_calls(&self) -> Self {
+        let mut all = self.clone();
+        for (env, calls) in &self.calls {
+            if let Some(status) = all.environments.get_mut(env) {
+                Arc::make_mut(status).put_calls(calls);
+            }
+        }
+        all
+    }
 }
 
 /// Builds the status files from snapshots.

@@ -79,6 +79,7 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
         "is marked for removal",
         "device or resource busy",
         "too many open files",
+        "resource temporarily unavailable",
     ]) {
         return ActionError::Busy(trimmed());
     }

@@ -180,6 +180,16 @@ fn container_errors_are_classified() {
 }
 
 #[test]
+fn unavailable_resources_are_temporary() {
+    let start = "failed to create task for container: failed to start shim: fork/exec /usr/bin/containerd-shim-runc-v2: \
+                 resource temporarily unavailable: unknown";
+    check(Op::StartContainer, 500, start, "Busy");
+    let network = "failed to add the host pair interfaces: Resource temporarily unavailable";
+    check(Op::CreateNetwork, 500, network, "Busy");
+    check(Op::Pull, 500, start, "PullFailed");
+}
+
+#[test]
 fn too_many_open_files_are_temporary() {
     let start = "OCI runtime create failed: unable to start container process: too many open files: unknown";
     check(Op::StartContainer, 500, start, "Busy");

@@ -28,6 +28,30 @@ fn only_the_user_reads_status_and_private_files() {
 }
 
 #[test]
+fn reader_never_sees_a_part_of_a_status_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+    let path = state.environments().join("shop.json");
+    let contents = ["short".to_owned(), "long".repeat(100_000)];
+    let write = |number: usize| {
+        let content = &contents[number % 2];
+        state.write_status(&path, content.as_bytes()).unwrap();
+    };
+    write(0);
+    let mut reads = [0, 0];
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (1..=100).for_each(write));
+        while !writer.is_finished() {
+            let found = std::fs::read_to_string(&path).unwrap();
+            let whole = contents.iter().position(|content| *content == found);
+            reads[whole.unwrap_or_else(|| panic!("a part of {} bytes", found.len()))] += 1;
+        }
+    });
+    assert!(reads.iter().all(|count| *count > 0), "{reads:?}");
+    assert_eq!(folder::list(&state.environments()).unwrap(), ["shop.json"]);
+}
+
+#[test]
 fn state_around_the_specs_is_refused_through_links_and_dots() {
     let dir = tempfile::tempdir().unwrap();
     let specs = dir.path().join("specs");

@@ -142,6 +142,9 @@ pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
         value["error"] = json!({
             "code": error.code, "errorId": error.error_id, "service": error.service, "message": error.message,
         });
+        if !error.debug.is_empty() {
+            value["error"]["debug"] = json!(error.debug);
+        }
     }
     value
 }

@@ -87,8 +87,7 @@ impl Operation for Exec {
         let _left = stop.clone().drop_guard();
         let (exec, settings, request) = (self.clone(), settings.clone(), correlation::current());
         let work = async move { Box::pin(exec.run_in_container(&settings, env, &stop)).await };
-        let work = correlation::scope(request.controller, Some(request.id), work);
-        let ended = COMMANDS.spawn(work).await;
+        let ended = COMMANDS.spawn(request.scope(work)).await;
         ended.map_err(|panicked| Failure::operation_failed("cannot run the command", &panicked))?
     }
 }

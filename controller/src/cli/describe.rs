@@ -45,7 +45,7 @@ impl Describe {
             Some(service) => format!("{environment}/{service}"),
             None => environment.clone(),
         };
-        let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
+        let status = call::run(&context, &GetEnvironment { environment })?;
         let status = select_service(status, service.as_deref())?;
         let events = if self.output.is_text() {
             events::format_newest(state, target.clone(), NEWEST_EVENTS, inner_width())?

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use argus_core::ident::EnvName;
 use argus_core::status::public_view;
-use argus_crds::error::Call;
-use argus_crds::status::{Calls, EnvironmentStatus};
-use serde_json::Value;
+use argus_crds::status::EnvironmentStatus;
 
 use super::{ControllerClient, Transport};
-use crate::local_state::call_trace;
 use crate::local_state::status;
+use crate::process::correlation;
 use crate::process::exit::Failure;
 use crate::view::Statuses;
 
@@ -38,11 +35,7 @@ impl ControllerClient {
         };
         if let Some(parts) = self.in_process_parts() {
             let statuses = parts.statuses.borrow();
-            let find = |name: &String| {
-                let status = statuses.environments.get(name).cloned();
-                let status = status.map(Arc::unwrap_or_clone);
-                (name.clone(), status.map(|status| self.shown(status)))
-            };
+            let find = |name: &String| (name.clone(), self.find_shown(&statuses, name));
             return Ok(names.iter().map(find).collect());
         }
         let names = names.to_vec();
@@ -72,16 +65,18 @@ impl ControllerClient {
                     environments: all
                         .map(|status| (status.environment.clone(), Arc::new(status)))
                         .collect(),
-                    // Read on demand.
+                    // The errors contain them.
                     calls: BTreeMap::new(),
                     controller: controller.unwrap_or_default(),
                 })
             }
         };
-        Ok(if self.is_trusted {
-            all
-        } else {
+        Ok(if !self.is_trusted {
             Arc::new(all.public())
+        } else if correlation::shows_calls() {
+            Arc::new(all.with_calls())
+        } else {
+            all
         })
     }
 
@@ -92,35 +87,6 @@ impl ControllerClient {
         } else {
             public_view::environment(&status)
         }
-    }
-
-    /// Returns the calls behind the errors of an environment, for trusted callers. It can read a file.
-    pub(crate) fn read_calls(&self, env: &EnvName) -> Calls {
-        if !self.is_trusted {
-            return Calls::default();
-        }
-        match &self.transport {
-            Transport::InProcess(parts) => parts
-                .statuses
-                .borrow()
-                .calls
-                .get(env.as_str())
-                .cloned()
-                .map(Arc::unwrap_or_clone)
-                .unwrap_or_default(),
-            Transport::Remote => status::read_or_default(&self.state.debug(env.as_str())),
-        }
-    }
-
-    /// Adds the calls behind each error to a response, and returns them. If the files cannot be read, the response stays unchanged.
-    pub(crate) async fn add_calls(&self, response: Value) -> (Value, Vec<Call>) {
-        if self.in_process_parts().is_some() {
-            return call_trace::add_calls(|env| self.read_calls(env), response);
-        }
-        let plain = response.clone();
-        let traced = self
-            .run_blocking(move |client| Ok(call_trace::add_calls(|env| client.read_calls(env), response)));
-        traced.await.unwrap_or((plain, Vec::new()))
     }
 
     /// Returns the status of an existing environment. Reads files on the pool, for callers that also serve other requests.
@@ -145,8 +111,15 @@ impl ControllerClient {
 
     /// Returns the last status that the controller in this process published.
     fn read_status(&self, env: &str) -> Option<EnvironmentStatus> {
-        let statuses = self.in_process_parts()?.statuses.borrow();
-        let status = statuses.environments.get(env).cloned();
-        status.map(|status| self.shown(Arc::unwrap_or_clone(status)))
+        self.find_shown(&self.in_process_parts()?.statuses.borrow(), env)
+    }
+
+    /// Returns the status of an environment as the caller may see it, with the calls behind its errors if the request shows them.
+    fn find_shown(&self, statuses: &Statuses, env: &str) -> Option<EnvironmentStatus> {
+        let mut status = EnvironmentStatus::clone(statuses.environments.get(env)?);
+        if let Some(calls) = statuses.calls.get(env).filter(|_| correlation::shows_calls()) {
+            status.put_calls(calls);
+        }
+        Some(self.shown(status))
     }
 }

@@ -94,7 +94,8 @@ fn condition(kind: &str, status: Truth, code: Code) -> Condition {
 
 /// Creates the routes of a client of a state directory with this status, without a controller.
 fn app(dir: &std::path::Path) -> TowerToHyperService<axum::Router> {
-    let (state, status) = (dir.join("state"), failed());
+    let (state, mut status) = (dir.join("state"), failed());
+    let calls = status.take_calls();
     std::fs::create_dir_all(state.join("environments")).unwrap();
     let controller = ControllerStatus {
         errors: status.errors.clone(),
@@ -109,10 +110,9 @@ fn app(dir: &std::path::Path) -> TowerToHyperService<axum::Router> {
         }),
         ..ControllerStatus::default()
     };
-    let calls = json!({ "01M7ZT8NQ3JK5CY13HJAQAYAWR": status.errors[0].debug });
     for (name, text) in [
         ("environments/shop.json", json!(status)),
-        ("environments/shop.debug", calls),
+        ("environments/shop.debug", json!(calls)),
         ("controller.json", json!(controller)),
     ] {
         std::fs::write(state.join(name), text.to_string()).unwrap();
@@ -201,6 +201,22 @@ async fn response_without_the_token_has_no_foreign_text() {
     assert_eq!(status["diagnostics"][0]["severity"], "error", "{status:#}");
     assert_eq!(status["testResults"][0]["result"], "failed", "{status:#}");
     assert!(status["errors"][0]["debug"].is_null(), "{status:#}");
+}
+
+#[tokio::test]
+async fn errors_contain_their_calls_only_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let bearer = format!("Bearer {TOKEN}");
+    for path in ["", "?detail=full", "/shop", "/shop/why", "/missing"] {
+        let path = format!("/api/v1/environments{path}");
+        let and = if path.contains('?') { '&' } else { '?' };
+        for (value, is_requested) in [("", false), ("debug=false", false), ("debug=true", true)] {
+            let path = format!("{path}{and}{value}");
+            let (_, _, text) = get(&app, &path, &[("authorization", bearer.as_str())]).await;
+            assert_eq!(text.contains(r#""debug":[{"#), is_requested, "{path}: {text}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -50,10 +50,7 @@ pub(super) async fn authorize_request(
     match checked {
         Ok(trust) => {
             request.extensions_mut().insert(trust);
-            let mut response = next.run(request).await;
-            // Outer layers also need it.
-            response.extensions_mut().insert(trust);
-            response
+            next.run(request).await
         }
         Err(problem) => problem.into_response(),
     }

@@ -1,25 +1,44 @@
-//! Identifier of a request: the one that its client sent in the header, else a new one.
+//! Context of a request: the identifier that its client sent in the header, else a new one, and whether its errors contain their calls.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
+use super::call_trace;
 use crate::client::ControllerClient;
-use crate::process::correlation;
+use crate::process::correlation::{self, RequestContext};
 
 /// Length of an identifier (ULID).
 const LENGTH: usize = 26;
 
-/// Runs a request with its identifier, for its errors and its commands.
+/// Runs a request in its context, for its errors and its commands.
 pub(super) async fn scope_request(
     State(client): State<ControllerClient>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let sent = request.headers().get(correlation::HEADER);
     let sent = sent.and_then(|id| id.to_str().ok()).filter(|id| is_valid(id));
     let id = sent.map(str::to_ascii_uppercase);
-    correlation::scope(client.controller_id(), id, next.run(request)).await
+    let new = RequestContext::new(client.controller_id());
+    let shows_calls = call_trace::take_parameter(request.uri_mut());
+    let context = RequestContext {
+        id: id.unwrap_or(new.id),
+        call: match &shows_calls {
+            Ok(shown) if shown.unwrap_or(client.settings().debug) => {
+                call_trace::describe_request(request.method(), request.uri())
+            }
+            Ok(_) | Err(_) => None,
+        },
+        ..new
+    };
+    let work = async {
+        match shows_calls {
+            Ok(_) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        }
+    };
+    context.scope(work).await
 }
 
 fn is_valid(id: &str) -> bool {

@@ -18,6 +18,7 @@ use argus_reconciler::state_file;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::process::correlation;
 use crate::process::exit::{Exit, Failure};
 
 /// Maximum size of a file that [`read_or_default`] reads.
@@ -80,12 +81,17 @@ pub(crate) fn parse_environment(env: &str) -> Result<EnvName, Failure> {
     EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).with_hint(LIST_HINT))
 }
 
-/// Status of one environment. `None` without a status file.
+/// Status of one environment, with the calls behind its errors if the request shows them. `None` without a status file.
 pub(crate) fn read_environment(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
     // The name is validated before it becomes a path.
     parse_environment(env)?;
     let path = state.environments().join(format!("{env}.json"));
-    read_status_file(state, &path).map_err(|failure| failure.with_environment(env))
+    let found = read_status_file::<EnvironmentStatus>(state, &path);
+    let mut found = found.map_err(|failure| failure.with_environment(env))?;
+    if let Some(status) = found.as_mut().filter(|_| correlation::shows_calls()) {
+        status.put_calls(&read_or_default(&state.debug(env)));
+    }
+    Ok(found)
 }
 
 /// Status of one environment. It is an error if it has no status file.

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Call as Made, Reason, StructuredError};
+use argus_crds::error::{Call, Reason, StructuredError};
 use rmcp::model::{CallToolResult, ContentBlock};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use crate::api::{NextStep, Summary, ToolOutput, output_tail};
-use crate::client::ControllerClient;
 use crate::local_state::call_trace;
 use crate::process::exit::Failure;
 use crate::render::foreign_text;
@@ -122,21 +121,10 @@ pub(super) fn error_result(error: &StructuredError, limit: usize) -> CallToolRes
     result
 }
 
-/// Adds call traces to every error of a result. An error result also gets the tool call itself, `made`.
-pub(super) async fn add_calls(
-    mut result: CallToolResult,
-    client: &ControllerClient,
-    made: Made,
-) -> CallToolResult {
-    let Some(content) = result.structured_content.take() else {
-        return result;
-    };
-    let (mut content, mut calls) = client.add_calls(content).await;
-    if result.is_error == Some(true) {
-        let led_to = content["debug"].as_array().cloned().unwrap_or_default();
-        calls.insert(0, made.clone());
-        content["debug"] = [json!(made)].into_iter().chain(led_to).collect();
-    }
+/// Adds the calls behind the errors of a result to its text.
+pub(super) fn add_calls(result: &mut CallToolResult) {
+    let mut calls = Vec::new();
+    list_calls(result.structured_content.as_ref(), &mut calls);
     let lines = calls
         .iter()
         .map(|call| format!("called: {}", call_trace::format_call(call)));
@@ -144,8 +132,25 @@ pub(super) async fn add_calls(
     if !lines.is_empty() {
         result.content.push(ContentBlock::text(lines));
     }
-    result.structured_content = Some(content);
-    result
+}
+
+/// Collects the calls behind the errors in a value, each once.
+fn list_calls<'a>(values: impl IntoIterator<Item = &'a Value>, calls: &mut Vec<Call>) {
+    for value in values {
+        if let Value::Object(fields) = value {
+            let of_error = fields
+                .get("debug")
+                .and_then(|debug| Vec::<Call>::deserialize(debug).ok());
+            for call in of_error.into_iter().flatten() {
+                if !calls.contains(&call) {
+                    calls.push(call);
+                }
+            }
+            list_calls(fields.values(), calls);
+        } else {
+            list_calls(value.as_array().into_iter().flatten(), calls);
+        }
+    }
 }
 
 /// Creates the result for invalid arguments, with the valid ones.

@@ -18,6 +18,7 @@ use crate::api::{Context, Effect, NextStep, Summary};
 use crate::client::ControllerClient;
 use crate::local_state::call_trace;
 use crate::operations::{self, CallError, OperationEntry, ToolEntry};
+use crate::process::correlation;
 use crate::process::exit::Failure;
 use crate::render::foreign_text;
 use crate::settings::Settings;
@@ -112,7 +113,8 @@ impl ServerTool {
             Some(Value::Bool(debug)) => debug,
             Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}"), limit),
         };
-        let trace = debug.then(|| trace_call(self.tool.name, &arguments));
+        let mut request = correlation::current();
+        request.call = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
         let made = arguments.clone();
         let mut context = Context::new(client.clone());
@@ -120,8 +122,8 @@ impl ServerTool {
             context = context.with_progress(sender);
         }
         let deadline = self.deadline(client.settings());
-        let result = tokio::select! {
-            result = self.run(arguments, context, deadline) => match result {
+        let work = async {
+            match self.run(arguments, context, deadline).await {
                 Ok(mut summary) => {
                     summary.next.retain(|step| !step.repeats(self.tool.name, &made));
                     reply::success_result(summary, limit)
@@ -130,13 +132,15 @@ impl ServerTool {
                 Err(CallError::Failed(failure)) => {
                     reply::error_result(&self.without_repetition(failure.into_error(), &made), error_limit)
                 }
-            },
+            }
+        };
+        let mut result = tokio::select! {
+            result = request.scope(work) => result,
             never = forward_progress(progress_target, progress) => match never {},
         };
-        let result = match trace {
-            Some(trace) => reply::add_calls(result, &client, trace).await,
-            None => result,
-        };
+        if debug {
+            reply::add_calls(&mut result);
+        }
         let required = self.required_members(result.is_error == Some(true));
         reply::finish(result, limit.max(DEFAULT_TEXT), MOST_TEXT, &required)
     }

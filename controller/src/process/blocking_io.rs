@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::process::correlation;
 use crate::process::exit::Failure;
 
 /// Maximum number of parallel operations. The journal and the status files use threads of the same pool.
@@ -36,13 +37,14 @@ async fn run_within<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_PARALLEL)));
+    let request = correlation::current();
     let pooled = async {
         // The semaphore is never closed. The permit is released when the thread is free, even if the caller gives up
         // earlier.
         let permit = READERS.clone().acquire_owned().await;
         let work = move || {
             let _permit = permit;
-            work()
+            request.run(work)
         };
         tokio::task::spawn_blocking(work).await
     };

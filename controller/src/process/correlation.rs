@@ -1,10 +1,12 @@
-//! Context of the current request for its errors: the request's identifier, and the controller that serves it.
+//! Context of the current request for its errors: the request's identifier, the controller that serves it, and whether its errors contain
+//! their calls.
 //!
-//! Each HTTP request and each tool call runs in its own [`scope`]. Everything else in a process belongs to its one command. A client
+//! Each HTTP request and each tool call runs in its own [`RequestContext`]. Everything else in a process belongs to its one command. A client
 //! sends its identifier to the controller, so that the journal, the client and the controller use the same one.
 
 use std::sync::OnceLock;
 
+use argus_crds::error::Call;
 use argus_reconciler::{clock, identity};
 
 /// Header with the identifier of a request.
@@ -17,6 +19,8 @@ pub(crate) struct RequestContext {
     pub(crate) id: String,
     /// Identifier of the controller; `None` if no controller has used the state directory.
     pub(crate) controller: Option<String>,
+    /// The request itself, as the outermost call of its errors; `None` if errors are shown without their calls.
+    pub(crate) call: Option<Call>,
 }
 
 tokio::task_local! {
@@ -26,10 +30,10 @@ tokio::task_local! {
 /// Context of the command of this process.
 static PROCESS: OnceLock<RequestContext> = OnceLock::new();
 
-/// Sets the controller of this process; called at its start.
-pub(crate) fn set_process_controller(controller: Option<String>) {
+/// Sets the context of the command of this process; called at its start.
+pub(crate) fn set_process(command: RequestContext) {
     // Called once per process.
-    drop(PROCESS.set(RequestContext::new(controller)));
+    drop(PROCESS.set(command));
 }
 
 /// Returns the context of the current request, or of the command of this process.
@@ -40,23 +44,28 @@ pub(crate) fn current() -> RequestContext {
         .unwrap_or_else(|_outside| of_process())
 }
 
-/// Runs a future as a request of its own, with the identifier that its client sent.
-pub(crate) async fn scope<T>(
-    controller: Option<String>,
-    sent_id: Option<String>,
-    request: impl Future<Output = T>,
-) -> T {
-    let new = RequestContext::new(controller);
-    let context = RequestContext {
-        id: sent_id.unwrap_or(new.id),
-        ..new
-    };
-    CURRENT.scope(context, request).await
+/// Returns true if the current request shows errors with their calls.
+pub(crate) fn shows_calls() -> bool {
+    current().call.is_some()
 }
 
 impl RequestContext {
-    fn new(controller: Option<String>) -> Self {
-        let id = identity::new_ulid(clock::now());
-        Self { id, controller }
+    /// Creates the context of a new request, whose errors are shown without their calls.
+    pub(crate) fn new(controller: Option<String>) -> Self {
+        Self {
+            id: identity::new_ulid(clock::now()),
+            controller,
+            call: None,
+        }
+    }
+
+    /// Runs a future as this request.
+    pub(crate) async fn scope<T>(self, request: impl Future<Output = T>) -> T {
+        CURRENT.scope(self, request).await
+    }
+
+    /// Runs a function as this request, on another thread.
+    pub(crate) fn run<T>(self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self, work)
     }
 }

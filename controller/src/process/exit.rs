@@ -235,16 +235,23 @@ pub(crate) fn describe_end(ended: &Result<Exit, Failure>) -> (Exit, Option<Struc
 /// Seconds after which a caller can repeat a command that failed and that Argus does not repeat.
 const RETRY_AFTER: u64 = 10;
 
-/// Adds identity, time, controller and request to an error of this process, and the time of a retry by the caller. An error of a status is complete already.
-pub(crate) fn add_context(error: StructuredError) -> StructuredError {
+/// Adds identity, time, controller and request to an error of this process, and the time of a retry by the caller. An error of a status is
+/// complete already, except for the request as its outermost call.
+pub(crate) fn add_context(mut error: StructuredError) -> StructuredError {
     let now = clock::now();
+    let request = correlation::current();
+    match request.call {
+        None => error.debug.clear(),
+        // An error can pass twice.
+        Some(call) if error.debug.first() != Some(&call) => error = error.with_call(call),
+        Some(_) => {}
+    }
     let at = error.timestamp.clone().unwrap_or_else(|| now.to_string());
     if error.error_id.is_some() {
         return error.timestamp(at);
     }
     let env = error.environment.as_deref().unwrap_or_default();
     let id = error_id(env, error.service.as_deref(), error.code, &error.message, now);
-    let request = correlation::current();
     let is_silent = error.retryable && error.retry_after.is_none();
     let error = if is_silent {
         error.retry_after(RETRY_AFTER)

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::local_state::call_trace;
-use crate::process::exit::{Exit, Failure};
+use crate::process::exit::{Exit, Failure, add_context};
 use crate::render::ci_system::CiSystem;
 use crate::render::foreign_text;
 use crate::spec_files;
@@ -101,7 +101,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::operation_failed("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
-    let text = serde_json::to_string_pretty(&call_trace::add_traces(value)).map_err(unwritten)?;
+    let text = serde_json::to_string_pretty(&value).map_err(unwritten)?;
     print(&format!("{}\n", foreign_text::escape_json(&text)))
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
 pub(crate) fn print_yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::operation_failed("cannot write YAML", error);
     let tree = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
-    let text = argus_crds::yaml::to_yaml(&call_trace::add_traces(tree)).map_err(|error| unwritten(&error))?;
+    let text = argus_crds::yaml::to_yaml(&tree).map_err(|error| unwritten(&error))?;
     if ci_system().protect(&text) != text {
         return print_json(value);
     }
@@ -147,7 +147,7 @@ pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
             print_note(&failure_to_json(failure));
             return exit;
         }
-        Failure::Error { error, exit, hint } => (error, exit, hint),
+        Failure::Error { error, exit, hint } => (add_context(*error), exit, hint),
     };
     print_note(&format!("{} {}", red("error:"), error.message));
     for warning in list_warnings(&error) {
@@ -156,8 +156,8 @@ pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
     for hint in hint.into_iter().chain(format_hints(&error)).take(3) {
         print_note(&format_hint(hint));
     }
-    for call in call_trace::error_calls(&error) {
-        print_note(&format!("{} {}", cyan("called:"), call_trace::format_call(&call)));
+    for call in &error.debug {
+        print_note(&format!("{} {}", cyan("called:"), call_trace::format_call(call)));
     }
     exit
 }
@@ -171,8 +171,6 @@ pub(crate) fn list_warnings(error: &StructuredError) -> impl Iterator<Item = &st
 /// JSON text of a failure: a [`StructuredError`] with its call trace.
 pub(crate) fn failure_to_json(failure: Failure) -> String {
     let error = failure.into_error();
-    let debug = call_trace::error_calls(&error);
-    let error = StructuredError { debug, ..error };
     let text = serde_json::to_string_pretty(&error);
     text.map_or_else(|_| error.to_string(), |text| foreign_text::escape_json(&text))
 }

@@ -183,7 +183,7 @@ impl Operation for RunTests {
                 }
                 run.await
             };
-            runtime::block_on(correlation::scope(request.controller, Some(request.id), run))
+            runtime::block_on(request.scope(run))
         };
         let ended = tokio::task::spawn_blocking(work).await;
         ended.map_err(|panicked| Failure::operation_failed("cannot run the suites", &panicked))?

@@ -243,6 +243,15 @@ fn files_with_the_same_identity_conflict() {
     let both = home.run(&["validate", "specs"]);
     assert_eq!(code(&both), 3, "{}", err(&both));
     assert!(err(&both).contains("`a.e2e.yaml`"), "{}", err(&both));
+    let report = home.run(&["validate", "specs", "-o", "json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let holder = serde_json::json!({ "file": "a.e2e.yaml", "path": "project.name", "line": 3 });
+    let files = report["files"].as_array().unwrap().iter();
+    let mut found = files.flat_map(|file| file["diagnostics"].as_array().into_iter().flatten());
+    assert!(
+        found.any(|it| it["correction"]["conflictsWith"] == holder),
+        "{report:#}"
+    );
 }
 
 #[test]

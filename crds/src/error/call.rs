@@ -25,10 +25,10 @@ pub struct Call {
 
 impl Call {
     /// Creates a first attempt without deadline and causes.
-    pub fn new(operation: impl Into<String>, arguments: Map<String, Value>) -> Self {
+    pub fn new(operation: impl Into<String>, arguments: impl Into<Value>) -> Self {
         Self {
             operation: operation.into(),
-            arguments,
+            arguments: Self::arguments(arguments.into()),
             attempt: 1,
             ..Self::default()
         }

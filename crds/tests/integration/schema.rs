@@ -75,6 +75,52 @@ fn editor_schema_and_reader_reject_the_same_files() {
     }
 }
 
+/// Paths of all values below a value, as JSON pointers.
+fn pointers(value: &Value, path: &str, all: &mut Vec<String>) {
+    let members: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, it)| (name.replace('~', "~0").replace('/', "~1"), it))
+            .collect(),
+        Value::Array(items) => (0..).map(|at: usize| at.to_string()).zip(items).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    for (name, it) in members {
+        let path = format!("{path}/{name}");
+        pointers(it, &path, all);
+        all.push(path);
+    }
+}
+
+#[test]
+fn schema_and_reader_reject_the_same_wrong_kinds() {
+    let schema = jsonschema::validator_for(&schema::e2e_schema()).unwrap();
+    let (mut differing, mut rejected) = (Vec::new(), 0);
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/good")).unwrap() {
+        let spec = read("good.yaml", &fs::read(entry.unwrap().path()).unwrap());
+        let good = serde_json::to_value(spec.spec.unwrap()).unwrap();
+        let mut all = Vec::new();
+        pointers(&good, "", &mut all);
+        for pointer in all {
+            // The reader takes another scalar as text, and rules beyond the schema need the members of an object.
+            let is_object = good.pointer(&pointer).unwrap().is_object();
+            let object = Some(json!({ "wrong": [true] })).filter(|_| !is_object);
+            for wrong in [Some(json!([[true]])), object].into_iter().flatten() {
+                let mut changed = good.clone();
+                *changed.pointer_mut(&pointer).unwrap() = wrong;
+                let by_schema = schema.is_valid(&changed);
+                let read = read("changed.yaml", changed.to_string().as_bytes());
+                if by_schema != read.spec.is_some() {
+                    differing.push(format!("{pointer}: {:?}", read.diagnostics));
+                }
+                rejected += usize::from(!by_schema);
+            }
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+    assert!(rejected > 1_000, "{rejected}");
+}
+
 #[test]
 fn every_field_has_a_description() {
     fn visit(value: &Value, path: &str, without: &mut Vec<String>) {

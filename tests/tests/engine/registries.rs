@@ -243,26 +243,45 @@ fn dockerfiles_of_all_kinds_build_from_a_private_registry() {
     is_not_trusted(&argus, &untrusted);
 }
 
-/// A build waits while its registry is cut off, and then continues without an edit.
+/// A build and a pull wait while their registry is cut off, and then continue without an edit.
 fn cut_off_and_back(argus: &Controller<'_>, registry: Registry, certificates: &Path, image: &str) {
+    let is_mode = |mode: &str| {
+        argus.wait_until(LIMIT, mode, || {
+            let status = argus.controller_status();
+            (status["mode"] == mode).then_some(status)
+        })
+    };
+    is_mode("Full");
     drop(registry);
     fs::write(
         argus.specs.join("Dockerfile"),
         format!("FROM {image}\nRUN test \"$LATE\" = yes\n"),
     )
     .expect("a file");
-    argus.write_spec(
-        "cut.e2e.yaml",
-        "version: \"1\"\nproject: { name: cut }\nservice: { build: { context: . }, container: { name: cut-app } }\n",
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: cut }}\nservices:\n  built: {{ build: {{ context: . }}, container: {{ name: cut-built }} }}\n  \
+         pulled: {{ image: \"{image}\", container: {{ name: cut-pulled }} }}\n"
     );
-    let status = argus.wait_status("cut", LIMIT, "waits for the registry", |status| {
-        status["errors"][0]["code"] == "BUILD_FAILED"
-    });
-    let error = &status["errors"][0];
-    assert!(!error["retryAfter"].is_null(), "it is tried again: {error:#}");
-    assert!(error.to_string().contains("connection refused"), "{error:#}");
+    argus.write_spec("cut.e2e.yaml", &spec);
+    for code in ["BUILD_FAILED", "IMAGE_PULL_FAILED"] {
+        argus.wait_status("cut", LIMIT, "waits for the registry", |status| {
+            let errors = status["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let Some(error) = errors.iter().find(|error| error["code"] == code) else {
+                return false;
+            };
+            assert!(!error["retryAfter"].is_null(), "it is tried again: {error:#}");
+            assert!(error.to_string().contains("connection refused"), "{error:#}");
+            true
+        });
+    }
+    let limited = is_mode("Limited");
+    assert_eq!(
+        limited["modeReason"], "an image registry is unreachable",
+        "{limited:#}"
+    );
     let _registry = Registry::start_with_tls(argus.engine(), 5063, certificates);
     argus.wait_ready("cut", LIMIT);
+    is_mode("Full");
 }
 
 /// A registry with a certificate of an unknown authority is named with the place for it.

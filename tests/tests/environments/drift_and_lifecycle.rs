@@ -318,6 +318,20 @@ fn emptied_folder_removes_no_environment() {
         argus.wait_status(name, LIMIT, "has its file again", is_back);
         argus.assert_settled(name);
     }
+    // A folder that is away limits what the controller does.
+    let away = argus.specs.with_file_name("away");
+    let is_mode = |mode: &str| {
+        argus.wait_until(LIMIT, mode, || {
+            let status = argus.controller_status();
+            (status["mode"] == mode).then_some(status)
+        })
+    };
+    std::fs::rename(&argus.specs, &away).expect("the folder exists");
+    let limited = is_mode("Limited");
+    let reason = text(&limited["modeReason"]);
+    assert!(reason.contains("specs` cannot be read"), "{limited:#}");
+    std::fs::rename(&away, &argus.specs).expect("the folder exists");
+    is_mode("Full");
     assert_eq!(actions(&argus), done, "nothing was restarted");
     assert_eq!(names.map(|name| container_runs(engine, name)), runs);
 }

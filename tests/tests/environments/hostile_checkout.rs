@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use argus_tests::fixture::{LIMIT, engine, running, text};
@@ -239,4 +239,63 @@ fn controllers_of_one_worktree_expose_no_source_of_each_other() {
     assert!(down("a").status.success());
     second.ready(&repo.join("b/.argus"), "mono-b");
     assert!(down("b").status.success());
+}
+
+#[test]
+fn project_does_not_grow_when_a_container_changes_its_owner() {
+    let engine = engine();
+    let outer = engine.scratch("grown").canonicalize().unwrap();
+    let repo = outer.join("checkout");
+    fs::create_dir_all(repo.join(".git")).unwrap();
+    fs::create_dir(outer.join("secret")).unwrap();
+    let changes = spec("grown", "'.:/app'").replace("exec sleep", "chown 12345 /app && exec sleep");
+    fs::write(repo.join("e2e.yaml"), changes).unwrap();
+    let run = Run::start(engine, &outer, &["run", "--specs", "checkout"]);
+    run.ready(&outer.join(".argus"), "grown");
+    run.until("the owner changes", || {
+        (fs::metadata(&repo).ok()?.uid() == 12345).then_some(())
+    });
+    fs::write(repo.join("e2e.yaml"), spec("grown", "'../secret:/s'")).unwrap();
+    run.until("the source is refused", || {
+        status_of(&outer, "grown").filter(is_refused)
+    });
+    let mounts = engine.inspect("grown-app").unwrap()["Mounts"].to_string();
+    assert!(!mounts.contains("secret"), "{mounts}");
+    assert!(
+        argus(engine, &outer, &["down", "--all"])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn spec_file_in_a_volume_uses_no_path_of_the_host() {
+    let engine = engine();
+    let folder = engine.scratch("stored").canonicalize().unwrap();
+    let kept = spec("kept", "'data:/data'");
+    let planted = spec("planted", "./sub:/x")
+        .replace('\n', "\\n")
+        .replace('"', "\\\"");
+    let writes = format!("mkdir -p /data/p/sub && printf '%b' '{planted}' > /data/p/e2e.yaml && exec sleep");
+    let kept = kept.replace("exec sleep", &writes);
+    fs::write(folder.join("kept.e2e.yaml"), kept).unwrap();
+    let run = Run::start(engine, &folder, &["run", "--specs", "."]);
+    run.ready(&folder.join(".argus"), "kept");
+    let volume = engine
+        .data_root()
+        .join("volumes/argusai-kept_data/_data/p/e2e.yaml");
+    run.until("the container writes the file", || volume.exists().then_some(()));
+    symlink(&volume, folder.join("planted.e2e.yaml")).unwrap();
+    run.until("the source is refused", || {
+        status_of(&folder, "planted").filter(is_refused)
+    });
+    assert!(!running(engine, "planted-app"));
+    fs::remove_file(folder.join("planted.e2e.yaml")).unwrap();
+    assert!(
+        argus(engine, &folder, &["down", "--all", "--volumes"])
+            .status()
+            .unwrap()
+            .success()
+    );
 }

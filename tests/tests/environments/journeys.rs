@@ -1,6 +1,6 @@
 //! Journeys of a user, on a real engine with the real binary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use argus_tests::fixture::{
@@ -301,6 +301,7 @@ services:
       healthcheck: { type: tcp, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }
 "#,
     );
+    assert_dry_run(&argus, "built");
     argus.start_again();
     argus.wait_ready("built", LIMIT);
     let app = engine.inspect("built-app").expect("the container runs");
@@ -314,6 +315,39 @@ services:
         .expect("the job stays for inspection");
     assert_eq!(migrate["State"]["ExitCode"], 0);
     assert!(text(&migrate["State"]["FinishedAt"]) <= text(&app["State"]["StartedAt"]));
+    argus.assert_settled("built");
+    let all = actions(&argus);
+    let is_run = |action: &&String| action.starts_with("start-container") && action.contains("migrate");
+    assert_eq!(all.iter().filter(is_run).count(), 1, "{all:#?}");
+}
+
+/// Asserts that `argus plan` shows the creation of an environment, each step with its cause.
+fn assert_dry_run(argus: &Controller<'_>, environment: &str) {
+    let planned = argus.cli(&["plan", environment, "-o", "json"]);
+    let planned: Value = serde_json::from_slice(&planned.stdout).unwrap_or_default();
+    let steps = planned["environments"][0]["steps"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let words = argus.cli(&["plan", environment]).stdout;
+    let words = String::from_utf8_lossy(&words).into_owned();
+    for step in &steps {
+        let (verb, why) = (text(&step["verb"]), text(&step["why"]));
+        let is_shown =
+            |line: &str| line.trim_start().starts_with(&verb) && line.ends_with(&format!("({why})"));
+        assert!(
+            !why.is_empty() && words.lines().any(is_shown),
+            "{step:#}: {words}"
+        );
+    }
+    let verbs: BTreeSet<String> = steps.iter().map(|step| text(&step["verb"])).collect();
+    let expected = [
+        "build-image",
+        "create-network",
+        "create-container",
+        "start-container",
+    ];
+    assert_eq!(verbs, expected.map(str::to_owned).into(), "{planned:#}");
 }
 
 #[test]

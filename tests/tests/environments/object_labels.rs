@@ -1,8 +1,11 @@
 //! Labels of the objects on the engine.
 
+use argus_core::time::Timestamp;
 use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
+
+use super::journal::records;
 
 const SPEC: &str = r#"version: "1"
 project: { name: labelled }
@@ -40,14 +43,12 @@ fn every_object_names_its_run_and_creation_time() {
     // The engine has only objects of Argus: three containers, a network, a volume and the lease.
     let objects = [of(&containers), networks, of(&volumes)];
     assert_eq!(objects.each_ref().map(Vec::len), [3, 1, 2], "{objects:#?}");
+    let run = records(&argus, "labelled", "intent")[0]["run"].clone();
     for object in objects.iter().flatten() {
-        for label in ["argusai.run-id", "argusai.created-at"] {
-            let value = object["Labels"][label].as_str();
-            assert!(
-                value.is_some_and(|value| !value.is_empty()),
-                "{label}: {object:#}"
-            );
-        }
+        let created_at = object["Labels"]["argusai.created-at"].as_str();
+        let created_at = created_at.and_then(Timestamp::parse);
+        assert!(created_at.is_some(), "{object:#}");
+        assert_eq!(object["Labels"]["argusai.run-id"], run, "{object:#}");
         // A lease belongs to the controller, and all others to the project.
         if object["Labels"]["argusai.lease"].is_null() {
             assert_eq!(object["Labels"]["argusai.project"], "labelled", "{object:#}");

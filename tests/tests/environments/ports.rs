@@ -3,11 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running, singles};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, page, proxied, running, singles};
+use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use serde_json::Value;
 
 use super::journal::records;
+
+/// Response of an engine to a start whose port is taken.
+const PORT_IN_USE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nContent-Length: 118\r\n\r\n\
+                           {\"message\":\"driver failed programming external connectivity: \
+                           listen tcp4 0.0.0.0:18284: bind: address already in use\"}";
 
 fn mappings(status: &Value) -> Vec<(u64, u64)> {
     let all = status["portMappings"]
@@ -271,22 +277,21 @@ fn port_lost_during_a_restart_returns_or_moves() {
 #[test]
 fn port_lost_at_start_to_a_brief_holder_is_kept() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &singles("flicker", &[18283], ""));
-    argus.wait_ready("flicker", LIMIT);
+    let (proxy, argus) = proxied(engine, "flicker");
+    // The holder is gone when Argus checks the port after the refusal.
+    proxy.inject("POST /containers/*/start", Fault::Answer(PORT_IN_USE), 1);
     argus.write_spec("e2e.yaml", &singles("flicker", &[18284], ""));
-    // Each holder lives for a moment; afterwards the preferred port is free.
-    for _ in 0..3 {
-        drop(PortHolder::new(engine, 18284));
-    }
-    let status = argus.wait_status(
-        "flicker",
-        LIMIT,
-        "it runs on its preferred port or another one",
-        |now| now["phase"] == "Ready" && mappings(now).first().is_some_and(|(wanted, _)| *wanted == 18284),
+    let status = argus.wait_ready("flicker", LIMIT);
+    assert_eq!(mappings(&status), [(18284, 18284)], "{status:#}");
+    assert_eq!(page(engine, 18284).as_deref(), Some("hello"));
+    let starts = records(&argus, "flicker", "result");
+    let starts = starts.iter().filter(|record| record["verb"] == "start-container");
+    let codes: Vec<&Value> = starts.map(|record| &record["code"]).collect();
+    assert_eq!(
+        codes,
+        [&Value::from("PORT_CONFLICT"), &Value::Null],
+        "it is refused once"
     );
-    let port = mappings(&status)[0].1;
-    assert_eq!(page(engine, port).as_deref(), Some("hello"));
 }
 
 #[test]

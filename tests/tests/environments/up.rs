@@ -212,6 +212,59 @@ fn early_failure_of_up_leaves_nothing() {
     }
 }
 
+fn wait_for_stored_removal(argus: &Controller<'_>, project: &str) {
+    let stored = argus.state.join("private/state.json");
+    wait::until(LIMIT, "the removal is on disk", || {
+        let stored: Value = serde_json::from_slice(&std::fs::read(&stored).ok()?).ok()?;
+        stored["down"][project].is_object().then_some(())
+    });
+}
+
+#[test]
+fn setup_that_a_breaker_ends_is_removed_now_or_later() {
+    let proxy = Proxy::start(&engine().scratch("upopen").join("p.sock"), &engine().socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::prepare(engine(), options);
+    let write = |cooldown: u32| {
+        let breaker = format!(
+            "resilience: {{ circuitBreaker: {{ failureThreshold: 1, resetTimeoutMs: {cooldown} }} }}\n"
+        );
+        argus.write_spec("e2e.yaml", &(spec("upopen", 19460) + &breaker));
+    };
+    let list = || engine().docker_ok(&["ps", "-a", "-q", "--filter", "name=upopen-web"]);
+    proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
+    // The wait for the environment ends before the cooldown, and the removal after it.
+    write(16_000);
+    let ended = argus.cli(&["up", "--timeout", "10s", "-o", "json"]);
+    assert_eq!(ended.status.code(), Some(4), "{}", text(&ended));
+    let output: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(output["error"]["code"], "CIRCUIT_OPEN", "{output:#}");
+    assert_eq!(list(), "", "{}", text(&ended));
+    // A controller that dies before the end of the cooldown leaves its removal to the next one.
+    write(120_000);
+    let mut up = start(&argus, &["up", "--timeout", "10s"]);
+    // Until then, the stored removal is that of the first command.
+    argus.wait_status("upopen", LIMIT, "has an open breaker", |status| {
+        status["breaker"]["state"] == "open"
+    });
+    wait_for_stored_removal(&argus, "upopen");
+    up.kill().unwrap();
+    up.wait().unwrap();
+    let left = list();
+    assert_ne!(left, "", "its container exists");
+    proxy.heal();
+    let next = argus.cli(&["up", "--keep", "--", "true"]);
+    assert!(next.status.success(), "{}", text(&next));
+    let note = "an earlier removal of `upopen` did not end";
+    assert!(text(&next).contains(note), "{}", text(&next));
+    assert_ne!(list(), left, "it starts again from nothing");
+    let down = argus.cli(&["down", "upopen"]);
+    assert!(down.status.success(), "{}", text(&down));
+}
+
 #[test]
 fn next_up_first_completes_an_earlier_removal() {
     let proxy = Proxy::start(&engine().scratch("upleft").join("p.sock"), &engine().socket());
@@ -229,11 +282,7 @@ fn next_up_first_completes_an_earlier_removal() {
     let held = wait::poll(LIMIT, || proxy.is_held().then_some(()));
     held.expect("the stop is held");
     // The request counts when it is on disk, which the stop does not wait for.
-    let stored = argus.state.join("private/state.json");
-    wait::until(LIMIT, "the removal is on disk", || {
-        let stored: Value = serde_json::from_slice(&std::fs::read(&stored).ok()?).ok()?;
-        stored["down"]["upleft"].is_object().then_some(())
-    });
+    wait_for_stored_removal(&argus, "upleft");
     up.kill().unwrap();
     up.wait().unwrap();
     proxy.heal();

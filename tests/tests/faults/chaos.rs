@@ -1,12 +1,14 @@
 //! Fault profiles on a real engine: broken connections, floods of events, many environments, partial files.
 #![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 
 use argus_tests::fixture::{LIMIT, container_runs, engine, images, proxied, running, shop, singles};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, RunOptions};
+use serde_json::Value;
 
 #[test]
 fn interrupted_watch_misses_no_event() {
@@ -102,6 +104,30 @@ fn twenty_environments_become_ready_in_parallel() {
     for number in 0..20 {
         argus.wait_ready(&format!("many{number}"), 4 * LIMIT);
     }
+    assert!(has_parallel_environments(&argus));
+}
+
+/// True if an action of an environment began while one of another environment was in progress.
+fn has_parallel_environments(argus: &Controller<'_>) -> bool {
+    let journal = argus.state.join("private/journal.jsonl");
+    let text = std::fs::read_to_string(journal).expect("a journal");
+    let records = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a record"));
+    let mut in_progress: BTreeMap<u64, String> = BTreeMap::new();
+    records.into_iter().any(|record: Value| {
+        if let Some(of) = record["of"].as_u64() {
+            in_progress.remove(&of);
+        }
+        let environment = record["environment"].as_str();
+        let Some(environment) = environment.filter(|_| record["kind"] == "intent") else {
+            return false;
+        };
+        let is_parallel = in_progress.values().any(|other| other != environment);
+        let seq = record["seq"].as_u64().expect("a number");
+        in_progress.insert(seq, environment.to_owned());
+        is_parallel
+    })
 }
 
 // `file_that_is_being_written_takes_no_effect` has the times.

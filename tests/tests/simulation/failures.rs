@@ -71,9 +71,19 @@ fn same_failure_uses_its_budgets_and_then_halts() {
             if !ended || runs < expected || runs > expected + u32::from(killed) {
                 return Some(format!("budget {budget}, {runs} runs: {:?}", fixture.stuck()));
             }
-            fixture.planner.retry(&env("one"), None);
+            if budget < 3 {
+                fixture.planner.retry(&env("one"), None);
+            }
         }
-        None
+        let runs = fixture.engine.model.start_count("one/a");
+        fixture.run_until(START + 20 * MINUTE);
+        let waited = fixture.engine.model.start_count("one/a") == runs;
+        let mut edited = plain("one", "a");
+        edited.env_vars.insert("VERSION".to_owned(), "2".to_owned());
+        fixture.wants(desired("one", [edited]));
+        fixture.run_until(START + 21 * MINUTE);
+        let is_again = fixture.engine.model.start_count("one/a") > runs;
+        (!waited || !is_again).then(|| format!("waited {waited}, started by the edit {is_again}"))
     });
 }
 

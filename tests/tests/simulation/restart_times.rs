@@ -403,6 +403,26 @@ fn end_after_an_outage_is_charged_from_its_margin_on() {
 }
 
 #[test]
+fn one_environment_acts_first_after_an_outage() {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    for name in ["one", "two"] {
+        fixture.wants(desired(name, [plain(name, "a"), plain(name, "b")]));
+    }
+    assert!(fixture.run_to_rest(MINUTE), "{:?}", fixture.stuck());
+    let (before, now) = (fixture.started.len(), fixture.now);
+    // The outage is long enough to open the breaker.
+    fixture.engine.restart_with(now, MINUTE, AfterRestart::Ended);
+    assert!(fixture.run_to_rest(5 * MINUTE), "{:?}", fixture.stuck());
+    let starts = fixture.started[before..]
+        .iter()
+        .filter(|(_, step)| matches!(step.action, Action::StartContainer { .. }));
+    let mut environments: Vec<_> = starts.map(|(_, step)| step.subject.environment()).collect();
+    assert_eq!(environments.len(), 4, "{environments:?}");
+    environments.dedup();
+    assert_eq!(environments.len(), 2, "one after the other: {environments:?}");
+}
+
+#[test]
 fn graceful_restart_of_the_engine_charges_no_restart() {
     let wait = Delays::default().external_stop;
     for before in [

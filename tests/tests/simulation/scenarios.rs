@@ -59,6 +59,28 @@ fn no_action_repeats_before_its_effect_is_observed() {
 }
 
 #[test]
+fn environments_progress_at_the_same_time() {
+    let call = Duration::from_secs(5);
+    let took = |names: &[&str]| {
+        let faults = FaultProfile {
+            call: (5_000, 5_000),
+            ..FaultProfile::no_faults()
+        };
+        let mut fixture = SimFixture::new(1, faults);
+        for name in names {
+            fixture.wants(desired(name, [plain(name, "a")]));
+        }
+        assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
+        fixture.now.since(START)
+    };
+    let (alone, together) = (took(&["one"]), took(&["one", "two", "three"]));
+    assert!(
+        alone >= 3 * call && together < alone + call,
+        "{alone:?}, {together:?}"
+    );
+}
+
+#[test]
 fn plan_settles_and_then_is_empty() {
     each_seed("plan_settles_and_then_is_empty", 300, |seed| {
         let mut chance = Rng::new(seed);

@@ -60,13 +60,7 @@ pub fn errors(check: &ConnectivityCheck, input: &ConnectivityInput<'_>) -> Vec<S
 
 /// Returns the call trace of a check; a helper container connects in place of the service.
 fn call(link: &LinkResult, error: &LinkError) -> Call {
-    let arguments = [
-        ("from", json!(link.from)),
-        ("host", json!(link.target.host)),
-        ("port", json!(link.target.port)),
-    ];
-    let arguments = arguments.into_iter().filter(|(_, value)| !value.is_null());
-    let arguments = arguments.map(|(name, value)| (name.to_owned(), value)).collect();
+    let arguments = json!({ "from": link.from, "host": link.target.host, "port": link.target.port });
     Call::new("check-links", arguments).outcome([error.describe().to_owned()])
 }
 

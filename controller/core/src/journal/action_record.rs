@@ -25,69 +25,19 @@ pub struct ActionRecord {
 }
 
 impl ActionRecord {
-    /// Creates the journal form of an action.
+    /// Creates the journal form of an action, from the arguments of its call.
     pub fn of(act: &Action) -> Self {
-        let bare = Self {
-            verb: act.kind(),
-            ..Self::default()
+        let arguments = act.arguments();
+        let first = |names: &[&str]| {
+            let mut found = names.iter().filter_map(|name| arguments.get(*name)?.as_str());
+            found.next().map(str::to_owned)
         };
-        let id = |id: &dyn ToString| Some(id.to_string());
-        match act {
-            Action::CreateNetwork { name, .. }
-            | Action::CreateVolume { name, .. }
-            | Action::RemoveVolume { name } => Self {
-                name: id(name),
-                ..bare
-            },
-            Action::RemoveNetwork { id: net, name } => Self {
-                id: id(net),
-                name: Some(name.clone()),
-                ..bare
-            },
-            Action::PullImage { reference, .. } => Self {
-                image: Some(reference.clone()),
-                ..bare
-            },
-            Action::BuildImage(build) => Self {
-                image: Some(build.tag.clone()),
-                ..bare
-            },
-            Action::CreateContainer { name, spec } => Self {
-                name: id(name),
-                image: Some(spec.image.clone()),
-                network: Some(spec.network_mode()),
-                ..bare
-            },
-            Action::StartContainer { id: it }
-            | Action::StopContainer { id: it, .. }
-            | Action::UnpauseContainer { id: it }
-            | Action::CopyFile { id: it, .. } => Self { id: id(it), ..bare },
-            Action::CollectEvidence { run, .. } => Self {
-                id: id(&run.container),
-                ..bare
-            },
-            Action::RenameContainer { id: it, to } => Self {
-                id: id(it),
-                name: id(to),
-                ..bare
-            },
-            Action::RemoveContainer { id: it, name } => Self {
-                id: id(it),
-                name: Some(name.clone()),
-                ..bare
-            },
-            Action::ConnectNetwork {
-                network, container, ..
-            } => Self {
-                id: id(container),
-                network: Some(network.clone()),
-                ..bare
-            },
-            Action::DisconnectNetwork { network, container } => Self {
-                id: Some(container.clone()),
-                network: Some(network.clone()),
-                ..bare
-            },
+        Self {
+            verb: act.kind(),
+            id: first(&["id", "container"]),
+            name: first(&["name", "to"]),
+            image: first(&["image", "tag"]),
+            network: first(&["network"]),
         }
     }
 }

@@ -43,13 +43,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
     let mut error = StructuredError::new(code, one_line(why))
         .stage("preflight")
-        .with_call(
-            Call::new(
-                "preflight",
-                [("check".to_owned(), json!(check))].into_iter().collect(),
-            )
-            .outcome([why.clone()]),
-        );
+        .with_call(Call::new("preflight", json!({ "check": check })).outcome([why.clone()]));
     error = error.details(json!({ "check": check }));
     if let Some(details) = check_status.and_then(|check_status| check_status.details) {
         error = error.details(details);

@@ -1,7 +1,7 @@
 //! Summary of an error.
 
 use argus_core::failed_run;
-use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity, StructuredError};
+use argus_crds::error::{ActionId, Call, Category, Class, Code, Remedy, Severity, StructuredError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -46,6 +46,10 @@ pub(crate) struct ErrorSummary {
     suggested_actions: Vec<ActionId>,
     /// Remedies as complete calls.
     pub(crate) remedies: Vec<Remedy>,
+    /// Calls behind the error, on request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    debug: Vec<Call>,
 }
 
 impl ErrorSummary {
@@ -65,6 +69,7 @@ impl ErrorSummary {
             tail: output_tail(error),
             suggested_actions: error.suggested_actions.clone(),
             remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
+            debug: error.debug.clone(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::api::preflight::facts::FactCollector;
 use crate::engine::observer::EngineObserver;
 use crate::local_state::status;
 use crate::process::blocking_io;
+use crate::process::correlation;
 use crate::process::exit::{Exit, Failure};
 use crate::render::output;
 use crate::render::table;
@@ -130,7 +131,11 @@ pub(crate) async fn check_now(
         engine_returned_at: None,
     };
     let check = connectivity::check(collector.docker(), topology.request_all(), Clock::system()).await;
-    let in_environment = |error: StructuredError| error.environment(env.as_str());
+    let shows_calls = correlation::shows_calls();
+    let in_environment = |mut error: StructuredError| {
+        error.debug.retain(|_| shows_calls);
+        error.environment(env.as_str())
+    };
     Ok(NetworkReport {
         environment: env.to_string(),
         service: None,

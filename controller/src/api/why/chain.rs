@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use argus_core::failed_run::{self, REPORTED_LINES};
 use argus_crds::diff::SeenBefore;
-use argus_crds::error::{Code, Remedy, StructuredError};
+use argus_crds::error::{Call, Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
@@ -51,6 +51,10 @@ pub(crate) struct ChainLink {
     /// Ends of earlier runs, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) before: Vec<RunSummary>,
+    /// Calls behind the error, on request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub(crate) debug: Vec<Call>,
 }
 
 /// Kinds of links, in their order in a chain.
@@ -214,6 +218,7 @@ fn error_link(row: Option<&ServiceStatus>, error: &StructuredError) -> ChainLink
         at: error.timestamp.clone(),
         code: Some(error.code),
         error_id: error.error_id.clone(),
+        debug: error.debug.clone(),
         ..create_link(Kind::Failure, row, what)
     }
 }

@@ -6,12 +6,31 @@ use std::path::Path;
 use clap::{Arg, Command, CommandFactory as _};
 
 use super::Cli;
+use crate::operations;
 
 const BEGIN: &str = "<!-- begin: all flags; `UPDATE=1 cargo test -p argus pages` writes this -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// Path of the page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+
+/// Commands whose name is not that of their operation: of its tool, or else of its first route.
+const OTHER_NAMES: [(&str, &str); 13] = [
+    ("status", "get"),
+    ("apply", "up"),
+    ("preflight check", "preflight"),
+    ("reset circuit", "breaker reset"),
+    ("test", "test begin"),
+    ("controller", "doctor"),
+    ("environments", "get"),
+    ("environments/{environment}", "get"),
+    ("environments/{environment}/services/{service}", "describe"),
+    ("breaker", "breaker status"),
+    ("repairs", "incidents"),
+    // Each wait begins with a scan of the specs folder.
+    ("commands/sync", "wait"),
+    ("commands/cleanOrphans", "orphans"),
+];
 
 /// Visible commands without subcommands, by their words.
 fn list_commands() -> Vec<(String, Command)> {
@@ -82,6 +101,21 @@ fn page_has_one_row_per_command() {
     let documented: BTreeSet<String> = parse_rows(&page).into_keys().collect();
     let ours: BTreeSet<String> = list_commands().into_iter().map(|(words, _)| words).collect();
     assert_eq!(documented, ours);
+}
+
+#[test]
+fn every_operation_has_a_command() {
+    let commands: BTreeSet<String> = list_commands().into_iter().map(|(words, _)| words).collect();
+    let mut others: BTreeMap<&str, &str> = OTHER_NAMES.into();
+    for entry in operations::all() {
+        let name = match &entry.tool {
+            Some(tool) => tool.name.strip_prefix("argus_").unwrap().replace('_', " "),
+            None => entry.routes[0].path.strip_prefix("/api/v1/").unwrap().to_owned(),
+        };
+        let command = others.remove(name.as_str()).unwrap_or(&name);
+        assert!(commands.contains(command), "`{name}` has no command `{command}`");
+    }
+    assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]

@@ -192,6 +192,22 @@ impl Case {
         items.map(PlannedAction::of).collect()
     }
 
+    /// Asserts that the journal has an action with this cause, and its successful result.
+    pub(crate) fn assert_recorded(&self, cause: &str) {
+        let output = self
+            .argus
+            .cli(&["events", self.name, "--type", "intent,result", "-o", "json"]);
+        let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let records = page["items"].as_array().expect("a list");
+        let mut intents = records.iter().filter(|record| record["cause"] == cause);
+        let intent = intents.next().unwrap_or_else(|| panic!("{page:#}"));
+        assert!(intent["action"]["verb"].is_string(), "{intent:#}");
+        let is_result = |record: &&Value| record["of"] == intent["seq"];
+        let result = records.iter().find(is_result);
+        let result = result.unwrap_or_else(|| panic!("no result of {intent:#} in {page:#}"));
+        assert_eq!(result["outcome"], "done", "{result:#}");
+    }
+
     /// Number of these actions of one kind.
     pub(crate) fn count(&self, service: &str, kind: ActionKind) -> usize {
         let mut actions = self.actions(service);

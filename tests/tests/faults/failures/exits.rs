@@ -8,6 +8,7 @@ use argus_core::action::ActionKind;
 use argus_tests::fixture::{LIMIT, running, text};
 use argus_tests::{Controller, RunOptions};
 use rustix::process::Signal;
+use serde_json::Value;
 
 use super::case::{Case, once, shell};
 
@@ -69,6 +70,7 @@ fn crash_is_reported_with_last_lines_and_restarted() {
         "{events:#}"
     );
     assert_eq!(restarted["event"], "restarted", "{events:#}");
+    case.assert_recorded("restart 1");
     for name in ["stdout.log", "stderr.log", "evidence.json"] {
         let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -112,7 +114,11 @@ fn unrunnable_command_is_not_retried() {
             "\n  {name}:\n    image: busybox:local\n    command: {command}\n    container: {{ name: unrunnable-{name} }}"
         )
     });
-    let case = Case::start("unrunnable", "restartDelay: 1s", &(ending + &others.concat()));
+    // The file adds a code to those that no restart can help.
+    let ruled = "\n  ruled:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"exit 78\"]\n    container: { name: unrunnable-ruled }";
+    let rule = "\nargus: { restart: { never: [78] } }";
+    let services = format!("{ending}{}{ruled}{rule}", others.concat());
+    let case = Case::start("unrunnable", "restartDelay: 1s", &services);
     let names = ["bad", "absent", "folder"];
     let status = case
         .argus
@@ -134,6 +140,21 @@ fn unrunnable_command_is_not_retried() {
         assert_eq!(case.count(name, ActionKind::StartContainer), 1, "{name}");
     }
     assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
+    let is_final = |now: &Value| {
+        let ruled = Controller::service(now, "ruled");
+        ruled["waitingOn"]["reason"] == "NotRestarted" && ruled["lastError"]["exitCode"] == 78
+    };
+    let status = case
+        .argus
+        .wait_status("unrunnable", LIMIT, "follows its rule", is_final);
+    let ruled = Controller::service(&status, "ruled");
+    assert_eq!(
+        (&ruled["restarts"], &ruled["waitingOn"]["until"]),
+        (&0.into(), &Value::Null),
+        "{ruled:#}"
+    );
+    assert_eq!(ruled["lastError"]["code"], "CONTAINER_CRASH", "{ruled:#}");
+    assert_eq!(case.count("ruled", ActionKind::StartContainer), 1);
 }
 
 #[test]

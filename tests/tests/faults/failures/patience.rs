@@ -129,4 +129,8 @@ fn silent_registry_is_waited_for_until_the_limit() {
     });
     let output = output["errors"].to_string();
     assert!(output.contains("no progress for 2 s"), "{output}");
+    argus.wait_status("silent", LIMIT, "tries the pull again", |status| {
+        let attempts = &status["errors"][0]["details"]["attempts"];
+        attempts.as_array().is_some_and(|attempts| attempts.len() >= 2)
+    });
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, proxied_with, running, shop, singles};
 use argus_tests::proxy::Fault;
-use argus_tests::{Controller, Proxy, RunOptions};
+use argus_tests::{Controller, Proxy, RunOptions, http};
 use serde_json::Value;
 
-use super::{engine_breaker_states, journal_events};
+use super::{engine_breaker_states, error, journal_events};
 
 const CREATE: &str = "POST /containers/create";
 const START: &str = "POST /containers/*/start";
@@ -55,6 +55,27 @@ fn requests(proxy: &Proxy, class: &str) -> usize {
     matching.map(|(_, count)| count).sum()
 }
 
+/// Waits for a call trace of the error on every interface, with the deadline that follows from [`quick`].
+fn assert_deadline(argus: &Controller<'_>, env: &str) {
+    let socket = argus.state.join("private/argus.sock");
+    let path = format!("/api/v1/environments/{env}?debug=true");
+    argus.wait_until(LIMIT, "the call traces have the deadline", || {
+        let by_command = argus.cli(&["describe", env, "-o", "json", "--debug"]);
+        let by_command: Value = serde_json::from_slice(&by_command.stdout).ok()?;
+        let by_http = http::request(&socket, "GET", &path, "application/json", b"", LIMIT).ok()?;
+        // While a call is in progress, the status does not have the error of the last one.
+        [by_command, by_http.json()]
+            .iter()
+            .all(|status| {
+                let error = error(status, "TIMEOUT");
+                error.is_some_and(|error| {
+                    error["debug"][0]["deadlineMs"] == 15_000 && error["details"]["deadlineMs"] == 15_000
+                })
+            })
+            .then_some(())
+    });
+}
+
 /// Breaks all calls of a class while a controller that has listed creates an environment. Its error is `code`. After the fault, everything
 /// becomes Ready automatically. `port` and the next two are free.
 fn check(name: &str, port: u16, class: &str, fault: Fault, code: &str) {
@@ -84,6 +105,9 @@ fn check(name: &str, port: u16, class: &str, fault: Fault, code: &str) {
             .any(|found| found == code)
             .then_some(())
     });
+    if code == "TIMEOUT" {
+        assert_deadline(&argus, &name);
+    }
     // An engine that cannot be reached is an error of the controller.
     let is_of_it = |error: &Value| match error["environment"].as_str() {
         Some(environment) => environment == name,

@@ -187,6 +187,17 @@ fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
         serde_json::from_slice(&waited.stderr).unwrap_or_else(|error| panic!("{error}: {waited:?}"));
     let operations: Vec<&Value> = checked(&text).iter().map(|call| &call["operation"]).collect();
     assert_eq!(operations, ["argus wait", "run-container"], "{text:#}");
+    // A call with a deadline names it.
+    for over in [Over::Stdio, Over::Http] {
+        let wait = json!({ "environment": "calls", "timeoutSeconds": 7, "debug": true });
+        let result = fixture.call(over, "argus_wait", &wait);
+        let call = &checked(error(&result))[0];
+        assert_eq!(
+            (&call["operation"], &call["deadlineMs"]),
+            (&json!("argus_wait"), &json!(7_000)),
+            "{over:?}"
+        );
+    }
     for wrong in ["calls?debug=perhaps", "calls?debug=2"] {
         assert_eq!(get(wrong).status, 400, "{wrong}");
     }

@@ -17,7 +17,7 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
         "image": service.map(|service| service.image.key()),
         "memory": failed_run.memory_limit,
     });
-    let run = Call::new("run-container", Call::arguments(run))
+    let run = Call::new("run-container", run)
         .attempt(attempt.max(1))
         .outcome([failed_run::describe(failed_run), failed_run.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
@@ -57,7 +57,7 @@ pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
         ProbeHandler::Log { pattern, times } => json!({ "kind": "log", "pattern": pattern, "times": times }),
         ProbeHandler::Docker => json!({ "kind": "docker" }),
     };
-    Call::new("probe", Call::arguments(arguments))
+    Call::new("probe", arguments)
         .within(Some(probe.timeout))
         .attempt(probe.retries.max(1))
         .outcome([outcome_text.to_owned()])
@@ -80,13 +80,12 @@ pub(super) fn of_breaker(breaker: &Breaker) -> Call {
 
 /// A start whose port was refused.
 pub(super) fn of_port(port: &str, times: u32, held: &str) -> Call {
-    Call::new("start-container", Call::arguments(json!({ "port": port })))
+    Call::new("start-container", json!({ "port": port }))
         .attempt(times.max(1))
         .outcome([format!("host port {port} is held by {held}")])
 }
 
 /// A create whose name was refused.
 pub(super) fn of_name(name: &str, holder: &str) -> Call {
-    Call::new("create-container", Call::arguments(json!({ "name": name })))
-        .outcome([format!("the name is held by {holder}")])
+    Call::new("create-container", json!({ "name": name })).outcome([format!("the name is held by {holder}")])
 }
