@@ -19,7 +19,7 @@ use argus_reconciler::specs::build_context::OwnImageContext;
 use argus_reconciler::specs::evaluation::{BuildContexts, Evaluation};
 use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::parsed_file::ComposeSource;
-use argus_reconciler::specs::scan::{BAD_NAME, MAX_FILE_BYTES, Text, is_bad_name, read_spec};
+use argus_reconciler::specs::scan::{BAD_NAME, MAX_FILE_BYTES, SpecPathError, Text, is_bad_name, read_spec};
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use serde_json::Value;
@@ -93,27 +93,30 @@ pub(crate) fn read_own_folder(
 
 /// Reads and checks one file with any name, until `stop`.
 pub(crate) fn read_file(settings: &Settings, path: &Path, stop: &CancellationToken) -> SpecFile {
-    let rejected = |message: String| SpecFile {
+    let diagnostic = |message: String| Diagnostic::error("", message);
+    let rejected = |diagnostic: Diagnostic| SpecFile {
         path: path.to_owned(),
         text: String::new(),
-        diagnostics: vec![Diagnostic::error("", message)],
+        diagnostics: vec![diagnostic],
         desired: None,
     };
-    let missing = || {
-        let mut file = rejected("the file or folder does not exist".to_owned());
-        let hint =
-            "name your file, such as `argus validate e2e.yaml`, or write a first one with `argus init`";
-        file.diagnostics = file.diagnostics.into_iter().map(|it| it.hint(hint)).collect();
-        file
-    };
     if is_bad_name(Path::new(path.file_name().unwrap_or_default())) {
-        return rejected(BAD_NAME.to_owned());
+        return rejected(diagnostic(BAD_NAME.to_owned()));
     }
     match read_spec(path, &create_admitter(settings).access) {
         Ok(Some(bytes)) => parse_text(settings, path, &bytes, stop),
-        Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => missing(),
-        Err(error) => rejected(format!("cannot read the file: {error}")),
+        Ok(None) => rejected(diagnostic(format!(
+            "the file is larger than {MAX_FILE_BYTES} bytes"
+        ))),
+        Err(SpecPathError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            let hint =
+                "name your file, such as `argus validate e2e.yaml`, or write a first one with `argus init`";
+            rejected(diagnostic("the file or folder does not exist".to_owned()).hint(hint))
+        }
+        Err(SpecPathError::Link(link)) => {
+            rejected(diagnostic(format!("the file is not read: {link}")).hint(link.hint()))
+        }
+        Err(error) => rejected(diagnostic(format!("cannot read the file: {error}"))),
     }
 }
 

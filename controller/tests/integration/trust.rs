@@ -585,6 +585,7 @@ fn link_of_a_checkout_shows_no_other_file() {
                 shown.contains("leads out of its git worktree"),
                 "{args:?} {name}: {shown}"
             );
+            assert!(shown.contains("`argus allow`"), "{args:?} {name}: {shown}");
             assert!(!shown.contains("auth"), "{args:?} {name}: {shown}");
             std::fs::remove_dir(home.path(".git")).unwrap();
         }

@@ -301,7 +301,11 @@ impl SpecLoader {
     ) -> Option<Fingerprints> {
         let text = match contents {
             Contents::Text(text) => text,
-            Contents::TooLong(_) | Contents::Unreadable(_) | Contents::NotFile(_) | Contents::BadName => {
+            Contents::TooLong(_)
+            | Contents::Unreadable(_)
+            | Contents::Link(_)
+            | Contents::NotFile(_)
+            | Contents::BadName => {
                 self.evaluations.remove(path);
                 return Some(Fingerprints::of(&format!("{contents:?}")));
             }
@@ -345,6 +349,7 @@ impl SpecLoader {
                 let hint = "make it readable for the controller's user";
                 (None, refused(format!("file cannot be read: {why}"), hint))
             }
+            Contents::Link(link) => (None, refused(format!("the file is not read: {link}"), link.hint())),
             Contents::NotFile(kind) => {
                 let message = format!("it is a {kind}, not a file");
                 (None, refused(message, "rename it, or replace it with a file"))

@@ -17,6 +17,7 @@ use super::location::HostAccess;
 use super::source::SpecSource;
 use super::symlinks::{self, SymlinkPolicy};
 
+pub use super::symlinks::{RefusedLink, SpecPathError};
 pub use argus_core::desired::excluded::is_spec_name;
 
 /// Longest spec file that is read.
@@ -82,6 +83,8 @@ pub enum Contents {
     TooLong(u64),
     /// Cause why an existing file cannot be read.
     Unreadable(String),
+    /// The file is reached by a link that is not followed.
+    Link(RefusedLink),
     /// Type of an object that is not a file, such as `directory`.
     NotFile(&'static str),
     /// The path contains a control character, so the file is not read.
@@ -149,7 +152,7 @@ impl Scanner {
                 Ok(resolved) if self.source.is_state(&resolved.path) => continue,
                 Ok(_) => {}
                 Err(why) => {
-                    scan.unlisted.insert(folder, why);
+                    scan.unlisted.insert(folder, why.to_string());
                     continue;
                 }
             }
@@ -219,7 +222,7 @@ fn watch_target(folder: &Path, folders: &mut BTreeMap<PathBuf, FileId>) {
 /// Reads one file; `None` if it is no longer there.
 fn read_entry(
     path: &Path,
-    resolved: Result<Resolved, String>,
+    resolved: Result<Resolved, SpecPathError>,
     known: Option<&(Stamp, Contents)>,
 ) -> Option<(Stamp, Contents)> {
     let unreadable = |error: &io::Error| {
@@ -236,7 +239,8 @@ fn read_entry(
     }
     let resolved = match resolved {
         Ok(resolved) => resolved,
-        Err(why) => return Some((Stamp::new(&meta), Contents::Unreadable(why))),
+        Err(SpecPathError::Link(link)) => return Some((Stamp::new(&meta), Contents::Link(link))),
+        Err(why) => return Some((Stamp::new(&meta), Contents::Unreadable(why.to_string()))),
     };
     let stamp = Stamp::new(&meta);
     if let Some(known) = known
@@ -275,8 +279,8 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Reads a spec file that a command names, as [`read_bounded`]. A link of a worktree that leads out of it is an error.
-pub fn read_spec(path: &Path, access: &HostAccess) -> io::Result<Option<Vec<u8>>> {
-    bounded(symlinks::open_named(path, access)?, MAX_FILE_BYTES)
+pub fn read_spec(path: &Path, access: &HostAccess) -> Result<Option<Vec<u8>>, SpecPathError> {
+    Ok(bounded(symlinks::open_named(path, access)?, MAX_FILE_BYTES)?)
 }
 
 /// Reads an open file of at most `limit` bytes; `None` if it is longer, without a read if its size already shows that.

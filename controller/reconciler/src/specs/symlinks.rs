@@ -5,9 +5,46 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use argus_backend::host_path::{Followed, Resolved, Roots, real, resolve};
+use argus_backend::host_path::{Followed, PathError, Resolved, Roots, real, resolve};
 
 use super::location::{HostAccess, find_worktree, worktrees_of};
+
+/// Link to a spec file that Argus does not follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedLink {
+    /// The author of the link may be unable to read its target.
+    #[error("it is a link to a file of another owner")]
+    OtherOwner,
+    /// The repository is not trusted.
+    #[error("it is a link that leads out of its git worktree")]
+    LeadsOut,
+}
+
+impl RefusedLink {
+    /// The remedy, as the hint of a diagnostic.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::OtherOwner => "POLICY_VIOLATION: replace the link with a copy of the file",
+            Self::LeadsOut => {
+                "POLICY_VIOLATION: replace the link with a copy of the file, or run `argus allow` and restart the controller"
+            }
+        }
+    }
+}
+
+/// Cause why a spec file is not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecPathError {
+    /// A link on the path is not followed.
+    #[error(transparent)]
+    Link(#[from] RefusedLink),
+    /// The path cannot be resolved.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The file cannot be opened or read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
 
 /// Resolves links below one specs folder.
 #[derive(Debug)]
@@ -37,15 +74,15 @@ impl SymlinkPolicy {
     /// checkout, so those of a worktree do not lead out of it.
     ///
     /// # Errors
-    /// The text of the error: a link on the path is not allowed, or the path cannot be resolved.
-    pub(super) fn resolve(&self, path: &Path) -> Result<Resolved, String> {
-        let resolved = resolve(&self.folder.join(path)).map_err(|why| why.to_string())?;
+    /// A link on the path is not followed, or the path cannot be resolved.
+    pub(super) fn resolve(&self, path: &Path) -> Result<Resolved, SpecPathError> {
+        let resolved = resolve(&self.folder.join(path))?;
         let may_follow = |link: &Followed| {
             let ours = is_trusted(link.owner) && is_trusted(link.directory_owner) && !link.directory_shared;
             resolved.owner == Some(link.owner) || (self.trusted && ours)
         };
         if resolved.owner.is_some() && !resolved.followed.iter().all(may_follow) {
-            return Err("it is a link to a file of another owner".to_owned());
+            return Err(RefusedLink::OtherOwner.into());
         }
         check_bounds(&self.folder, self.bounds.as_ref(), &resolved)?;
         Ok(resolved)
@@ -60,14 +97,14 @@ fn bounds_of(folder: &Path, access: &HostAccess) -> Option<Roots> {
 }
 
 /// Checks a path below a folder. The worktrees of one repository share a controller, so links between them stay in bounds.
-fn check_bounds(folder: &Path, bounds: Option<&Roots>, resolved: &Resolved) -> Result<(), String> {
+fn check_bounds(folder: &Path, bounds: Option<&Roots>, resolved: &Resolved) -> Result<(), RefusedLink> {
     let is_in = |path: &Path, bounds: &Roots| {
         let is_in = |top: &PathBuf| path.starts_with(top);
         bounds.contain(path) || worktrees_of(folder).iter().any(is_in)
     };
     let leads_out = |bounds: &Roots| !resolved.followed.is_empty() && !is_in(&resolved.path, bounds);
     if bounds.is_some_and(leads_out) {
-        return Err("it is a link that leads out of its git worktree, and Argus follows such a link after `argus allow` only".to_owned());
+        return Err(RefusedLink::LeadsOut);
     }
     Ok(())
 }
@@ -77,15 +114,15 @@ fn check_bounds(folder: &Path, bounds: Option<&Roots>, resolved: &Resolved) -> R
 ///
 /// # Errors
 /// The file leads out of the worktree, does not exist, or cannot be opened.
-pub(super) fn open_named(path: &Path, access: &HostAccess) -> io::Result<File> {
+pub(super) fn open_named(path: &Path, access: &HostAccess) -> Result<File, SpecPathError> {
     let path = std::path::absolute(path)?;
     let (folder, name) = match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => (real(folder), Path::new(name)),
         _ => (PathBuf::from("/"), Path::new("")),
     };
-    let resolved = resolve(&folder.join(name)).map_err(io::Error::other)?;
-    check_bounds(&folder, bounds_of(&folder, access).as_ref(), &resolved).map_err(io::Error::other)?;
-    resolved.open()
+    let resolved = resolve(&folder.join(name))?;
+    check_bounds(&folder, bounds_of(&folder, access).as_ref(), &resolved)?;
+    Ok(resolved.open()?)
 }
 
 fn is_trusted(owner: u32) -> bool {
