@@ -251,8 +251,9 @@ impl UserRequests {
         self.test_leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
         self.orphan_removal_until.retain(|_, until| *until > now);
         let requested = &self.orphan_removal_until;
-        self.volume_removal
-            .retain(|project| requested.contains_key(project));
+        for volumes in [&mut self.volume_removal, &mut self.foreign_volume_removal] {
+            volumes.retain(|project| requested.contains_key(project));
+        }
     }
 
     /// Returns the next time at which a request ends.
@@ -348,6 +349,17 @@ mod tests {
         assert_eq!(web(100), Some(&stop));
         requests.expire(Timestamp(100));
         assert_eq!(requests.holds, [stop]);
+    }
+
+    #[test]
+    fn expired_removal_is_forgotten_with_its_volumes() {
+        let mut requests = UserRequests::default();
+        let projects = ["shop".to_owned()];
+        requests.request_orphan_removal(projects, VolumeRemoval::AllFolders, Timestamp(10));
+        requests.expire(Timestamp(9));
+        assert!(requests.is_volume_removal_requested("shop", true, Timestamp(9)));
+        requests.expire(Timestamp(10));
+        assert_eq!(requests, UserRequests::default());
     }
 
     #[test]

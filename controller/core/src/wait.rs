@@ -300,6 +300,9 @@ pub struct MountWriter {
     pub is_going: bool,
     /// True if a person allowed its project.
     pub allowed: bool,
+    /// True if another controller has its environment.
+    #[serde(default)]
+    pub is_of_other: bool,
     /// Change of its file that makes the mount read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edit: Option<SpecEdit>,

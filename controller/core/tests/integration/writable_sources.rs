@@ -506,7 +506,9 @@ fn source_below_a_writer_of_another_controller_waits() {
             assert_eq!(world.names(), ["below", "other"]);
         } else {
             assert_eq!(world.names(), ["other"]);
-            assert_waits_for(&world.wait_of("below"), "other", false);
+            let on = world.wait_of("below");
+            assert_waits_for(&on, "other", false);
+            assert!(matches!(on, WaitReason::WritableSource(on) if on.writer.is_of_other));
         }
     }
 }

@@ -215,6 +215,7 @@ impl<'a> Finder<'a> {
             id: None,
             is_going: false,
             allowed: writer.allowed,
+            is_of_other: false,
             edit: None,
         };
         match writer.origin {
@@ -228,6 +229,7 @@ impl<'a> Finder<'a> {
                 container: container.name.clone(),
                 id: Some(container.id.clone()),
                 is_going: self.is_replaced_or_removed(writer.env, container),
+                is_of_other: self.is_of_other(writer.env),
                 ..described
             },
         }

@@ -594,6 +594,7 @@ fn writer_above_a_source_is_an_error_while_it_stays() {
         id: None,
         is_going: false,
         allowed: false,
+        is_of_other: false,
         edit: Some(edit.now(".:/app").suggest(".:/app:ro")),
     };
     let wait = |writer: MountWriter| {
@@ -620,6 +621,17 @@ fn writer_above_a_source_is_an_error_while_it_stays() {
     let error = error_of_wait(Shop::new(), wait(mount_of_mock));
     assert_eq!(error.suggested_actions[0], ActionId::AllowInPolicy);
     assert!(error.remedies[0].summary.contains("`argus allow`"), "{error:?}");
+
+    let writer_of_other = MountWriter {
+        edit: None,
+        is_of_other: true,
+        ..writer.clone()
+    };
+    let summary = error_of_wait(Shop::new(), wait(writer_of_other)).remedies[0]
+        .summary
+        .clone();
+    assert!(summary.contains("the controller that has `copy`"), "{summary}");
+    assert!(!summary.contains("argus down"), "only its controller can do that: {summary}");
 
     let mut shop = Shop::new();
     let is_going = true;
