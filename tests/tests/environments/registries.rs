@@ -8,6 +8,8 @@ use argus_tests::registry::{PASSWORD, USER};
 use argus_tests::{Controller, Registry, RunOptions};
 use serde_json::json;
 
+const PROXY: &str = "http://proxy.test:3128";
+
 #[test]
 fn pulls_and_builds_use_the_credential_helper() {
     let engine = engine();
@@ -27,7 +29,11 @@ fn pulls_and_builds_use_the_credential_helper() {
         &format!(r#"echo '{{"Username":"{USER}","Secret":"{PASSWORD}"}}'"#),
     );
     let configure = |name: &str| {
-        let config = json!({ "credsStore": "missing", "credHelpers": { &registry.address: name } });
+        let config = json!({
+            "credsStore": "missing",
+            "credHelpers": { &registry.address: name },
+            "proxies": { "default": { "httpProxy": PROXY } },
+        });
         fs::write(home.join("config.json"), config.to_string()).expect("a configuration file");
     };
     configure("locked");
@@ -72,12 +78,12 @@ fn pulls_and_builds_use_the_credential_helper() {
     assert!(argus.cli(&["retry", "private"]).status.success());
     argus.wait_ready("private", LIMIT);
 
-    // The base image of a build comes from the same registry, with the same login.
+    // The base image of a build comes from the same registry, with the same login. Its steps have the proxy of the same file.
     engine.make_busybox_image("base:1", &[]);
     let base = registry.push(engine, "base:1");
     fs::write(
         argus.specs.join("Dockerfile"),
-        format!("FROM {base}\nRUN touch /built\n"),
+        format!("FROM {base}\nRUN echo $http_proxy > /proxy\n"),
     )
     .expect("a file");
     argus.write_spec(
@@ -86,11 +92,8 @@ fn pulls_and_builds_use_the_credential_helper() {
          container: { name: private-web }\n",
     );
     argus.wait_status("private", LIMIT, "runs the build", |now| {
-        now["phase"] == "Ready"
-            && engine
-                .docker(&["exec", "private-web", "test", "-e", "/built"])
-                .status
-                .success()
+        let proxy = engine.docker(&["exec", "private-web", "cat", "/proxy"]);
+        now["phase"] == "Ready" && String::from_utf8_lossy(&proxy.stdout).trim() == PROXY
     });
     let status = argus.status("private").to_string();
     assert!(
