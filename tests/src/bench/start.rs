@@ -114,14 +114,14 @@ impl Start {
 }
 
 /// Processor time and written bytes of a process.
-struct OwnWork {
-    cpu: f64,
-    bytes: f64,
+pub(crate) struct OwnWork {
+    pub(crate) cpu: f64,
+    pub(crate) bytes: f64,
     writes: f64,
 }
 
 impl OwnWork {
-    fn read(pid: &str) -> Self {
+    pub(crate) fn read(pid: &str) -> Self {
         let io = fs::read_to_string(format!("/proc/{pid}/io")).expect("the process lives");
         let of = |key: &str| {
             let line = io.lines().find_map(|line| line.strip_prefix(key));

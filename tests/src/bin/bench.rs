@@ -43,6 +43,8 @@ mod ports;
 mod raw;
 #[path = "../bench/refusals.rs"]
 mod refusals;
+#[path = "../bench/scale.rs"]
+mod scale;
 #[path = "../bench/start.rs"]
 mod start;
 #[path = "../bench/suite.rs"]
@@ -151,7 +153,7 @@ fn run_part(
 type Measure = fn(&PrivateEngine, &Plan, &mut Vec<Figure>);
 
 /// The parts that need an engine.
-const ON_ENGINE: [(&str, Measure); 14] = [
+const ON_ENGINE: [(&str, Measure); 15] = [
     ("start", |engine, plan, figures| {
         let counts: &[usize] = if plan.is_quick { &[10] } else { &[10, 50] };
         for &count in counts {
@@ -159,6 +161,9 @@ const ON_ENGINE: [(&str, Measure); 14] = [
                 start::run(engine, plan.pairs, count, health, figures);
             }
         }
+    }),
+    ("scale", |engine, plan, figures| {
+        scale::run(engine, plan.pairs, figures);
     }),
     ("first-call", |engine, plan, figures| {
         first_call::run(engine, plan.pairs, figures);

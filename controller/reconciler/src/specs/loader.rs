@@ -349,7 +349,10 @@ impl SpecLoader {
                 let hint = "make it readable for the controller's user";
                 (None, refused(format!("file cannot be read: {why}"), hint))
             }
-            Contents::Link(link) => (None, refused(format!("the file is not read: {link}"), link.hint())),
+            Contents::Link(link) => (
+                None,
+                refused(format!("the file is not read: {link}"), link.hint()),
+            ),
             Contents::NotFile(kind) => {
                 let message = format!("it is a {kind}, not a file");
                 (None, refused(message, "rename it, or replace it with a file"))

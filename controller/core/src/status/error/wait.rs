@@ -100,7 +100,9 @@ pub(super) fn writable_source(input: &StatusInput<'_>, on: &WritableSource) -> S
     let fix = if environment == input.env {
         "run `argus allow` and restart the controller".to_owned()
     } else if writer.is_of_other {
-        format!("run `argus allow` and restart the controller, or stop the controller that has `{environment}`")
+        format!(
+            "run `argus allow` and restart the controller, or stop the controller that has `{environment}`"
+        )
     } else {
         format!(
             "run `argus allow` in the project of each environment and restart the controller, or run `argus down {environment}`"

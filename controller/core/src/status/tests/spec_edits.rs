@@ -631,7 +631,10 @@ fn writer_above_a_source_is_an_error_while_it_stays() {
         .summary
         .clone();
     assert!(summary.contains("the controller that has `copy`"), "{summary}");
-    assert!(!summary.contains("argus down"), "only its controller can do that: {summary}");
+    assert!(
+        !summary.contains("argus down"),
+        "only its controller can do that: {summary}"
+    );
 
     let mut shop = Shop::new();
     let is_going = true;

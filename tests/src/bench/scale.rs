@@ -1,0 +1,89 @@
+//! Own work and memory of Argus while the number of containers grows: environments of 50 services, one after the other.
+
+use std::collections::BTreeMap;
+
+use argus_tests::fixture::LIMIT;
+use argus_tests::pure::plain;
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+
+use super::start::OwnWork;
+use super::{Figure, argus_down, memory, pid_of, push, write_spec_of};
+
+/// Services of one environment.
+const STEP: u32 = 50;
+/// Containers in all, at the end.
+const ALL: u32 = 250;
+
+/// Two values of each round, by number of containers.
+type Values = BTreeMap<u32, (Vec<f64>, Vec<f64>)>;
+
+/// Measures each number of containers `rounds` times.
+pub(crate) fn run(engine: &PrivateEngine, rounds: usize, figures: &mut Vec<Figure>) {
+    let (mut work, mut sizes) = (Values::new(), Values::new());
+    for _ in 0..rounds {
+        let controller = Controller::start(engine, RunOptions::default());
+        let pid = pid_of(&controller);
+        let mut measure = |count: u32| {
+            let of = |key: &str| memory(&pid, key);
+            add(&mut sizes, count, (of("VmRSS:"), of("RssAnon:")));
+        };
+        measure(0);
+        let project = |count: u32| format!("scale{count}");
+        for count in (STEP..=ALL).step_by(STEP as usize) {
+            let before = OwnWork::read(&pid);
+            write_spec_of(
+                &controller,
+                &project(count),
+                &plain(&project(count), STEP as usize),
+            );
+            drop(controller.wait_ready(&project(count), LIMIT * 4));
+            let after = OwnWork::read(&pid);
+            let per_service = (after.cpu - before.cpu) / f64::from(STEP);
+            add(
+                &mut work,
+                count,
+                (per_service, (after.bytes - before.bytes) / 1e6),
+            );
+            if count == 2 * STEP || count == ALL {
+                measure(count);
+            }
+        }
+        for count in (STEP..=ALL).step_by(STEP as usize) {
+            argus_down(engine, &controller, &project(count));
+        }
+    }
+    for (count, (cpu, megabytes)) in work {
+        let what = format!("own processor time of Argus per service, {count} containers in all");
+        push(figures, Figure::new(what, "ms", cpu).goal(("≤ 8 ms", 8.0)));
+        let what = format!("bytes written for {STEP} services, {count} containers in all");
+        push(
+            figures,
+            Figure::new(what, "MB", megabytes).goal(("≤ 0.5 MB", 0.5)),
+        );
+    }
+    for (count, (resident, anonymous)) in sizes {
+        let goal = match count {
+            0 => ("≤ 20 MiB", 20.0),
+            250 => ("≤ 33 MiB", 33.0),
+            _ => ("≤ 25 MiB", 25.0),
+        };
+        let what = format!("resident memory, {count} containers");
+        push(figures, Figure::new(what, "MiB", resident).goal(goal));
+        let what = format!("anonymous memory of it, {count} containers");
+        let figure = Figure::new(what, "MiB", anonymous);
+        push(
+            figures,
+            if count == 0 {
+                figure.goal(("≤ 4 MiB", 4.0))
+            } else {
+                figure
+            },
+        );
+    }
+}
+
+fn add(all: &mut Values, count: u32, (first, second): (f64, f64)) {
+    let (firsts, seconds) = all.entry(count).or_default();
+    firsts.push(first);
+    seconds.push(second);
+}
