@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed step ends the test")]
 
 use argus_tests::Registry;
+use argus_tests::fixture::container_runs;
+use serde_json::json;
 
 use super::first_hour::NewUser;
 use super::repositories::Run;
@@ -28,9 +30,9 @@ volumes:
   data: {}
 "#;
 
-/// Number of the line that contains this text.
-fn line(text: &str) -> usize {
-    1 + COMPOSE.lines().position(|line| line.contains(text)).unwrap()
+/// Number of the line of a file that contains this text.
+pub(super) fn line(compose: &str, text: &str) -> usize {
+    1 + compose.lines().position(|line| line.contains(text)).unwrap()
 }
 
 #[test]
@@ -43,7 +45,7 @@ fn commands_read_the_compose_file_of_a_project() {
         ("app/Dockerfile", dockerfile),
     ];
     let me = NewUser::clones("direct", &files);
-    let left_out = format!("compose.yaml:{}:", line("oom_score_adj"));
+    let left_out = format!("compose.yaml:{}:", line(COMPOSE, "oom_score_adj"));
     me.sees(
         "argus validate compose.yaml",
         &[
@@ -60,7 +62,7 @@ fn commands_read_the_compose_file_of_a_project() {
 
     // The remedy of a failure names the place in the Compose file.
     let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
-    let place = format!("compose.yaml:{}", line("databse"));
+    let place = format!("compose.yaml:{}", line(COMPOSE, "databse"));
     run.until("the misspelled name is reported", || {
         let why = me.types("argus why direct || true", 0);
         // Warnings about the file come before the failure.
@@ -85,7 +87,7 @@ fn commands_read_the_compose_file_of_a_project() {
 
     // A rejected edit keeps the environment.
     me.replaces("compose.yaml", "18311:8080", "18311:80800");
-    let place = format!("compose.yaml:{}", line("18310"));
+    let place = format!("compose.yaml:{}", line(COMPOSE, "18310"));
     run.until("the invalid port is reported", || {
         let shown = me.types("argus describe direct", 0);
         (shown.contains("SPEC_INVALID") && shown.contains(&place)).then_some(())
@@ -250,4 +252,79 @@ fn images_come_without_containers() {
     me.fails("argus pull -o json", 6, &["IMAGE_NOT_FOUND", "served:2"]);
     me.writes("app/Dockerfile", "FROM busybox:local\nRUN false\n");
     me.fails("argus build app -o json", 6, &["BUILD_FAILED", "RUN false"]);
+}
+
+#[test]
+fn force_recreate_replaces_unchanged_containers() {
+    let me = NewUser::clones("parts", &[("compose.yaml", PARTS)]);
+    let _run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
+    me.waits();
+    let first = container_runs(&me.engine, "parts");
+    assert_eq!(first.len(), 3, "{first:?}");
+    me.sees("argus up -d", &["parts Ready"]);
+    assert_eq!(container_runs(&me.engine, "parts"), first);
+    me.sees("argus up -d --force-recreate", &["parts Ready"]);
+    let second = container_runs(&me.engine, "parts");
+    assert!(second.keys().eq(first.keys()), "{second:?}");
+    for (name, (id, _)) in &second {
+        assert_ne!(*id, first[name].0, "{name}");
+    }
+    me.leaves();
+}
+
+const PRIVILEGED: &str = r#"services:
+  web:
+    image: busybox:local
+    command: sleep 3600
+    cap_add: [NET_ADMIN]
+    devices: ["/dev/null:/dev/x"]
+    stop_grace_period: 1s
+  whole:
+    image: busybox:local
+    command: sleep 3600
+    privileged: true
+    stop_grace_period: 1s
+"#;
+
+#[test]
+fn privileges_need_an_operator_and_reach_the_container() {
+    let me = NewUser::clones("grants", &[("compose.yaml", PRIVILEGED)]);
+    let place = |key: &str| format!("compose.yaml:{}:", line(PRIVILEGED, key));
+    let places = ["cap_add", "devices", "privileged"].map(place);
+    let refuses = |words: &str| {
+        let parts = places.iter().map(String::as_str);
+        let parts: Vec<&str> = parts.chain(["`--allow-privileged`"]).collect();
+        me.fails(words, 3, &parts);
+    };
+    refuses("argus up compose.yaml -d");
+    refuses("argus up compose.yaml -d --allow-privileged");
+    me.sees("argus allow", &["is allowed"]);
+    refuses("argus up compose.yaml -d");
+    assert!(me.engine.containers().is_empty());
+
+    let words = ["run", "compose.yaml", "--allow-privileged"];
+    let _run = Run::start(&me.engine, &me.folder, &words);
+    me.waits();
+    let host_config = |name: &str| me.engine.inspect(name).unwrap()["HostConfig"].clone();
+    let (web, whole) = (host_config("grants-web"), host_config("grants-whole"));
+    // Some engine versions report the prefix.
+    let added = web["CapAdd"][0].as_str().unwrap();
+    assert_eq!(added.trim_start_matches("CAP_"), "NET_ADMIN");
+    let device =
+        json!([{ "PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "rwm" }]);
+    assert_eq!(web["Devices"], device);
+    assert_eq!(
+        (&web["Privileged"], &whole["Privileged"]),
+        (&json!(false), &json!(true))
+    );
+
+    me.types(
+        "docker exec grants-web sh -c 'test -c /dev/x && echo x > /dev/x'",
+        0,
+    );
+    let status = me.types("docker exec grants-web cat /proc/self/status", 0);
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = u64::from_str_radix(effective.unwrap().trim(), 16).unwrap();
+    assert_ne!(effective & (1 << 12), 0, "CAP_NET_ADMIN is missing: {status}");
+    me.leaves();
 }

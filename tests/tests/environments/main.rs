@@ -5,6 +5,7 @@ mod compose_files;
 mod dead_runs;
 mod drift_and_lifecycle;
 mod first_hour;
+mod former_compose;
 mod hostile_checkout;
 mod journal;
 mod journeys;
