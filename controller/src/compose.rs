@@ -204,7 +204,7 @@ impl Service<'_> {
             .contains(&(self.name, "service_completed_successfully"))
         {
             service.insert("oneShot".to_owned(), json!(true));
-        } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
+        } else if !container.contains_key("healthcheck") {
             let ports = container.get("ports").and_then(Value::as_array);
             if let Some(port) = ports.and_then(|ports| parts::find_first_tcp(ports)) {
                 container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));

@@ -47,12 +47,11 @@ impl Service<'_> {
         Some(check)
     }
 
-    /// Notes a health check that is switched off, if a published port is checked in its place.
+    /// Notes a health check that is switched off, if a published TCP port is checked in its place.
     fn disabled(&mut self, key: &str) -> Option<Value> {
-        let has_ports = self.top["services"][self.name]["ports"]
-            .as_array()
-            .is_some_and(|ports| !ports.is_empty());
-        if has_ports {
+        let ports = self.top["services"][self.name]["ports"].as_array();
+        let mut ports = ports.into_iter().flatten().filter_map(parts::translate_port);
+        if ports.any(|port| !port.ends_with("/udp")) {
             self.add_note(
                 key,
                 &format!("`{key}`: the service is ready when its published port accepts connections"),

@@ -534,6 +534,32 @@ fn unknown_keys_are_errors_with_their_line() {
 }
 
 #[test]
+fn disabled_health_check_leaves_the_check_of_the_port() {
+    use argus_crds::ProbeType::{Docker, Tcp};
+    for (keys, expected, notes) in [
+        ("ports: [80]", Some(Tcp), 0),
+        ("ports: [80], healthcheck:", Some(Tcp), 0),
+        ("ports: [80], healthcheck: { disable: true }", Some(Tcp), 1),
+        ("ports: [80], healthcheck: { test: [NONE] }", Some(Tcp), 1),
+        ("ports: [53/udp], healthcheck: { disable: true }", None, 0),
+        ("ports: [80], healthcheck: {}", Some(Docker), 0),
+        ("user: u", None, 0),
+    ] {
+        let contents = translated(&format!("services: {{ a: {{ image: x, {keys} }} }}"), &[]).contents;
+        assert_eq!(
+            contents.diagnostics.len(),
+            notes,
+            "{keys}: {:?}",
+            contents.diagnostics
+        );
+        let services = contents.spec.unwrap().services;
+        let container = services[0].container.as_ref().unwrap();
+        let found = container.healthcheck.as_ref().map(|check| check.kind);
+        assert_eq!(found, expected, "{keys}");
+    }
+}
+
+#[test]
 fn service_completes_if_compose_does_not_start_it_again() {
     for (keys, expected) in [
         ("user: u", true),
