@@ -207,7 +207,12 @@ impl Service<'_> {
         } else if !container.contains_key("healthcheck") {
             let ports = container.get("ports").and_then(Value::as_array);
             if let Some(port) = ports.and_then(|ports| parts::find_first_tcp(ports)) {
-                container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));
+                let kind = if readiness::is_disabled(&written["healthcheck"]) {
+                    "tcp"
+                } else {
+                    "docker"
+                };
+                container.insert("healthcheck".to_owned(), json!({ "type": kind, "port": port }));
             }
         }
         if !service.contains_key("oneShot") && self.can_complete(written, &container) {

@@ -19,7 +19,8 @@ pub struct Healthcheck {
     /// Path of the HTTP request. Required for `http`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Port inside the container. Default: the container's first published TCP port.
+    /// Port inside the container. Default: the container's first published TCP port. With the type `docker`, this port must accept
+    /// connections if the image has no HEALTHCHECK.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub port: Option<u16>,

@@ -169,6 +169,11 @@ impl Container {
         !self.networks.is_empty() || self.labels.contains_key(labels::NETWORK_OWNER)
     }
 
+    /// Returns whether the engine runs the health check of its image. Only an inspect shows this.
+    pub fn has_health_check(&self) -> bool {
+        self.inspect.as_ref().is_some_and(|info| info.health.is_some())
+    }
+
     /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<ObjectLabels> {
         ObjectLabels::read(&self.labels)

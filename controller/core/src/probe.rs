@@ -76,7 +76,7 @@ pub(crate) fn probe_status(
 ) -> Option<ProbeStatus> {
     let info = container.inspect.as_ref();
     let started_at = info.and_then(|info| info.started_at);
-    if !is_by_engine(probe) {
+    if !is_by_engine(probe, Some(container)) {
         let seen = health
             .get(&container.id)
             .filter(|seen| seen.started_at == started_at || started_at.is_none())
@@ -107,7 +107,7 @@ pub(crate) fn probe_status(
 /// True if the last probe of a container failed, even if the container still counts as healthy.
 pub(crate) fn is_failing(probe: Option<&Probe>, container: &Container, health: &HealthStates) -> bool {
     let info = container.inspect.as_ref();
-    if is_by_engine(probe) {
+    if is_by_engine(probe, Some(container)) {
         let check = info.and_then(|info| info.health.as_ref());
         return check.is_some_and(|check| check.failing_streak > 0);
     }
@@ -117,9 +117,10 @@ pub(crate) fn is_failing(probe: Option<&Probe>, container: &Container, health: &
 }
 
 /// True if the engine probes a container by the health check of its image.
-fn is_by_engine(probe: Option<&Probe>) -> bool {
+pub(crate) fn is_by_engine(probe: Option<&Probe>, container: Option<&Container>) -> bool {
     probe.is_none_or(|probe| match probe.kind {
         ProbeHandler::Docker => true,
+        ProbeHandler::DockerOrTcp { .. } => container.is_some_and(Container::has_health_check),
         ProbeHandler::Http { .. }
         | ProbeHandler::Tcp { .. }
         | ProbeHandler::Exec { .. }

@@ -4,6 +4,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Service, parts};
 
+/// Returns whether a health check is switched off, which also switches off that of the image.
+pub(super) fn is_disabled(healthcheck: &Value) -> bool {
+    healthcheck["disable"] == true || healthcheck["test"][0] == "NONE"
+}
+
 impl Service<'_> {
     pub(super) fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
         let command = match &value["test"] {

@@ -537,8 +537,8 @@ fn unknown_keys_are_errors_with_their_line() {
 fn disabled_health_check_leaves_the_check_of_the_port() {
     use argus_crds::ProbeType::{Docker, Tcp};
     for (keys, expected, notes) in [
-        ("ports: [80]", Some(Tcp), 0),
-        ("ports: [80], healthcheck:", Some(Tcp), 0),
+        ("ports: [80]", Some(Docker), 0),
+        ("ports: [80], healthcheck:", Some(Docker), 0),
         ("ports: [80], healthcheck: { disable: true }", Some(Tcp), 1),
         ("ports: [80], healthcheck: { test: [NONE] }", Some(Tcp), 1),
         ("ports: [53/udp], healthcheck: { disable: true }", None, 0),
@@ -554,8 +554,10 @@ fn disabled_health_check_leaves_the_check_of_the_port() {
         );
         let services = contents.spec.unwrap().services;
         let container = services[0].container.as_ref().unwrap();
-        let found = container.healthcheck.as_ref().map(|check| check.kind);
-        assert_eq!(found, expected, "{keys}");
+        let check = container.healthcheck.as_ref();
+        assert_eq!(check.map(|check| check.kind), expected, "{keys}");
+        let port = (expected.is_some() && keys != "ports: [80], healthcheck: {}").then_some(80);
+        assert_eq!(check.and_then(|check| check.port), port, "{keys}");
     }
 }
 

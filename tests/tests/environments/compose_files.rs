@@ -272,6 +272,33 @@ fn force_recreate_replaces_unchanged_containers() {
     me.leaves();
 }
 
+#[test]
+fn health_check_of_the_image_precedes_that_of_the_port() {
+    let compose = "services:\n  web: { image: \"checked:1\", ports: [\"18312:8080\"], command: \"httpd -f -p 8080\", stop_grace_period: 1s }\n";
+    let me = NewUser::clones("checked", &[("compose.yaml", compose)]);
+    let check = "HEALTHCHECK --interval=1s --retries=100 CMD test -e /ready";
+    me.engine.make_busybox_image("checked:1", &[check]);
+    let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
+    let web = || {
+        let status = me.types("argus describe checked -o json || true", 0);
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+        (status["services"][0].clone(), status["phase"] == "Ready")
+    };
+    run.until("the check of the image fails", || {
+        let health = me.engine.inspect("checked-web")?["State"]["Health"].clone();
+        (health["FailingStreak"].as_u64()? > 1).then_some(())
+    });
+    let (service, is_ready) = web();
+    assert!(
+        !is_ready,
+        "its port answers, and its image is not healthy: {service}"
+    );
+    assert_ne!(service["health"], "Healthy", "{service}");
+    me.types("docker exec checked-web touch /ready", 0);
+    me.waits();
+    me.leaves();
+}
+
 const PRIVILEGED: &str = r#"services:
   web:
     image: busybox:local

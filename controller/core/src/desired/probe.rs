@@ -71,13 +71,18 @@ pub enum ProbeHandler {
     },
     /// `HEALTHCHECK` of the image.
     Docker,
+    /// `HEALTHCHECK` of the image, or a TCP connection if the image has none.
+    DockerOrTcp {
+        /// Port inside the container.
+        port: u16,
+    },
 }
 
 impl ProbeHandler {
     /// Port in the container; `None` for a probe without a connection.
     pub fn port(&self) -> Option<u16> {
         match self {
-            Self::Http { port, .. } | Self::Tcp { port } => Some(*port),
+            Self::Http { port, .. } | Self::Tcp { port } | Self::DockerOrTcp { port } => Some(*port),
             Self::Exec { .. } | Self::Log { .. } | Self::Docker => None,
         }
     }
@@ -113,6 +118,9 @@ pub(super) fn resolve_probe(
             None
         }
         (ProbeType::Log, _, _) => log::resolve_log(healthcheck, path, diagnostics),
+        (ProbeType::Docker, _, _) if healthcheck.port.is_some() => {
+            port(healthcheck, ports, path, diagnostics).map(|port| ProbeHandler::DockerOrTcp { port })
+        }
         (ProbeType::Docker, _, _) => Some(ProbeHandler::Docker),
     };
     let kind = kind?;
@@ -247,7 +255,7 @@ fn report_unused_keys(
         ProbeHandler::Tcp { .. } => ("tcp", &["port"]),
         ProbeHandler::Exec { .. } => ("exec", &["command"]),
         ProbeHandler::Log { .. } => ("log", &["pattern", "times"]),
-        ProbeHandler::Docker => ("docker", &[]),
+        ProbeHandler::Docker | ProbeHandler::DockerOrTcp { .. } => ("docker", &["port"]),
     };
     let given = [
         ("path", healthcheck.path.is_some()),

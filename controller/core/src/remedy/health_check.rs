@@ -51,7 +51,7 @@ impl EditContext<'_> {
         let evidence = failed_run.evidence.as_ref()?;
         let (is_http, port) = match &settings.kind {
             ProbeHandler::Http { port, .. } => (true, *port),
-            ProbeHandler::Tcp { port } => (false, *port),
+            ProbeHandler::Tcp { port } | ProbeHandler::DockerOrTcp { port } => (false, *port),
             ProbeHandler::Log { times, .. } => return probe::unmatched_log(self, failed_run, *times),
             ProbeHandler::Exec { .. } | ProbeHandler::Docker => return None,
         };

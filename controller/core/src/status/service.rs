@@ -9,12 +9,12 @@ use argus_crds::status::{
 };
 
 use crate::action::{ActionKind, ActionProgress, Step, Subject};
-use crate::desired::{ProbeHandler, Role, Service};
+use crate::desired::{Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
 use crate::plan::Plan;
-use crate::probe::ProbeStatus;
+use crate::probe::{self, ProbeStatus};
 use crate::state::{ServiceHistory, restart};
 use crate::wait::WaitReason;
 
@@ -228,8 +228,7 @@ fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgre
 }
 
 fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<&Container>) -> Health {
-    let probe = desired.and_then(|service| service.probe.as_ref());
-    let by_engine = probe.is_none_or(|probe| probe.kind == ProbeHandler::Docker);
+    let by_engine = probe::is_by_engine(desired.and_then(|service| service.probe.as_ref()), container);
     let unknown = if by_engine { Health::None } else { Health::Unknown };
     let Some(container) = container else {
         return unknown;

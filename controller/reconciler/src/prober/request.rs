@@ -18,7 +18,7 @@ const EXEC_MARGIN: Duration = Duration::from_secs(2);
 pub(super) fn kind_label(kind: &ProbeHandler) -> &'static str {
     match kind {
         ProbeHandler::Http { .. } => "http",
-        ProbeHandler::Tcp { .. } => "tcp",
+        ProbeHandler::Tcp { .. } | ProbeHandler::DockerOrTcp { .. } => "tcp",
         ProbeHandler::Exec { .. } => "exec",
         ProbeHandler::Log { .. } => "log",
         ProbeHandler::Docker => "docker",
@@ -37,7 +37,7 @@ pub(super) fn describe_request(kind: &ProbeHandler) -> String {
             };
             format!("{} {path} on :{port}{with_tls}", options.method.as_str())
         }
-        ProbeHandler::Tcp { port } => format!("connect to :{port}"),
+        ProbeHandler::Tcp { port } | ProbeHandler::DockerOrTcp { port } => format!("connect to :{port}"),
         ProbeHandler::Exec { command } => {
             let program = command.first().and_then(|text| text.split_whitespace().next());
             format!("exec {}", program.unwrap_or_default())
@@ -79,11 +79,11 @@ async fn send_once<B: Backend>(
                 None => (timed_out(), Some(request)),
             };
         }
-        (ProbeHandler::Tcp { .. }, Some(address)) => {
+        (ProbeHandler::Tcp { .. } | ProbeHandler::DockerOrTcp { .. }, Some(address)) => {
             let reply = tokio::time::timeout(timeout, tcp::probe(address)).await;
             reply.unwrap_or_else(|_| timed_out())
         }
-        (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. }, None) => {
+        (ProbeHandler::Http { .. } | ProbeHandler::Tcp { .. } | ProbeHandler::DockerOrTcp { .. }, None) => {
             ProbeResult::no_reply(target.obstacle.clone())
         }
         (ProbeHandler::Exec { command }, _) => {

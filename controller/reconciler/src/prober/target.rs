@@ -51,7 +51,8 @@ pub(super) fn wanted(
                 None
             }
             ProbeHandler::Log { .. } => None,
-            ProbeHandler::Docker => return None,
+            ProbeHandler::DockerOrTcp { port } if !container.has_health_check() => Some(*port),
+            ProbeHandler::DockerOrTcp { .. } | ProbeHandler::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
         // Without its networks, the container cannot answer. Its probe starts again after the repair.

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use argus_core::desired::{Accepted, HttpOptions, Probe, ProbeHandler};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, Protocol, ProtocolPort};
-use argus_core::observed::{Container, ContainerState, Network, Object, Store, WatchEvent};
+use argus_core::observed::{
+    Container, ContainerState, EngineHealth, EngineHealthStatus, Network, Object, Store, WatchEvent,
+};
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
 use argus_crds::{ProbeMethod, ProbeScheme};
@@ -296,6 +298,32 @@ fn probe_goes_to_the_host_of_the_engine() {
         address(any, engine, "8080:80", false),
         "port 80 is not published, and the engine runs on another host"
     );
+}
+
+#[test]
+fn engine_probes_if_the_image_has_a_health_check() {
+    let registry = registry_of(
+        "version: '1'\nproject: { name: shop }\nservices:\n  api: { image: 'nginx:1', container: { name: shop-api, healthcheck: { type: docker, \
+         port: 80 } } }\n",
+    );
+    let mut api = container("c", "api", ContainerState::Running, 1);
+    api.networks.values_mut().next().unwrap().address = Some("172.18.0.2/16".to_owned());
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let found = |api: &Container| targets(&registry.environments, &store_of(&[api.clone()]), addresses);
+    let target = &found(&api)[&ContainerId::new("c").unwrap()];
+    let address = target.address.map(|address| address.to_string());
+    assert_eq!(address.as_deref(), Some("172.18.0.2:80"));
+    api.inspect.as_mut().unwrap().health = Some(EngineHealth {
+        status: EngineHealthStatus::Starting,
+        failing_streak: 0,
+        output: String::new(),
+        recent: Vec::new(),
+        checked_at: None,
+    });
+    assert!(found(&api).is_empty());
 }
 
 #[test]

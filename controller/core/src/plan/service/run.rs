@@ -78,7 +78,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
     let container = planner.input.observed.containers.get(&last.container)?;
     let (port, http) = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeHandler::Http { port, .. }) => (Some(*port), true),
-        Some(ProbeHandler::Tcp { port }) => (Some(*port), false),
+        Some(ProbeHandler::Tcp { port } | ProbeHandler::DockerOrTcp { port }) => (Some(*port), false),
         Some(ProbeHandler::Exec { command }) => (remedy::requested_port(planner.service, command), true),
         Some(ProbeHandler::Log { .. } | ProbeHandler::Docker) | None => (None, false),
     };

@@ -46,7 +46,9 @@ pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
                 "status": options.expected(),
             })
         }
-        ProbeHandler::Tcp { port } => json!({ "kind": "tcp", "port": port }),
+        ProbeHandler::Tcp { port } | ProbeHandler::DockerOrTcp { port } => {
+            json!({ "kind": "tcp", "port": port })
+        }
         // Arguments may contain secrets, and some specs write command and arguments as one text.
         ProbeHandler::Exec { command } => {
             let program = command
