@@ -171,7 +171,9 @@ mod tests {
         writer.run().await;
         let text = std::fs::read_to_string(dir.path().join("journal.jsonl")).unwrap();
         assert!(
-            text.contains(r#""event":"watchDegraded","what":"an event","version":"99.1""#),
+            text.contains(
+                r#""event":"watchDegraded","what":"an event","version":"99.1","cause":"","text":"{}""#
+            ),
             "{text}"
         );
     }

@@ -145,6 +145,7 @@ fn every_field_has_a_description() {
         schema::status_schema(),
         schema::error_schema(),
         schema::preflight_schema(),
+        schema::incident_schema(),
     ] {
         visit(&schema, "", &mut without);
     }

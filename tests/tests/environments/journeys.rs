@@ -218,8 +218,12 @@ fn taken_port_moves_and_is_reported_everywhere() {
     let status = argus.wait_ready("moved", LIMIT);
     let mapping = status["portMappings"][0].clone();
     assert_eq!(
-        (&mapping["originalPort"], &mapping["reassigned"]),
-        (&Value::from(18130), &Value::from(true))
+        (
+            &mapping["service"],
+            &mapping["originalPort"],
+            &mapping["reassigned"]
+        ),
+        (&Value::from("web"), &Value::from(18130), &Value::from(true))
     );
     let port = mapping["actualPort"].as_u64().expect("a port");
     assert!((9000..=9999).contains(&port), "{mapping}");

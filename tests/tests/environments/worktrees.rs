@@ -88,6 +88,7 @@ fn auto_namespace_separates_the_worktrees_of_a_repository() {
         let status = controller.wait_ready(name, LIMIT);
         assert!(running(engine, &format!("{name}-web")));
         engine.docker_ok(&["volume", "inspect", &format!("argusai-{name}_data")]);
+        engine.docker_ok(&["network", "inspect", &format!("argusai-{name}-network")]);
         status["portMappings"][0]["actualPort"].as_u64().unwrap()
     });
     assert_ne!(ports[0], ports[1]);

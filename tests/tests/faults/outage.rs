@@ -264,6 +264,11 @@ fn commands_call_no_engine_while_its_breaker_is_open() {
             "{words:?}: {text}"
         );
     }
+    let words = ["plan", "-o", "json"];
+    let (_, refusal) = parse(&words, run(&words));
+    assert_eq!(refusal["code"], "CIRCUIT_OPEN", "{refusal:#}");
+    let seconds = refusal["retryAfter"].as_u64();
+    assert!(seconds.is_some_and(|seconds| seconds > 0), "{refusal:#}");
     let words = ["doctor", "-o", "json"];
     let (exit, doctor) = parse(&words, run(&words));
     assert_eq!(exit, Some(4), "{doctor:#}");

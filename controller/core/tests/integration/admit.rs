@@ -664,27 +664,31 @@ fn name_in_use_by_another_file_is_rejected() {
             file("a", "other", "other", "other"),
             "environment `a` is already defined by `a.e2e.yaml`",
             ("project.name", 1),
+            "`isolation.namespace`",
         ),
         (
             file("b", "app", "x", "y"),
             "the container name `app` of service `app` is in use by environment `a` in `a.e2e.yaml`",
             ("service.container.name", 3),
+            "rename the container",
         ),
         (
             file("b", "x", "y", "net"),
             "the network `net` is in use by environment `a` in `a.e2e.yaml`",
             ("network.name", 2),
+            "choose another `network.name`",
         ),
     ];
-    for (text, expected, (key, line)) in cases {
+    for (text, expected, (key, line), fix) in cases {
         let found = conflicts(&held, &desired(&text, &context()), "b.e2e.yaml");
         let messages: Vec<_> = found
             .iter()
             .map(|diagnostic| diagnostic.message.as_str())
             .collect();
         assert_eq!(messages, [expected]);
+        let hint = found[0].hint.as_ref().unwrap();
         assert!(
-            found[0].hint.as_ref().unwrap().starts_with("SPEC_CONFLICT: "),
+            hint.starts_with("SPEC_CONFLICT: ") && hint.contains(fix),
             "{found:?}"
         );
         let holder = found[0]

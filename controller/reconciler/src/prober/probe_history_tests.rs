@@ -289,6 +289,9 @@ fn alternating_failures_are_unsteady_and_one_outage_is_not() {
     assert!(!flapping("+++++++++------------"));
     assert!(!flapping("+-+++-+++-+++-+++-+++"));
     assert!(!flapping("+--+--"));
+    let half = "+-".repeat(10);
+    assert!(!flapping(&half), "exactly half of the probes fail");
+    assert!(flapping(&("+-".repeat(9) + "--")));
 }
 
 #[test]

@@ -100,6 +100,13 @@ fn preflight_fix_removes_orphans_over_mcp() {
         }
         let recovered = fixture.call(over, "argus_preflight_check", &json!({ "autoFix": true }));
         is_recovered(data(&recovered), &name);
+        for made in ["engine", "networks"] {
+            let check = named_check(data(&recovered), made);
+            assert!(
+                check["result"].is_string() && check["result"] != "skipped",
+                "{check:#}"
+            );
+        }
         let words = recovered["content"][0]["text"].to_string();
         assert!(words.contains(&format!("removed: container {name}")), "{words}");
         assert!(gone());

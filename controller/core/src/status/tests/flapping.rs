@@ -25,3 +25,24 @@ fn fourth_health_change_is_a_warning() {
         assert_eq!(transitions.map(Vec::len), Some(4));
     }
 }
+
+#[test]
+fn flapping_probes_are_one_warning() {
+    let mut shop = Shop::ready();
+    shop.history.service_mut(&name("web"));
+    let id = ContainerId::new("c-web-e1").unwrap();
+    shop.health.get_mut(&id).unwrap().flapping = true;
+    let status = shop.status();
+    let errors: Vec<_> = status
+        .errors
+        .iter()
+        .map(|error| (error.code, error.severity))
+        .collect();
+    assert_eq!(errors, [(Code::FlakySuspected, Severity::Warning)]);
+    let error = &status.errors[0];
+    assert_eq!(error.service.as_deref(), Some("web"));
+    assert!(
+        error.message.contains("more than half of its probes fail"),
+        "{error:#?}"
+    );
+}
