@@ -312,7 +312,13 @@ fn engine_probes_if_the_image_has_a_health_check() {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
-    let found = |api: &Container| targets(&registry.environments, &store_of(&[api.clone()]), addresses);
+    let found = |api: &Container| {
+        targets(
+            &registry.environments,
+            &store_of(std::slice::from_ref(api)),
+            addresses,
+        )
+    };
     let target = &found(&api)[&ContainerId::new("c").unwrap()];
     let address = target.address.map(|address| address.to_string());
     assert_eq!(address.as_deref(), Some("172.18.0.2:80"));
