@@ -18,6 +18,9 @@ pub struct EnvironmentDiff {
     /// Desired revision; absent if none was ever accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Revision of the file that a rollback replaced; absent without a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<String>,
     /// True if the current content of the file is rejected, so that it has no effect yet.
     pub rejected: bool,
     /// Changed keys of the file, in the order of their names.

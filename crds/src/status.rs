@@ -28,6 +28,9 @@ pub use waiting_on::{Amount, ImageAction, ImageProgress, WaitingOn};
 /// Version of the format of the status files.
 pub const STATUS_VERSION: u32 = 1;
 
+/// Start of the note about a rollback, before the revision that it replaced.
+pub const ROLLED_BACK: &str = "rolled back from revision ";
+
 /// Status of one environment: `<state>/environments/ENV.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

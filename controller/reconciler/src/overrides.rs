@@ -18,6 +18,7 @@ use argus_core::state::PlannerState;
 use argus_core::status::fork_notes;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, UserRequests, VolumeRemoval};
+use argus_crds::status::ROLLED_BACK;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandError, Reply};
@@ -230,7 +231,8 @@ impl Overrides {
         to.allowed = accepted.allowed;
         to.is_ending = false;
         to.desired.hold = false;
-        to.desired.notes.push(format!("rolled back from revision {from}"));
+        to.desired.notes.push(format!("{ROLLED_BACK}{from}"));
+        known_good::keep_unchanged(&mut to, accepted, inputs);
         let reply = Reply::Revision(to.desired.revision.clone());
         self.rollbacks.insert(
             env.clone(),

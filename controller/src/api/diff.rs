@@ -9,7 +9,7 @@ use argus_core::ident::EnvName;
 use argus_core::secrets::Secrets;
 use argus_core::spec_diff::{image_changes, key_changes};
 use argus_crds::diff::{EnvironmentDiff, GoodRevision, ImageChange, KeyChange};
-use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_crds::status::{EnvironmentStatus, Phase, ROLLED_BACK};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::FileEntry;
 use schemars::JsonSchema;
@@ -70,6 +70,7 @@ fn compare(
         environment: env.to_string(),
         spec_path: file.map(|(path, _)| path.display().to_string()),
         revision: status.revision.clone(),
+        rolled_back_from: overrides.rollbacks.get(env).map(|to| to.from.to_string()),
         rejected: file.is_some_and(|(_, entry)| is_rejected(entry)),
         ..EnvironmentDiff::default()
     };
@@ -143,8 +144,12 @@ pub(crate) fn format_head(diff: &EnvironmentDiff) -> String {
     } else {
         ""
     };
+    let from = diff.rolled_back_from.as_ref();
+    let rolled_back = from.map_or_else(String::new, |from| {
+        format!("; {ROLLED_BACK}{from} until the file changes")
+    });
     format!(
-        "{env}: {changes} since revision {}, good since {}{rejected}",
+        "{env}: {changes} since revision {}, good since {}{rejected}{rolled_back}",
         good.revision, good.since
     )
 }

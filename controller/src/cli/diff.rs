@@ -98,6 +98,12 @@ mod tests {
         });
         let head = "since revision 3f2a, good since 2026-11-24T05:00:00Z";
         assert_eq!(format_text(&diff, None), format!("shop: no changes {head}\n"));
+        diff.rolled_back_from = Some("9c1d".to_owned());
+        assert_eq!(
+            format_text(&diff, None),
+            format!("shop: no changes {head}; rolled back from revision 9c1d until the file changes\n")
+        );
+        diff.rolled_back_from = None;
         diff.keys = vec![KeyChange {
             key: "services.web.image".to_owned(),
             line: Some(7),

@@ -27,7 +27,7 @@ use crate::settings::{Options, SpecOptions};
 pub(super) use columns::SERVICES;
 use columns::{ENVIRONMENTS, STATE, TESTS};
 use format::{GetFormat, GetFormatParser};
-use marks::{format_age, format_marks};
+use marks::{find_rollback, format_age, format_marks};
 use selector::LabelSelector;
 
 #[derive(Debug, Args)]
@@ -291,11 +291,12 @@ fn create_service_rows(columns: &[Column<ServiceStatus>], status: &EnvironmentSt
     table
 }
 
-/// Prints a note about each error of the file.
+/// Prints a note about each error of the file, and about a rollback: the environment does not run what the file says.
 fn print_file_errors(status: &EnvironmentStatus) {
     let is_of_file = |error: &&StructuredError| matches!(error.code, Code::SpecInvalid | Code::SpecConflict);
-    for error in status.errors.iter().filter(is_of_file) {
-        output::print_note(&format!("note: {}", error.message));
+    let errors = status.errors.iter().filter(is_of_file);
+    for note in errors.map(|error| &error.message).chain(find_rollback(status)) {
+        output::print_note(&format!("note: {note}"));
     }
 }
 

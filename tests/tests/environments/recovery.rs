@@ -129,6 +129,52 @@ fn rollback_restores_the_last_good_revision() {
 }
 
 #[test]
+fn rollback_keeps_what_it_does_not_change_and_is_shown() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let sibling = "  db:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    stopGrace: 1s\n    container: { name: kept-db }\n";
+    argus.write_spec("e2e.yaml", &spec("kept", "exec sleep 3600", sibling));
+    let good = text(&argus.wait_ready("kept", LIMIT)["revision"]);
+    proven(&argus, "kept");
+    let id = || text(&engine.inspect("kept-db").expect("the container runs")["Id"]);
+    let before = id();
+    argus.write_spec("e2e.yaml", &spec("kept", "exit 127", sibling));
+    let failed = argus.wait_status("kept", LIMIT, "the new revision fails", |now| {
+        Controller::service(now, "app")["state"] == "Failed"
+    });
+    let bad = text(&failed["revision"]);
+    output(&argus, &["rollback", "kept"]);
+    argus.wait_ready("kept", LIMIT);
+    assert_eq!(id(), before, "the rollback does not change `db`");
+
+    let printed = |words: &[&str]| {
+        let output = argus.cli(words);
+        assert!(output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let all = printed(&["get"]);
+    assert!(all.contains("Ready (rolled back)"), "{all}");
+    let note = format!("rolled back from revision {bad}");
+    for words in [["get", "kept"], ["diff", "kept"], ["describe", "kept"]] {
+        let text = printed(&words);
+        assert!(text.contains(&note), "{words:?}: {text}");
+    }
+    let diff = output(&argus, &["diff", "kept"]);
+    assert_eq!(
+        (&diff["revision"], &diff["rolledBackFrom"]),
+        (&good.into(), &bad.into()),
+        "{diff:#}"
+    );
+    assert_eq!(diff["keys"][0]["key"], "services.app.command[2]", "{diff:#}");
+
+    argus.write_spec("e2e.yaml", &spec("kept", "exec sleep 3602", sibling));
+    argus.wait_ready("kept", LIMIT);
+    assert_eq!(id(), before, "the next revision does not change `db` either");
+    let all = printed(&["get"]);
+    assert!(!all.contains("rolled back"), "{all}");
+}
+
+#[test]
 fn late_revision_is_rolled_back_automatically() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::{Accepted, Desired, Image, Service};
-use argus_core::ident::EnvName;
+use argus_core::ident::{EnvName, ServiceName};
 use argus_core::observed::{Container, InspectInfo, Store};
 use argus_core::probe::ProbeStatus;
 use argus_core::repair::FailingRevisions;
@@ -162,6 +162,42 @@ fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     pinned
 }
 
+/// Gives each service that a rollback does not change the image of the file, so that its container stays: it runs with the image of that time.
+/// A new container can repair one that failed.
+pub(super) fn keep_unchanged(to: &mut Accepted, current: &Accepted, inputs: OverrideInputs<'_>) {
+    let env = &current.desired.env;
+    let is_unhealthy = |name: &ServiceName| {
+        let history = inputs.state.history(env);
+        let service = history.and_then(|history| history.service(name));
+        service.is_some_and(|service| service.health == Some(ProbeStatus::Unhealthy))
+    };
+    let runs = |service: &Service| {
+        let seen = inputs.store.of(env);
+        let mut containers = seen
+            .into_iter()
+            .flat_map(|seen| seen.containers.of(&service.name));
+        containers.any(|container| {
+            let id = container
+                .inspect
+                .as_ref()
+                .and_then(|info| info.image_id.as_deref());
+            container.state.is_up() && id == Some(service.image.reference())
+        })
+    };
+    for service in to.desired.services.values_mut() {
+        let Some(present) = current.desired.services.get(&service.name) else {
+            continue;
+        };
+        let with_its_image = Service {
+            image: service.image.clone(),
+            ..present.clone()
+        };
+        if with_its_image == *service && runs(service) && !is_unhealthy(&service.name) {
+            service.image = present.image.clone();
+        }
+    }
+}
+
 /// Returns the running images, with their keys in the spec. A rollback runs image ids, so it keeps the earlier keys.
 fn images(accepted: &Accepted, store: &Store, earlier: Option<&GoodImages>, since: Timestamp) -> GoodImages {
     let revision = accepted.desired.revision.clone();
@@ -280,6 +316,41 @@ mod tests {
             runs_as_pinned(&good, &Store::default()),
             "services that do not run are ignored"
         );
+    }
+
+    #[test]
+    fn rollback_keeps_the_image_of_an_unchanged_service() {
+        let specs = SpecRegistry::default();
+        let kept = |state: &PlannerState, current: &Accepted, present: &Store| {
+            let mut to = pinned(&accepted(), &store("sha256:good"));
+            let inputs = OverrideInputs {
+                specs: &specs,
+                store: present,
+                state,
+                now: Timestamp(60_000),
+            };
+            keep_unchanged(&mut to, current, inputs);
+            let service = to.desired.services.values().next().unwrap();
+            service.image.reference().to_owned()
+        };
+        let (mut state, current) = (PlannerState::default(), accepted());
+        let running = store("sha256:good");
+        assert_eq!(kept(&state, &current, &running), "web:1");
+        // The name has another image by now, or the container has ended.
+        let ended = store_in(ContainerState::Exited, 1, "sha256:good");
+        for present in [store("sha256:new"), ended, Store::default()] {
+            assert_eq!(kept(&state, &current, &present), "sha256:good");
+        }
+        let mut edited = accepted();
+        edited.desired.services.values_mut().next().unwrap().memory = Some(1 << 20);
+        assert_eq!(kept(&state, &edited, &running), "sha256:good");
+        let name = current.desired.services.keys().next().unwrap();
+        let mut history = EnvHistory::default();
+        history.service_mut(name).health = Some(ProbeStatus::Unhealthy);
+        state
+            .environments
+            .insert(current.desired.env.clone(), Arc::new(history));
+        assert_eq!(kept(&state, &current, &running), "sha256:good");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Marks of a state in a table: holds, and the age of the last known state.
 
 use argus_core::time::Timestamp;
-use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_crds::status::{EnvironmentStatus, Phase, ROLLED_BACK};
 use argus_reconciler::clock;
 
 use crate::render::output;
@@ -22,12 +22,18 @@ pub(super) fn format_age(status: &EnvironmentStatus) -> Option<String> {
     status.stale.then(marked)
 }
 
-/// Phase with marks of held services and of a last known state.
+/// Note about a rollback: the environment runs an earlier revision than that of its file.
+pub(super) fn find_rollback(status: &EnvironmentStatus) -> Option<&String> {
+    status.notes.iter().find(|note| note.starts_with(ROLLED_BACK))
+}
+
+/// Phase with marks of a rollback, of held services and of a last known state.
 pub(super) fn format_phase(status: &EnvironmentStatus) -> String {
     let holds = status.holds.iter().filter(|_| status.phase != Phase::Held);
     let held: Vec<&str> = holds.filter_map(|hold| hold.service.as_deref()).collect();
     let held = (!held.is_empty()).then(|| format!("{} held", held.join(", ")));
-    output::format_phase(status.phase) + &format_marks([held, format_age(status)])
+    let rolled_back = find_rollback(status).map(|_| "rolled back".to_owned());
+    output::format_phase(status.phase) + &format_marks([rolled_back, held, format_age(status)])
 }
 
 #[cfg(test)]
@@ -57,6 +63,12 @@ mod tests {
         assert_eq!(plain(&format_phase(&status)), "Ready (web held)");
         status.stale = true;
         assert_eq!(plain(&format_phase(&status)), "Ready (web held, stale 2h)");
+        status.notes.push("rolled back from revision 3f2a".to_owned());
+        assert_eq!(
+            plain(&format_phase(&status)),
+            "Ready (rolled back, web held, stale 2h)"
+        );
+        status.notes.clear();
         status.holds.clear();
         status.as_of.clear();
         assert_eq!(plain(&format_phase(&status)), "Ready (stale)");
