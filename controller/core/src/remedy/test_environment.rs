@@ -83,6 +83,7 @@ impl TestEnvironment {
             container: ContainerId::new("c2").unwrap(),
             started_at: None,
             since: Timestamp(since),
+            probe: None,
         });
         self
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::Service;
+use crate::desired::{Probe, Service};
 use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::ContainerId;
 use crate::observed::{Container, InspectInfo};
@@ -24,6 +24,9 @@ pub struct HealthyRun {
     pub started_at: Option<Timestamp>,
     /// Time since which it is healthy.
     pub since: Timestamp,
+    /// Health check of the file that found it. `None` without one, and after a restart of the controller.
+    #[serde(skip)]
+    pub probe: Option<Probe>,
 }
 
 impl HealthyRun {
@@ -62,10 +65,19 @@ impl ServiceHistory {
     }
 }
 
+/// Forgets what another health check found: an edit can change the health check of a container that runs on.
+pub(super) fn forget_other_probe(history: &mut ServiceHistory, probe: Option<&Probe>) {
+    let known = history.healthy_run.as_ref().and_then(|run| run.probe.as_ref());
+    if known.is_some() && known != probe {
+        history.healthy_run = None;
+        history.health = None;
+    }
+}
+
 /// Records the probe result of a run.
 pub(super) fn record(
     history: &mut ServiceHistory,
-    container: &Container,
+    (container, probe): (&Container, Option<&Probe>),
     status: ProbeStatus,
     now: Timestamp,
 ) {
@@ -83,6 +95,7 @@ pub(super) fn record(
                 container: container.id.clone(),
                 started_at: container.inspect.as_ref().and_then(|info| info.started_at),
                 since: now,
+                probe: probe.cloned(),
             });
         }
     }

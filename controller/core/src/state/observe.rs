@@ -245,7 +245,9 @@ impl RunObserver<'_> {
             return;
         }
         let (health, outages) = (self.context.health, self.context.outages);
-        let decided = probe::probe_status(self.service.probe.as_ref(), container, health, outages);
+        let own = self.service.probe.as_ref();
+        healthy_run::forget_other_probe(service_history, own);
+        let decided = probe::probe_status(own, container, health, outages);
         let Some(status) = decided.filter(|status| *status != ProbeStatus::Starting) else {
             return;
         };
@@ -297,7 +299,7 @@ impl RunObserver<'_> {
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy, _) => {}
         }
-        healthy_run::record(service_history, container, status, self.context.now);
+        healthy_run::record(service_history, (container, own), status, self.context.now);
     }
 
     /// Records an unexpected end of a run as a failure, and the exit code 0 of a service that can complete as its completion.

@@ -63,6 +63,10 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container) -> Opt
         interruption: None,
     };
     let ended = newest.filter(|newest| newest.hash == run.hash).cloned();
+    if ended.is_none() {
+        // The container of another specification has a health of its own.
+        history.health = None;
+    }
     history.restarts += u32::from(ended.is_some());
     history.newest_run = Some(run);
     ended

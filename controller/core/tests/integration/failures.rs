@@ -139,8 +139,11 @@ impl Fixture {
 
     fn observe_probe(&mut self, status: ProbeStatus) {
         let seen = &self.containers["c1"];
+        let service = self.accepted.desired.services.get("web");
+        let probe = service.and_then(|service| service.probe.clone());
         let health = ProbedHealth {
             status,
+            probe: probe.map(Arc::new),
             since: self.now,
             started_at: seen.inspect.as_ref().unwrap().started_at,
             failing_since: (status == ProbeStatus::Unhealthy).then(|| self.now - Duration::from_secs(60)),
@@ -757,6 +760,39 @@ fn outage_causes_no_health_transition() {
     fixture.advance(60);
     fixture.observe_probe(ProbeStatus::Healthy);
     assert_eq!(fixture.history().health_transitions, []);
+}
+
+#[test]
+fn health_before_an_edit_is_not_that_of_the_edit() {
+    let healthy = || {
+        let mut fixture = Fixture::with_probe();
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        fixture.advance(60);
+        fixture.observe_probe(ProbeStatus::Healthy);
+        fixture.advance(600);
+        fixture
+    };
+    // The edit changes only the health check, so the container runs on.
+    let mut fixture = healthy();
+    let check = "      healthcheck: { path: /, port: 81, interval: 30s, retries: 3 }\n";
+    fixture.accepted = Fixture::new(check).accepted;
+    fixture.observe();
+    fixture.advance(200);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().health_transitions, []);
+    let failed = fixture.history().failures[0].clone();
+    assert_eq!(failed.healthy_duration, Some(Duration::ZERO));
+    // The edit replaces the container, or another client starts the same one again.
+    for (hash, transitions) in [("bbbbbbbb", 0), ("aaaaaaaa", 1)] {
+        let mut fixture = healthy();
+        fixture.hash = hash;
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        fixture.advance(200);
+        fixture.observe_probe(ProbeStatus::Unhealthy);
+        assert_eq!(fixture.history().health_transitions.len(), transitions, "{hash}");
+    }
 }
 
 #[test]

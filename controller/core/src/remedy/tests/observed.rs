@@ -61,6 +61,7 @@ impl Scenario {
                 container: ContainerId::new("c2").unwrap(),
                 started_at: None,
                 since,
+                probe: None,
             };
             self.history.service_mut(&sibling.name).healthy_run = Some(healthy);
         }

@@ -279,6 +279,7 @@ fn early_start_suggests_the_condition_healthy() {
         container: ContainerId::new("c").unwrap(),
         started_at: Some(NOW),
         since: NOW,
+        probe: None,
     });
     assert!(error_of(shop).remedies.iter().all(|remedy| remedy.edit.is_none()));
 }
@@ -464,6 +465,7 @@ fn late_recovery_is_a_warning_until_a_clean_start() {
         container: ContainerId::new("c-web-e1").unwrap(),
         started_at: Some(NOW),
         since: NOW + Duration::from_secs(20),
+        probe: None,
     });
     history.late_recovery = Some(1);
     let status = shop.status();
