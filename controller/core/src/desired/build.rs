@@ -1,12 +1,14 @@
 //! Build of an image.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::desired::excluded;
 use crate::desired::hash::hash_of;
 use crate::ident::Hash;
+use crate::quoting::PathText as _;
 
 /// Repository of images whose tag in the file names an image that Argus did not build.
 const SUBSTITUTES: &str = "argus/build";
@@ -151,6 +153,14 @@ pub struct Build {
     /// True if a person allowed the project: `ADD` can read each address. No part of the contents, and no stored revision keeps it.
     #[serde(skip)]
     pub allowed: bool,
+}
+
+impl Build {
+    /// Returns the path of the Dockerfile on the host, as a text. An absolute one replaces the context.
+    pub(crate) fn shown_dockerfile(&self) -> String {
+        let path = Path::new(&self.context).join(&self.dockerfile);
+        path.shown().to_string()
+    }
 }
 
 /// Returns the tag of a build whose own tag names an image that Argus did not build, and keeps.

@@ -16,6 +16,9 @@ use crate::quoting::shell_path;
 /// Parts of a message about a program that is not there, in lower case.
 const ABSENT: [&str; 3] = ["no such file", "not found", "cannot run"];
 
+/// Start of a line with an option that Redis reads as one of its configuration.
+const CONFIGURED: &str = ">>> '";
+
 /// Parts of a message about a file that the program cannot open, in lower case.
 const UNREADABLE: [&str; 4] = ["can't open", "cannot open", "could not open", "no such file"];
 
@@ -75,7 +78,13 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
     });
     let place = places.next()?;
     let (key, word) = &all[place];
-    let reason = format!("the program does not know the option `{word}`");
+    // Redis reports a wrong value in the same way.
+    let verb = if line.starts_with(CONFIGURED) {
+        "accept"
+    } else {
+        "know"
+    };
+    let reason = format!("the program does not {verb} the option `{word}`");
     let edit = case.context.edit(key, reason).now(*word);
     let name = word.split('=').next().unwrap_or(word);
     let is_other = |other: &&str| {
@@ -132,6 +141,12 @@ fn unknown_in<'a>(case: &Case<'a>) -> Option<(&'a str, &'a str)> {
         let lower = line.to_lowercase();
         let part = UNKNOWN_OPTION.iter().find(|part| lower.contains(**part))?;
         let rest = line.get(lower.find(part)? + part.trim_end_matches('\'').len()..)?;
+        return Some((line, rest));
+    }
+    let configured = case
+        .line_with(&["bad directive"])
+        .and(case.line_with(&[CONFIGURED]));
+    if let Some((line, rest)) = configured.and_then(|line| Some((line, line.strip_prefix(CONFIGURED)?))) {
         return Some((line, rest));
     }
     let mut lines = case.lines().filter(|line| contains(line, &UNREADABLE));

@@ -1,5 +1,6 @@
-//! Health checks by a command that cannot succeed: a wrong address, login or file, or the syntax of a shell.
+//! Health checks by a command that cannot succeed: a wrong address, login or file, or the syntax of a shell. With those of images.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use argus_crds::ProbeScheme;
@@ -15,7 +16,8 @@ use super::probe_client::{Address, address, client_of, is_own, named_port, words
 use super::reported;
 use super::shell::{OPERATORS, SHELLS, list};
 use crate::desired::hosts::dns_names;
-use crate::desired::{Mount, ProbeHandler};
+use crate::desired::{Image, Mount, ProbeHandler};
+use crate::ident::Protocol;
 use crate::quoting::shell_word;
 
 /// Key of the command.
@@ -209,6 +211,44 @@ pub(super) fn port(case: &Case<'_>) -> Option<SpecEdit> {
             check.insert(word, &[option, &best], reason)
         }
     }
+}
+
+/// `HEALTHCHECK` of the image that reaches no process, although the container listens. Its own request is unknown.
+pub(super) fn of_image(case: &Case<'_>) -> Option<SpecEdit> {
+    let service = case.context.service;
+    let probe = service.probe.as_ref();
+    let is_of_image = probe.is_none_or(|probe| probe.kind == ProbeHandler::Docker);
+    let output = case.run.probe_output.last().filter(|_| is_of_image)?;
+    let listening = case.run.evidence.as_ref()?.listening.as_deref()?;
+    let open: BTreeSet<u16> = listening.iter().map(SocketAddr::port).collect();
+    if open.is_empty() || !contains(output, UNREACHED) || case.context.was_healthy() {
+        return None;
+    }
+    let tcp = service.ports.iter().filter(|port| port.protocol == Protocol::Tcp);
+    let closed = tcp.map(|port| port.container).find(|port| !open.contains(port));
+    let (end, hint) = match closed {
+        Some(port) => (
+            format!(", and not on its published port {port}"),
+            format!(
+                "let the program listen on {port}, or change the port in the `HEALTHCHECK` and in the file"
+            ),
+        ),
+        None => (String::new(), "correct the port in the `HEALTHCHECK`".to_owned()),
+    };
+    let open: Vec<String> = open.iter().map(ToString::to_string).collect();
+    let reason = format!(
+        "its `HEALTHCHECK` reaches no process, the container listens on {}{end}",
+        open.join(", ")
+    );
+    Some(match &service.image {
+        Image::Built(build) if build.options.inline.is_none() => {
+            Case::host_edit(build.shown_dockerfile(), reason, hint)
+        }
+        Image::Built(_) | Image::Named(_) => {
+            let edit = case.context.edit("container.healthcheck", reason);
+            edit.hint("write a health check, which replaces that of the image")
+        }
+    })
 }
 
 /// Change for a container whose sockets are unknown, or that has none: by the result of the client and by the output.

@@ -220,6 +220,7 @@ rules! {
     "probe-from-outside" Certain Facts PROBE |case| probe::from_outside(&case.context, case.run);
     "probe-port" Likely Facts CHECK probe_command::port;
     "probe-path" Likely Facts PROBE probe_command::path;
+    "image-check" Likely Facts CHECK probe_command::of_image;
     "local-file" Likely Facts CHECK settings::local_listener;
     "slow-start" Certain Facts CHECK |case| case.context.slow_start(case.run);
     "health-check" Likely Facts CHECK |case| case.context.healthcheck(case.run);

@@ -1,14 +1,11 @@
 //! Place in a Dockerfile of the command that a container cannot run.
 
-use std::path::Path;
-
 use argus_crds::error::SpecEdit;
 use serde_json::Value;
 
 use crate::desired::{Build, Image, Service};
 use crate::dockerfile::Instruction;
 use crate::failed_run::{FailedRun, FailureKind, kind};
-use crate::quoting::PathText as _;
 
 /// Step for a program that the image does not have.
 const HINT: &str = "correct its program, or install it in the image";
@@ -29,15 +26,23 @@ pub(super) fn with_place(
     match edit {
         Some(edit) if edit.file != build.context => Some(edit),
         Some(edit) => Some(SpecEdit {
-            file: path(build),
+            file: build.shown_dockerfile(),
             line: Some(at.line),
             ..edit
         }),
         None => {
-            let reason = format!("the image cannot run its `{}`", at.text);
-            let is_denied = failed_run.exit_code == DENIED;
-            let hint = if is_denied { NOT_EXECUTABLE } else { HINT };
-            Some(SpecEdit::new(path(build), "", reason).line(at.line).hint(hint))
+            let (reason, hint) = match failed_run.exit_code {
+                DENIED => (
+                    format!("the file of its `{}` is not executable", at.text),
+                    NOT_EXECUTABLE,
+                ),
+                _ => (format!("the image cannot run its `{}`", at.text), HINT),
+            };
+            Some(
+                SpecEdit::new(build.shown_dockerfile(), "", reason)
+                    .line(at.line)
+                    .hint(hint),
+            )
         }
     }
 }
@@ -53,14 +58,14 @@ pub(super) fn of_start(service: &Service, reason: &str) -> Option<SpecEdit> {
     }
     if let Some((program, _)) = program.split_once("\": permission denied") {
         let reason = format!("the file `{program}` of the image is not executable");
-        return Some(SpecEdit::new(path(build), "", reason).hint(NOT_EXECUTABLE));
+        return Some(SpecEdit::new(build.shown_dockerfile(), "", reason).hint(NOT_EXECUTABLE));
     }
     let is_of_image = service.entrypoint.is_none() && service.command.is_none();
     if !is_of_image || reason.contains("exec format") {
         return None;
     }
     let reason = "the image cannot run its `CMD` or `ENTRYPOINT`";
-    Some(SpecEdit::new(path(build), "", reason).hint(HINT))
+    Some(SpecEdit::new(build.shown_dockerfile(), "", reason).hint(HINT))
 }
 
 /// Returns whether the container has the script behind the details of a missing program: only its interpreter is missing.
@@ -95,10 +100,4 @@ fn find<'a>(service: &'a Service, failed_run: &'a FailedRun) -> Option<(&'a Buil
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| c.is_whitespace() || "\"'`,:;()[]".contains(c))
         .filter(|word| word.len() > 1 && !word.starts_with('-'))
-}
-
-fn path(build: &Build) -> String {
-    // An absolute path replaces the context.
-    let path = Path::new(&build.context).join(&build.dockerfile);
-    path.shown().to_string()
 }

@@ -473,7 +473,25 @@ fn program_of_an_image_without_its_mode_needs_it() {
     let error = error_of_wait(shop, WaitReason::NotRunnable { exit_code: 126 });
     let edit = error.remedies[0].edit.clone().unwrap();
     assert_eq!(edit.line, Some(9));
+    assert_eq!(edit.reason, "the file of its `CMD [\"srv\"]` is not executable");
     assert!(edit.hint.unwrap().contains("--chmod=755"));
+}
+
+#[test]
+fn health_check_of_a_built_image_is_in_its_dockerfile() {
+    let text = plain("").replace("databse", "db");
+    let mut shop = failing_in(&text, |run| {
+        unhealthy(&["0.0.0.0:18431"], &[])(run);
+        let output = "HEALTHCHECK of the image: exit code 1: wget: can't connect: Connection refused";
+        run.probe_output = vec![output.to_owned()];
+    });
+    let desired = &mut shop.accepted.as_mut().unwrap().desired;
+    let web = desired.services.get_mut(&name("web")).unwrap();
+    (web.image, web.probe) = (built(), None);
+    let edit = error_of(shop).remedies[0].edit.clone().unwrap();
+    assert_eq!(edit.file, "/app/docker/Web");
+    let expected = "its `HEALTHCHECK` reaches no process, the container listens on 18431";
+    assert!(edit.reason.starts_with(expected), "{edit:?}");
 }
 
 #[test]
