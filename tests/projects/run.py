@@ -86,7 +86,6 @@ class Project:
         self.environment = self.case.get("environment", name)
         self.file = self.case.get("file", "")
         self.folder = SCRATCH / name
-        self.known = self.case.get("known", {})
         self.steps = []
         self.controller = None
         shutil.copytree(HERE / name, self.folder, ignore=shutil.ignore_patterns("case.toml"))
@@ -98,26 +97,18 @@ class Project:
     # Steps.
 
     def step(self, name, work):
-        """Runs a step. Returns false if it failed and is not known to fail."""
+        """Runs a step. Returns false if it failed."""
         start = time.monotonic()
         try:
             work()
             result, output = "ok", ""
         except (Failed, OSError, subprocess.TimeoutExpired) as failure:
             result, output = "FAILED", str(failure)
-        reason = self.known.get(name.split(maxsplit=1)[1])
-        if reason:
-            result = "known" if result == "FAILED" else "FAILED"
-            output = output or "the step passes: remove it from `known`"
         seconds = time.monotonic() - start
-        self.steps.append((name, result, reason))
+        self.steps.append((name, result))
         say(f"{self.name:17} {name:44} {result:6} {seconds:6.1f} s")
         if result == "FAILED":
             say("    " + output.rstrip().replace("\n", "\n    "))
-        elif result == "known":
-            say(f"    known: {reason}")
-            if "--verbose" in sys.argv:
-                say("    " + output.rstrip().replace("\n", "\n    "))
         return result != "FAILED"
 
     def types(self, line, code=0, prints=(), never=()):
@@ -295,7 +286,7 @@ class Project:
         start = time.monotonic()
         try:
             complete = self.round(1) and self.round(2)
-            self.passed = complete and all(result != "FAILED" for _, result, _ in self.steps)
+            self.passed = complete and all(result != "FAILED" for _, result in self.steps)
         finally:
             self.end()
         self.seconds = time.monotonic() - start
@@ -332,7 +323,7 @@ def left_on_engine(projects):
 
 def main():
     names = sorted(path.parent.name for path in HERE.glob("*/case.toml"))
-    wanted = [word for word in sys.argv[1:] if not word.startswith("--")] or names
+    wanted = sys.argv[1:] or names
     unknown = [name for name in wanted if name not in names]
     if unknown:
         sys.exit(f"unknown project {unknown[0]}; available: {', '.join(names)}")
@@ -352,13 +343,10 @@ def main():
         print(f"left on the engine: {line}")
     print(f"\n{'project':17} {'kind':62} {'steps':>7} {'time':>7}  result")
     for project in ended:
-        count = sum(result != "FAILED" for _, result, _ in project.steps)
-        failed = [name for name, result, _ in project.steps if result == "FAILED"]
+        count = sum(result != "FAILED" for _, result in project.steps)
+        failed = [name for name, result in project.steps if result == "FAILED"]
         result = "ok" if project.passed else "FAILED: " + ", ".join(failed)
         print(f"{project.name:17} {project.case['kind']:62} {count:3}/{len(project.steps):3} {project.seconds:5.0f} s  {result}")
-        for name, result, reason in project.steps:
-            if result == "known":
-                print(f"{'':17} known: {name}: {reason}")
     print(f"{'engine':17} {'nothing is left after `argus prune --yes`':62} {'':7} {'':7}  {empty}")
     sys.exit(0 if passed else 1)
 

@@ -23,6 +23,8 @@ pub struct MockReply {
     pub delay: Duration,
     /// Source of the response, such as `routes[2] GET /users/:id`; `None` if nothing matched.
     pub by: Option<String>,
+    /// Message of an error response.
+    pub refusal: Option<String>,
 }
 
 /// Headers of the HTTP framing. Only the server sets them.
@@ -47,6 +49,7 @@ impl MockReply {
             body: Bytes::from(body.to_string()),
             delay: Duration::ZERO,
             by: None,
+            refusal: Some(message.to_owned()),
         }
     }
 }
@@ -120,6 +123,7 @@ impl Prepared {
             body,
             delay: self.delay,
             by: Some(by.to_owned()),
+            refusal: None,
         }
     }
 }

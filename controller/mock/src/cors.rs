@@ -37,6 +37,7 @@ pub(crate) fn preflight(request: &Request) -> Option<MockReply> {
         body: Bytes::new(),
         delay: Duration::ZERO,
         by: Some("cors preflight".to_owned()),
+        refusal: None,
     })
 }
 

@@ -49,6 +49,9 @@ pub struct Entry {
     pub body_bytes: usize,
     /// Source of the response; `None` if nothing matched.
     pub matched: Option<String>,
+    /// Message of an error response, such as the nearest route and its difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// HTTP status of the response.
     pub status: u16,
     /// Duration in milliseconds, including the configured delay.
@@ -81,6 +84,10 @@ impl Journal {
             body: secret::redact_body(request).map(|text| start_of(&text, MAX_BODY).to_owned()),
             body_bytes: request.body.len(),
             matched: answer.by.clone(),
+            refusal: answer
+                .refusal
+                .as_ref()
+                .map(|text| start_of(text, HEAD).to_owned()),
             status: answer.status,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
@@ -145,6 +152,7 @@ mod tests {
             (page.requests[0].number, page.requests[0].path.as_str()),
             (501, "/500")
         );
+        assert_eq!(page.requests[0].refusal.as_deref(), Some("no"));
         let page = journal.page(1_490, 3);
         assert_eq!(
             page.requests.iter().map(|entry| entry.number).collect::<Vec<_>>(),

@@ -139,6 +139,7 @@ impl Recording {
             body,
             delay: std::time::Duration::ZERO,
             by: Some(format!("recording {}", self.file_name())),
+            refusal: None,
         }
     }
 }

@@ -74,6 +74,9 @@ struct Row {
     /// Matching route; absent if nothing matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     matched: Option<String>,
+    /// Message of an error response, such as the nearest route and its difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<String>,
     /// Status of the response.
     status: u16,
     duration_ms: u64,
@@ -139,6 +142,7 @@ impl MockRequests {
             headers: if self.headers { request.headers } else { Vec::new() },
             body: request.body.map(|body| clip(&body, MAX_BODY)),
             matched: request.matched,
+            refusal: request.refusal.map(|text| clip(&text, MAX_BODY)),
             status: request.status,
             duration_ms: request.duration_ms,
         }
@@ -153,7 +157,8 @@ impl Row {
             self.number, self.time, self.status, self.duration_ms
         );
         let body = self.body.as_ref().map(|body| format!(" {body}"));
-        let sent = format!("{} {}{}", self.method, self.path, body.unwrap_or_default());
-        head + &mark_lines(&sent)
+        let refusal = self.refusal.as_ref().map(|text| format!("\n{text}"));
+        let sent = [body, refusal].map(Option::unwrap_or_default).concat();
+        head + &mark_lines(&format!("{} {}{sent}", self.method, self.path))
     }
 }

@@ -24,7 +24,10 @@ const REQUESTS: &[Column<Request>] = &[
     ("PATH", |request| request.path.clone()),
     ("STATUS", |request| request.status.to_string()),
     ("MS", |request| request.duration_ms.to_string()),
-    ("ROUTE", |request| request.matched.clone().unwrap_or_default()),
+    ("ROUTE", |request| {
+        let matched = request.matched.as_ref().or(request.refusal.as_ref());
+        matched.cloned().unwrap_or_default()
+    }),
 ];
 
 #[derive(Debug, Args)]
@@ -89,5 +92,28 @@ impl Requests {
         let table = table::format_columns(REQUESTS, &page.requests, output::terminal_width());
         self.output.print(&page, table.lines(), || table.clone())?;
         Ok(Exit::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unmatched_request_shows_the_nearest_route() {
+        let request = |matched: Option<&str>| {
+            let value = serde_json::json!({
+                "number": 1, "time": "t", "method": "GET", "path": "/charges/7", "query": [], "headers": [], "bodyBytes": 0,
+                "matched": matched, "refusal": "the nearest is `routes[1] GET /charge/:id`", "status": 404, "durationMs": 1,
+            });
+            serde_json::from_value::<Request>(value).unwrap()
+        };
+        let table = table::format_columns(REQUESTS, &[request(None), request(Some("routes[0] GET /"))], None);
+        let lines: Vec<&str> = table.lines().map(str::trim_end).collect();
+        assert!(
+            lines[1].ends_with("   the nearest is `routes[1] GET /charge/:id`"),
+            "{table}"
+        );
+        assert!(lines[2].ends_with("   routes[0] GET /"), "{table}");
     }
 }

@@ -73,5 +73,6 @@ fn json_reply<T: Serialize>(status: u16, value: &T) -> MockReply {
         body: Bytes::from(serde_json::to_vec(value).unwrap_or_default()),
         delay: Duration::ZERO,
         by: None,
+        refusal: None,
     }
 }

@@ -64,5 +64,6 @@ async fn send(request: &Request, path: &str, to: &Target) -> Result<MockReply, B
         body,
         delay: Duration::ZERO,
         by: Some(format!("recorded from {}", to.authority)),
+        refusal: None,
     })
 }

@@ -39,6 +39,7 @@ impl Document {
                 body: Bytes::new(),
                 delay: Duration::ZERO,
                 by: Some(by),
+                refusal: None,
             };
         };
         let seed = seed(&operation.name, request);
@@ -71,6 +72,7 @@ impl Document {
             body,
             delay: Duration::ZERO,
             by: Some(by),
+            refusal: None,
         }
     }
 

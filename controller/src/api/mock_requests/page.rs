@@ -49,6 +49,9 @@ pub(crate) struct Request {
     pub(crate) body_bytes: u64,
     /// Route or operation that matched, if any.
     pub(crate) matched: Option<String>,
+    /// Message of an error response, such as the nearest route and its difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refusal: Option<String>,
     /// Status code of the response.
     pub(crate) status: u16,
     /// Time until the response in milliseconds.
@@ -108,6 +111,7 @@ impl MockRequestsPage {
             }
             redact(&mut request.path, false);
             let texts = request.body.iter_mut().chain(&mut request.matched);
+            let texts = texts.chain(&mut request.refusal);
             texts.for_each(|text| redact(text, false));
         }
         self
@@ -174,12 +178,13 @@ mod tests {
                 )),
                 body_bytes: 5000,
                 matched: Some("recording of sword/fish".to_owned()),
+                refusal: Some("no route matches `GET /users/sword/fish`".to_owned()),
                 status: 200,
                 duration_ms: 1,
             }],
         };
         let text = serde_json::to_string(&page.redacted(&secrets)).unwrap();
-        assert_eq!(text.matches("[redacted]").count(), 6, "{text}");
+        assert_eq!(text.matches("[redacted]").count(), 7, "{text}");
         assert!(!text.contains("sword") && !text.contains("c3dvcmQ"), "{text}");
     }
 }
