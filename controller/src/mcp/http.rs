@@ -108,17 +108,26 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_revision_is_refused_with_the_supported_ones() {
-        let body = br#"{"jsonrpc":"2.0","id":7,"method":"server/discover"}"#;
-        let response = refused_version(body, "2099-01-01");
-        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
-        let bytes = body::to_bytes(response.into_body(), MAX_BODY).await.unwrap();
-        let error: Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(
-            (&error["id"], &error["error"]["code"]),
-            (&json!(7), &json!(-32022))
-        );
-        assert_eq!(error["error"]["data"]["requested"], "2099-01-01");
-        let supported = error["error"]["data"]["supported"].as_array().unwrap();
-        assert!(supported.contains(&json!("2026-07-28")), "{error}");
+        let discover = json!({ "jsonrpc": "2.0", "id": 7, "method": "server/discover" });
+        let call = json!({ "jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": { "name": "argus_status" } });
+        let notification = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        for (message, revision) in [
+            (&discover, "2099-01-01"),
+            (&call, "2024-11-04"),
+            (&call, "draft"),
+            (&notification, ""),
+        ] {
+            let response = refused_version(message.to_string().as_bytes(), revision);
+            assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+            let bytes = body::to_bytes(response.into_body(), MAX_BODY).await.unwrap();
+            let error: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(
+                (&error["id"], &error["error"]["code"]),
+                (&message["id"], &json!(-32022))
+            );
+            assert_eq!(error["error"]["data"]["requested"], revision);
+            let supported = error["error"]["data"]["supported"].as_array().unwrap();
+            assert!(supported.contains(&json!("2026-07-28")), "{error}");
+        }
     }
 }

@@ -76,6 +76,21 @@ services:
   three: { image: a, container: { name: three, healthcheck: { path: /, retries: 0 } } }
 ";
 
+    const MERGED: &str = r"project: { name: shop }
+x-base: &base { image: a, criticality: huge }
+services:
+  one: { <<: *base, container: { name: one } }
+  two: { <<: *base, container: { name: two } }
+  three: { <<: [*base], container: { name: three } }
+";
+
+    const NESTED: &str = r"project: { name: shop }
+x-box: &box { name: box, healthcheck: { path: /, timeout: 5x } }
+services:
+  one: { image: a, container: *box }
+  two: { image: b, container: *box }
+";
+
     fn uses(diagnostic: &Diagnostic) -> Vec<(String, Option<usize>)> {
         let related = diagnostic.correction.iter().flat_map(|it| &it.related);
         related.map(|place| (place.path.clone(), place.line)).collect()
@@ -97,5 +112,33 @@ services:
             (plain.location.map(|at| at.line), uses(plain)),
             (Some(6), Vec::new())
         );
+    }
+
+    #[test]
+    fn merged_and_nested_blocks_have_their_uses() {
+        for (file, key, expected) in [
+            (
+                MERGED,
+                "criticality",
+                &[("services.one", 4), ("services.two", 5), ("services.three", 6)][..],
+            ),
+            (
+                NESTED,
+                "timeout",
+                &[("services.one.container", 4), ("services.two.container", 5)],
+            ),
+        ] {
+            let diagnostics = read("e2e.yaml", file.as_bytes()).diagnostics;
+            let of_key = |it: &&Diagnostic| it.is_error() && it.path.ends_with(key);
+            let errors: Vec<_> = diagnostics.iter().filter(of_key).collect();
+            let [only] = errors.as_slice() else {
+                panic!("{diagnostics:#?}");
+            };
+            assert_eq!(only.location.map(|at| at.line), Some(2));
+            let expected = expected
+                .iter()
+                .map(|(path, line)| ((*path).to_owned(), Some(*line)));
+            assert_eq!(uses(only), expected.collect::<Vec<_>>());
+        }
     }
 }

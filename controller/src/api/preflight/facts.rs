@@ -356,8 +356,17 @@ mod tests {
         // A run removes its environment at its end.
         let persisted = state.state_json();
         std::fs::create_dir_all(persisted.parent().unwrap()).unwrap();
-        std::fs::write(&persisted, r#"{"down":{"shop":{"fileHashes":[]}}}"#).unwrap();
-        assert_eq!(wanted(true).await, all);
-        assert_eq!(wanted(false).await, (Vec::new(), Vec::new()), "nothing starts");
+        for removed in [
+            r#"{"down":{"shop":{"fileHashes":[]}}}"#,
+            r#"{"down":{"shop":"0123456789abcdef"},"expired":["shop"]}"#,
+        ] {
+            std::fs::write(&persisted, removed).unwrap();
+            assert_eq!(wanted(true).await, all);
+            assert_eq!(
+                wanted(false).await,
+                (Vec::new(), Vec::new()),
+                "nothing starts: {removed}"
+            );
+        }
     }
 }
