@@ -245,7 +245,7 @@ fn files_with_the_same_identity_conflict() {
     assert!(err(&both).contains("`a.e2e.yaml`"), "{}", err(&both));
     let report = home.run(&["validate", "specs", "-o", "json"]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
-    let holder = serde_json::json!({ "file": "a.e2e.yaml", "path": "project.name", "line": 3 });
+    let holder = serde_json::json!({ "file": "a.e2e.yaml", "path": "project.name", "line": 2 });
     let files = report["files"].as_array().unwrap().iter();
     let mut found = files.flat_map(|file| file["diagnostics"].as_array().into_iter().flatten());
     assert!(

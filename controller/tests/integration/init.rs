@@ -153,7 +153,7 @@ fn compose_file_is_translated_and_rest_is_noted() {
                     "name": "my-shop-web",
                     "ports": ["8080:80", ":9000"],
                     "environment": { "LEVEL": "info" },
-                    "healthcheck": { "type": "tcp", "port": 80 },
+                    "healthcheck": { "type": "docker", "port": 80 },
                 },
             },
         ],
@@ -315,7 +315,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
                     "pg:/var/lib/postgresql/data",
                     "../token.txt:/run/secrets/token:ro",
                 ],
-                "healthcheck": { "type": "tcp", "port": 9092 },
+                "healthcheck": { "type": "docker", "port": 9092 },
             },
         },
         {
@@ -332,7 +332,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
                 "environment": { "FEATURE": "on", "FROM_BASE": "1", "LEVEL": "debug", "REGION": "eu" },
                 "volumes": ["../shared/shared:/shared:ro"],
                 "ports": ["8080:80"],
-                "healthcheck": { "type": "tcp", "port": 1 },
+                "healthcheck": { "type": "docker", "port": 1 },
             },
         },
         {
@@ -342,7 +342,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
                 "name": "till-cache",
                 "volumes": ["cache-data:/data"],
                 "ports": [":6379"],
-                "healthcheck": { "type": "tcp", "port": 6379 },
+                "healthcheck": { "type": "docker", "port": 6379 },
             },
         },
     ]);

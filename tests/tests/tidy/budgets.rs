@@ -40,7 +40,7 @@ const SUBJECTS: [Subject; 8] = [
         // With 800 lines for settings that a version of an image renames, logins that a server has no variable for, configurations at
         // places that no image reads, and listeners that an output reports: the tables of these facts are no code. With health checks of images.
         name: "errors, remedies, status texts",
-        budget: 16_950,
+        budget: 16_960,
         paths: &[
             "crds/src/error",
             "crds/src/incident",
@@ -92,7 +92,7 @@ const SUBJECTS: [Subject; 8] = [
         // containers that start once. With restarts of containers near their memory limit. With notes for the next task, and invariants at
         // their modules. With bounds of links in a worktree. With rollbacks that keep what they do not change.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 60_640,
+        budget: 60_660,
         paths: &[
             "controller/core/",
             "controller/docker/",
