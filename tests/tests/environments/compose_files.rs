@@ -330,8 +330,12 @@ fn privileges_need_an_operator_and_reach_the_container() {
     assert!(me.engine.containers().is_empty());
 
     let words = ["run", "compose.yaml", "--allow-privileged"];
-    let _run = Run::start(&me.engine, &me.folder, &words);
-    me.waits();
+    let run = Run::start(&me.engine, &me.folder, &words);
+    // An engine in a container may be unable to start a container with all privileges.
+    run.until("one runs, and the other exists", || {
+        let is_running = me.engine.inspect("grants-web")?["State"]["Running"] == true;
+        me.engine.inspect("grants-whole").filter(|_| is_running)
+    });
     let host_config = |name: &str| me.engine.inspect(name).unwrap()["HostConfig"].clone();
     let (web, whole) = (host_config("grants-web"), host_config("grants-whole"));
     // Some engine versions report the prefix.
