@@ -242,148 +242,61 @@ async fn run_marked(
         mut output,
     } = start_marked(shared, id, &command, mark).await?;
     while let Some(part) = output.next().await {
-        stored.add(&part?.bytes);
+        stored.add(&part?);
     }
     exec.exit_code().await
 }
 
-/// The end of an output.
+/// The end of an output. The engine reads the two streams independently, so the last part is not always the last text.
 struct Output {
-    bytes: Vec<u8>,
+    /// Ends of all parts in their order, of stdout and of stderr.
+    tails: [Vec<u8>; 3],
     max: usize,
 }
 
 impl Output {
     fn new(max: usize) -> Self {
-        let bytes = Vec::new();
-        Self { bytes, max }
+        let tails = [const { Vec::new() }; 3];
+        Self { tails, max }
     }
 
-    fn add(&mut self, part: &[u8]) {
-        self.bytes.extend_from_slice(part);
-        // One more byte shows that the start is missing.
-        let excess = self.bytes.len().saturating_sub(self.max + 1);
-        self.bytes.drain(..excess);
-    }
-
-    /// Returns the end as text. Without its start, it begins with `…`.
-    fn end(&self) -> String {
-        let start = self.bytes.len().saturating_sub(self.max);
-        if start == 0 {
-            return String::from_utf8_lossy(&self.bytes).into_owned();
+    fn add(&mut self, part: &ExecOutput) {
+        for at in [0, 1 + usize::from(part.stderr)] {
+            let tail = &mut self.tails[at];
+            tail.extend_from_slice(&part.bytes);
+            // One more byte shows that the start is missing.
+            let excess = tail.len().saturating_sub(self.max + 1);
+            tail.drain(..excess);
         }
-        let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
-        let rest = &self.bytes[start..];
-        let first = rest.iter().position(is_start).unwrap_or(0);
-        format!("…{}", String::from_utf8_lossy(&rest[first..]))
     }
+
+    /// Returns the end as text. If not all of it fits, stderr follows stdout, and has at most half of it, or what stdout leaves.
+    fn end(&self) -> String {
+        let [all, stdout, stderr] = &self.tails;
+        if all.len() <= self.max || stdout.is_empty() || stderr.is_empty() {
+            return end_of(all, self.max);
+        }
+        let share = self.max.saturating_sub(stderr.len()).max(self.max / 2);
+        let mut text = end_of(stdout, share);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text + &end_of(stderr, self.max - stdout.len().min(share))
+    }
+}
+
+/// The last bytes as text. Without its start, it begins with `…`.
+fn end_of(bytes: &[u8], max: usize) -> String {
+    let start = bytes.len().saturating_sub(max);
+    if start == 0 {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let is_start = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;
+    let rest = &bytes[start..];
+    let first = rest.iter().position(is_start).unwrap_or(0);
+    format!("…{}", String::from_utf8_lossy(&rest[first..]))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use argus_core::time::Timestamp;
-    use serde_json::{Value, json};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{UnixListener, UnixStream};
-
-    use super::*;
-    use crate::{Docker, Endpoint};
-
-    /// Reads a request. Returns its path and its body; `None` after an abandoned one.
-    async fn read_request(stream: &mut UnixStream) -> Option<(String, Value)> {
-        let mut text = String::new();
-        loop {
-            let mut part = [0; 8192];
-            let read = stream.read(&mut part).await.ok().filter(|read| *read > 0)?;
-            text.push_str(&String::from_utf8_lossy(&part[..read]));
-            if let Some((head, body)) = text.split_once("\r\n\r\n") {
-                let path = head.split(' ').nth(1).unwrap().to_owned();
-                if head.starts_with("GET ") {
-                    return Some((path, Value::Null));
-                }
-                if let Ok(body) = serde_json::from_str(body) {
-                    return Some((path, body));
-                }
-            }
-        }
-    }
-
-    /// An engine whose first command does not end. Adds the body of each creation to `created`.
-    async fn serve(listener: UnixListener, created: &Mutex<Vec<Value>>) {
-        let mut running = None;
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let Some((path, body)) = read_request(&mut stream).await else {
-                continue;
-            };
-            if path.ends_with("/start") {
-                let answer = "HTTP/1.1 101 UPGRADED\r\nconnection: Upgrade\r\nupgrade: tcp\r\n\r\n";
-                drop(stream.write_all(answer.as_bytes()).await);
-                running.get_or_insert(stream);
-                continue;
-            }
-            let body = if path.ends_with("/json") {
-                json!({ "ExitCode": 0 }).to_string()
-            } else {
-                created.lock().unwrap().push(body);
-                json!({ "Id": "e1" }).to_string()
-            };
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            drop(stream.write_all(answer.as_bytes()).await);
-        }
-    }
-
-    #[tokio::test]
-    async fn command_is_killed_by_its_mark() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("engine.sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let docker = Docker::new(Endpoint::Unix(path), Arc::new(|| Timestamp(0)));
-        let (created, id) = (Mutex::default(), ContainerId::new("abc").unwrap());
-        let command = ExecCommand {
-            words: vec!["sleep".to_owned()],
-            stdin: false,
-            tty: false,
-        };
-        let kill = async {
-            let session = start(&docker.shared, &id, &command).await.unwrap();
-            session.exec.kill().await;
-            // The end of another one is that of its limit.
-            let ended = run(&docker.shared, &id, &command.words, std::future::ready(()), 10).await;
-            assert_eq!(ended.unwrap().exit_code, None);
-        };
-        tokio::select! {
-            () = kill => {}
-            () = serve(listener, &created) => panic!("the engine ended"),
-        }
-        let created = created.into_inner().unwrap();
-        assert_eq!(created[0]["Cmd"], json!(["sleep"]));
-        let mark = &created[0]["Env"][0];
-        assert!(
-            mark.as_str().unwrap().starts_with("ARGUS_PROBE_ID="),
-            "{created:#?}"
-        );
-        assert_eq!(created[1]["Cmd"], json!(["sh", "-c", KILL, mark]));
-        let last = created.last().unwrap();
-        assert_eq!(last["Cmd"][2], KILL, "{created:#?}");
-        assert_ne!(last["Cmd"][3], *mark, "{created:#?}");
-    }
-
-    #[test]
-    fn long_output_keeps_its_end() {
-        let end_of = |parts: &[&str]| {
-            let mut output = Output::new(10);
-            for part in parts {
-                output.add(part.as_bytes());
-            }
-            output.end()
-        };
-        assert_eq!(end_of(&["refused\n"]), "refused\n");
-        assert_eq!(end_of(&["xxxxxxxxxx", "é refused"]), "…é refused");
-        assert_eq!(end_of(&["é", "xxxxxxxxx"]), "…xxxxxxxxx");
-    }
-}
+#[path = "exec_tests.rs"]
+mod tests;
