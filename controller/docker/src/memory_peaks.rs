@@ -59,7 +59,7 @@ pub(crate) struct MemoryPeaks {
 pub(crate) struct Peaks {
     /// Memory in bytes.
     pub(crate) memory: Option<u64>,
-    /// Number of processes and threads; `None` with cgroup version 1, which has it elsewhere.
+    /// Number of processes and threads.
     pub(crate) pids: Option<u64>,
     /// Number of processes that the kernel killed for a lack of memory; `None` with kernels before 4.13.
     pub(crate) oom_kills: Option<u64>,
@@ -69,6 +69,8 @@ pub(crate) struct Peaks {
 struct Run {
     started_at: Option<Timestamp>,
     folder: PathBuf,
+    /// Folder with the number of processes. With cgroup version 1, it is another one.
+    pids: PathBuf,
     files: &'static Files,
     /// Memory limit in bytes; `None` without a limit.
     limit: Option<u64>,
@@ -99,9 +101,11 @@ impl MemoryPeaks {
         let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
             return;
         };
-        if let Some((folder, files)) = find_folder(&text, id, Path::new(CGROUPS)) {
+        let find = |controller| find_folder(&text, id, Path::new(CGROUPS), controller);
+        if let Some((folder, files)) = find("memory") {
             let mut run = Run {
                 started_at,
+                pids: find("pids").map_or_else(|| folder.clone(), |(pids, _)| pids),
                 folder,
                 files,
                 limit,
@@ -164,19 +168,17 @@ impl MemoryPeaks {
 impl Run {
     /// Reads the peak. Kernels before 5.19 with cgroup version 2 do not have it, so the highest sample counts there.
     fn sample(&mut self) {
-        let now = self
-            .read(self.files.peak)
-            .or_else(|| self.read(self.files.current));
+        let read = |file| self::read(&self.folder, file);
+        let now = read(self.files.peak).or_else(|| read(self.files.current));
         self.peaks.memory = self.peaks.memory.max(now);
         // Kernels before 6.1 do not have the peak.
-        let pids = self.read("pids.peak").or_else(|| self.read("pids.current"));
+        let read = |file| self::read(&self.pids, file);
+        let pids = read("pids.peak").or_else(|| read("pids.current"));
         // A use below the limit between two samples hides that the kernel refused a process.
-        let is_refused = self
-            .read_field("pids.events", "max")
-            .is_some_and(|count| count > 0);
-        let limit = self.read("pids.max").filter(|_| is_refused);
+        let is_refused = read_field(&self.pids, "pids.events", "max").is_some_and(|count| count > 0);
+        let limit = read("pids.max").filter(|_| is_refused);
         self.peaks.pids = self.peaks.pids.max(pids).max(limit);
-        let kills = self.read_field(self.files.kills, "oom_kill");
+        let kills = read_field(&self.folder, self.files.kills, "oom_kill");
         self.peaks.oom_kills = self.peaks.oom_kills.max(kills);
     }
 
@@ -184,10 +186,8 @@ impl Run {
     fn measure_use(&mut self, now: Timestamp) -> Option<bool> {
         let limit = self.limit?;
         // The kernel frees this cache before it refuses memory.
-        let used = self.read(self.files.current)?.saturating_sub(
-            self.read_field("memory.stat", self.files.inactive_cache)
-                .unwrap_or(0),
-        );
+        let cache = read_field(&self.folder, "memory.stat", self.files.inactive_cache);
+        let used = read(&self.folder, self.files.current)?.saturating_sub(cache.unwrap_or(0));
         let found = MemoryUse { used, limit, at: now };
         let percent = |used: u64| u128::from(used) * 100 / u128::from(limit.max(1));
         let high = match self.high {
@@ -199,30 +199,35 @@ impl Run {
         self.high = high;
         Some(has_changed)
     }
-
-    fn read(&self, file: &str) -> Option<u64> {
-        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
-        text.trim().parse().ok()
-    }
-
-    /// Value of a field of a file with one `FIELD VALUE` per line.
-    fn read_field(&self, file: &str, field: &str) -> Option<u64> {
-        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
-        let mut values = text.lines().filter_map(|line| line.split_once(' '));
-        let (_, value) = values.find(|(name, _)| *name == field)?;
-        value.trim().parse().ok()
-    }
 }
 
-/// The folder of a container's memory files, from the content of `/proc/PID/cgroup`.
-fn find_folder(cgroup: &str, id: &ContainerId, root: &Path) -> Option<(PathBuf, &'static Files)> {
+fn read(folder: &Path, file: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join(file)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Value of a field of a file with one `FIELD VALUE` per line.
+fn read_field(folder: &Path, file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join(file)).ok()?;
+    let mut values = text.lines().filter_map(|line| line.split_once(' '));
+    let (_, value) = values.find(|(name, _)| *name == field)?;
+    value.trim().parse().ok()
+}
+
+/// The folder of a container's files of a cgroup controller, from the content of `/proc/PID/cgroup`.
+fn find_folder(
+    cgroup: &str,
+    id: &ContainerId,
+    root: &Path,
+    controller: &str,
+) -> Option<(PathBuf, &'static Files)> {
     let mut fields = cgroup.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
         Some((controllers, path))
     });
     let (controllers, path) = fields.find(|(controllers, _)| {
-        controllers.is_empty() || controllers.split(',').any(|name| name == "memory")
+        controllers.is_empty() || controllers.split(',').any(|name| name == controller)
     })?;
     // A pid of another host or pid namespace belongs to another process here.
     if !path.contains(id.as_str()) {
@@ -232,7 +237,7 @@ fn find_folder(cgroup: &str, id: &ContainerId, root: &Path) -> Option<(PathBuf, 
     Some(if controllers.is_empty() {
         (root.join(path), &VERSION_2)
     } else {
-        (root.join("memory").join(path), &VERSION_1)
+        (root.join(controller).join(path), &VERSION_1)
     })
 }
 

@@ -3,24 +3,33 @@
 use super::*;
 
 #[test]
-fn memory_files_are_found_in_both_cgroup_versions() {
+fn files_are_found_in_both_cgroup_versions() {
     let id = ContainerId::new("abc123").unwrap();
     let root = Path::new("/cg");
-    for (cgroup, expected) in [
+    let version_1 = "12:cpu,cpuacct:/docker/abc123\n7:pids:/docker/abc123\n4:memory:/docker/abc123\n0::/x\n";
+    let version_2 = "0::/system.slice/docker-abc123.scope\n";
+    let scope = "/cg/system.slice/docker-abc123.scope";
+    for (cgroup, controller, expected) in [
         (
-            "12:cpu,cpuacct:/docker/abc123\n4:memory:/docker/abc123\n0::/x\n",
+            version_1,
+            "memory",
             Some(("/cg/memory/docker/abc123", &VERSION_1)),
         ),
-        (
-            "0::/system.slice/docker-abc123.scope\n",
-            Some(("/cg/system.slice/docker-abc123.scope", &VERSION_2)),
-        ),
-        ("4:memory:/user.slice\n", None),
-        ("", None),
-        ("nonsense", None),
+        (version_1, "pids", Some(("/cg/pids/docker/abc123", &VERSION_1))),
+        (version_2, "memory", Some((scope, &VERSION_2))),
+        (version_2, "pids", Some((scope, &VERSION_2))),
+        ("4:memory:/user.slice\n", "memory", None),
+        // A host without this controller.
+        ("4:memory:/docker/abc123\n0::/x\n", "pids", None),
+        ("", "memory", None),
+        ("nonsense", "memory", None),
     ] {
         let expected = expected.map(|(folder, files)| (PathBuf::from(folder), files));
-        assert_eq!(find_folder(cgroup, &id, root), expected, "{cgroup}");
+        assert_eq!(
+            find_folder(cgroup, &id, root, controller),
+            expected,
+            "{controller}: {cgroup}"
+        );
     }
 }
 
@@ -32,6 +41,7 @@ fn tracked(limit: Option<u64>) -> (tempfile::TempDir, MemoryPeaks, ContainerId) 
     let run = Run {
         started_at: Some(Timestamp(1)),
         folder: dir.path().to_path_buf(),
+        pids: dir.path().to_path_buf(),
         files: &VERSION_2,
         limit,
         peaks: Peaks::default(),
@@ -83,6 +93,26 @@ fn a_peak_never_decreases_and_belongs_to_one_run() {
     }
     peaks.forget(&id);
     assert!(peaks.is_empty());
+}
+
+#[test]
+fn refused_processes_are_seen_in_a_folder_of_their_own() {
+    // Recorded files of cgroup version 1: a loop of `sleep 9 &` with `--pids-limit 64`.
+    let (dir, peaks, id) = tracked(None);
+    let pids = dir.path().join("pids");
+    std::fs::create_dir(&pids).unwrap();
+    peaks.lock().get_mut(&id).unwrap().pids.clone_from(&pids);
+    for (file, text) in [
+        ("pids.max", "64\n"),
+        ("pids.current", "63\n"),
+        ("pids.events", "max 3\n"),
+    ] {
+        std::fs::write(pids.join(file), text).unwrap();
+    }
+    std::fs::write(dir.path().join("memory.peak"), "100\n").unwrap();
+    peaks.sample_one(&id);
+    let found = peaks.peaks_of(&id, Some(Timestamp(1)));
+    assert_eq!((found.memory, found.pids), (Some(100), Some(64)));
 }
 
 #[test]

@@ -166,8 +166,11 @@ pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
     if contains(line, &["operation not permitted", "eperm"]) {
         return None;
     }
-    // A socket that is not ready has the same text.
-    let is_generic = contains(line, &["resource temporarily unavailable", "from pipe"]);
+    // A socket that is not ready, and a container that ends, have the same texts.
+    let is_generic = contains(
+        line,
+        &["resource temporarily unavailable", "from pipe", "init-p:"],
+    );
     if is_generic && reached.is_none() && !contains(line, &["fork", "thread", "clone", "spawn"]) {
         return None;
     }

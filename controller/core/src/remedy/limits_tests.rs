@@ -89,6 +89,7 @@ fn check_without_a_process_names_the_limit() {
     // The text of the runtime alone does not prove it.
     for output in [
         "OCI runtime exec failed: exec failed: unable to start container process: can't get final child's PID from pipe: EOF",
+        "exec sh: exit code 126: OCI runtime exec failed: exec failed: unable to start container process: read init-p: connection reset by peer",
         "exec sh: exit code 1: recv: Resource temporarily unavailable",
     ] {
         assert_eq!(of(output, Some(512)), limit, "{output}");
