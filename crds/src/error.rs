@@ -295,8 +295,13 @@ impl StructuredError {
         self
     }
 
+    /// The remedies concern the dependency that explains the error, if there is one.
     fn with_remedies(mut self) -> Self {
-        let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
+        let dependency = self.details.get("failedDependency").and_then(Value::as_str);
+        let (environment, service) = (
+            self.environment.as_deref(),
+            dependency.or(self.service.as_deref()),
+        );
         let edits: Vec<Option<SpecEdit>> = self.remedies.iter().map(|remedy| remedy.edit.clone()).collect();
         let edits = edits.into_iter().chain(std::iter::repeat(None));
         let remedies = self.suggested_actions.iter().zip(edits).map(|(action, edit)| {

@@ -213,6 +213,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .iter()
             .cloned()
             .chain(port::unreachable(input))
+            .chain(error::failing_checks(input))
             .chain(warning::replaced_files(input))
             .chain(warning::moved_networks(input))
             .collect(),

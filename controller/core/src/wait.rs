@@ -91,6 +91,9 @@ pub enum WaitReason {
         service: ServiceName,
         /// Required condition.
         condition: Condition,
+        /// True if it meets the condition, but its last health check failed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        failing: bool,
     },
     /// The image is being pulled or built, or its pull or build failed.
     Image {

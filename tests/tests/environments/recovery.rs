@@ -280,11 +280,22 @@ argus: { restart: { delay: 1s, maxRestarts: 1 } }
     let failed = argus.wait_status("unready", LIMIT, "the end of app", |now| {
         now["errors"].to_string().contains("CONTAINER_CRASH")
     });
-    let error = failed["errors"].to_string();
-    assert!(
-        error.contains("its dependency `db`") && error.contains("argus why unready/db"),
-        "{error}"
-    );
+    let error = &failed["errors"][0];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("its dependency `db`"), "{error}");
+    let [first, second] = [0, 1].map(|at| &error["remedies"][at]);
+    assert_eq!(first["key"], "services.db.container.healthcheck", "{error}");
+    assert!(first.to_string().contains("argus why unready/db"), "{error}");
+    assert_eq!(second["command"], "argus logs unready db", "{error}");
+    let waiting = argus.wait_status("unready", LIMIT, "the wait of app", |now| {
+        let app = Controller::service(now, "app");
+        app["waitingOn"]["message"] == "the health check of `db` to succeed again"
+    });
+    assert_eq!(Controller::service(&waiting, "db")["health"], "Healthy");
+    let why = argus.cli(&["why", "unready/db"]);
+    let why = String::from_utf8_lossy(&why.stdout);
+    let warning = "warning: e2e.yaml: the health check of `db` fails: exec test: exit code 1";
+    assert!(why.contains(warning), "{why}");
     let row = Controller::service(&failed, "app");
     assert_eq!(row["restartBudget"]["used"], 0, "{row}");
     argus.wait_ready("unready", LIMIT);

@@ -56,8 +56,11 @@ pub(super) fn check_service(
     if let Some(shared) = rendered.and_then(|(spec, _)| spec.process.shared_network.as_ref())
         && shared.container.is_none()
     {
-        let (service, condition) = (shared.owner.clone(), Condition::Started);
-        return Err(WaitReason::Dependency { service, condition });
+        return Err(WaitReason::Dependency {
+            service: shared.owner.clone(),
+            condition: Condition::Started,
+            failing: false,
+        });
     }
     let is_ready = |network: EnvNetwork<'_>| {
         if network.external {

@@ -50,8 +50,11 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
             continue;
         };
         if !can_start_with(input, service, dependency, other) {
-            let (service, condition) = (dependency.service.clone(), dependency.condition);
-            return Err(WaitReason::Dependency { service, condition });
+            return Err(WaitReason::Dependency {
+                service: dependency.service.clone(),
+                condition: dependency.condition,
+                failing: is_dependency_met(input, other, dependency.condition),
+            });
         }
     }
     input.obstacles.check_sources(service, accepted.allowed)

@@ -189,6 +189,7 @@ mod tests {
         WaitReason::Dependency {
             service: ServiceName::new(name).unwrap(),
             condition: Condition::Healthy,
+            failing: false,
         }
     }
 

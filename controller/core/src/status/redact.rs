@@ -22,6 +22,7 @@ const OURS: &[&str] = &[
     "imageId",
     "signal",
     "evidence",
+    "failedDependency",
     "protocol",
     "stoppedBy",
     "stoppedAt",

@@ -517,6 +517,7 @@ fn image_pull_is_reported() {
         WaitReason::Dependency {
             service: name("db"),
             condition: Condition::Healthy,
+            failing: false,
         },
     );
     shop.add_image_wait(

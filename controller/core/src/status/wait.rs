@@ -130,7 +130,14 @@ fn message(on: &WaitReason) -> String {
         WaitReason::RelistPending { .. } => {
             "the next full list, because the outcome of a call is unknown".to_owned()
         }
-        WaitReason::Dependency { service, condition } => {
+        WaitReason::Dependency {
+            service,
+            failing: true,
+            ..
+        } => format!("the health check of `{service}` to succeed again"),
+        WaitReason::Dependency {
+            service, condition, ..
+        } => {
             format!("`{service}` to {}", condition_verb(*condition))
         }
         WaitReason::Image { reference } => format!("image `{reference}`"),

@@ -17,7 +17,7 @@ use crate::status::StatusInput;
 use crate::status::redact;
 use crate::status::wait::in_budgets;
 
-use super::{ErrorScope, call, image_command, probe_result};
+use super::{ErrorScope, call, dependency, image_command, probe_result};
 
 /// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
@@ -26,6 +26,7 @@ const TAIL_BYTES: usize = 4 * 1024;
 
 /// Inputs of an error besides the failed run itself.
 pub(super) struct FailureContext<'a> {
+    input: StatusInput<'a>,
     environment: &'a str,
     name: &'a str,
     secrets: Secrets,
@@ -45,6 +46,7 @@ impl<'a> FailureContext<'a> {
             .zip(service)
             .map(|(accepted, service)| super::context::edit_context(input, accepted, service));
         Self {
+            input: *input,
             environment: input.env.as_str(),
             name,
             secrets: redact::secrets(input),
@@ -121,12 +123,6 @@ impl<'a> FailureContext<'a> {
         );
         run_details["evidence"] = json!(folder);
         run_details["lastLines"] = json!(self.last_lines(failed_run));
-        if let Some(dependency) = failed_run.explaining_dependency() {
-            run_details["hint"] = json!(format!(
-                "find the cause in `{dependency}` with `argus why {}/{dependency}`",
-                self.environment
-            ));
-        }
         if let Some(last) = failed_run.probe_output.last() {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
@@ -146,15 +142,9 @@ impl<'a> FailureContext<'a> {
         let error = error
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
-        let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
-        let edit = image_command::with_place(self.service, failed_run, edit);
-        let has_output = failed_run
-            .evidence
-            .as_ref()
-            .is_some_and(|evidence| !evidence.stdout.is_empty() || !evidence.stderr.is_empty());
-        let mut error = match edit {
-            Some(edit) => with_steps(error, edit, has_output),
-            None => error,
+        let mut error = match failed_run.explaining_dependency() {
+            Some(name) => dependency::with_remedies(&self.input, error, name),
+            None => self.with_edit(error, failed_run),
         };
         error.correlation_id.clone_from(&failed_run.started_by);
         if let Some(seen) = self.repairs.find(self.name, failed_run) {
@@ -165,6 +155,20 @@ impl<'a> FailureContext<'a> {
                 error.tails(&self.tail(&evidence.stdout), &self.tail(&evidence.stderr))
             }
             Some(_) | None => error,
+        }
+    }
+
+    /// Adds the change that fixes the cause of a run.
+    fn with_edit(&self, error: StructuredError, failed_run: &FailedRun) -> StructuredError {
+        let edit = self.edits.and_then(|edits| edits.of_run(failed_run));
+        let edit = image_command::with_place(self.service, failed_run, edit);
+        let has_output = failed_run
+            .evidence
+            .as_ref()
+            .is_some_and(|evidence| !evidence.stdout.is_empty() || !evidence.stderr.is_empty());
+        match edit {
+            Some(edit) => with_steps(error, edit, has_output),
+            None => error,
         }
     }
 }

@@ -96,6 +96,70 @@ fn run_without_output_has_no_fingerprint_and_no_tail() {
 }
 
 #[test]
+fn failure_by_a_dependency_has_its_remedies() {
+    let mut shop = Shop::ready();
+    let secrets = serde_json::json!(["swordfish"]);
+    shop.accepted.as_mut().unwrap().desired.secrets = serde_json::from_value(secrets).unwrap();
+    shop.is("web", "e1", ContainerState::Exited);
+    shop.add_failure("web", 1, false);
+    let failures = &mut shop.history.service_mut(&name("web")).failures;
+    failures[0].failed_dependency = Some(name("db"));
+    // Its own output has a rule, but it is not the cause.
+    failures[0].evidence = Some(Evidence {
+        stderr: vec!["sh: can't fork: Resource temporarily unavailable".to_owned()],
+        pids_peak: Some(9_999),
+        ..Evidence::default()
+    });
+    shop.add_wait(
+        "web",
+        WaitReason::Dependency {
+            service: name("db"),
+            condition: Condition::Healthy,
+            failing: true,
+        },
+    );
+    let db = ContainerId::new("c-db-d1").unwrap();
+    let mut with_health = |status, failing| {
+        let health = shop.health.get_mut(&db).unwrap();
+        (health.status, health.failing) = (status, failing);
+        "refused for swordfish".clone_into(&mut health.output);
+        let status = shop.status();
+        let row = status.services.iter().find(|row| row.name == "web").unwrap();
+        let remedies: Vec<_> = row.last_error.iter().flat_map(|error| &error.remedies).collect();
+        let keys = remedies
+            .iter()
+            .map(|remedy| match &remedy.edit {
+                Some(edit) => format!("{}: {}", edit.key, edit.hint.as_deref().unwrap_or_default()),
+                None => remedy.command.clone().unwrap_or_default(),
+            })
+            .collect::<Vec<_>>();
+        let hint = row.last_error.as_ref().unwrap().details.get("hint").cloned();
+        let message = row.waiting_on.as_ref().unwrap().message.clone();
+        let warnings: Vec<String> = status.diagnostics.into_iter().map(|it| it.message).collect();
+        (keys, hint, message, warnings)
+    };
+    let why = "find the cause in `db` with `argus why shop/db`";
+    let edit = format!("services.db.container.healthcheck: {why}");
+    let logs = "argus logs shop db".to_owned();
+    let again = "the health check of `db` to succeed again".to_owned();
+    let warning = "the health check of `db` fails: refused for [redacted]".to_owned();
+    assert_eq!(
+        with_health(ProbeStatus::Healthy, true),
+        (
+            vec![edit.clone(), logs.clone()],
+            None,
+            again.clone(),
+            vec![warning]
+        )
+    );
+    let unhealthy = with_health(ProbeStatus::Unhealthy, false);
+    assert_eq!(unhealthy.0, [edit, logs.clone()]);
+    // It ended or restarted, so its health check is not the cause.
+    let restarted = with_health(ProbeStatus::Starting, false);
+    assert_eq!(restarted, (vec![logs], Some(why.into()), again, vec![]));
+}
+
+#[test]
 fn unhealthy_run_reports_the_last_probe() {
     let delay = WaitReason::RestartDelay {
         until: NOW + Duration::from_secs(9),

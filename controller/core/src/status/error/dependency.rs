@@ -1,0 +1,91 @@
+//! Failures that a dependency explains: their remedies, and the warning about its health check.
+
+use std::collections::BTreeSet;
+
+use argus_crds::Diagnostic;
+use argus_crds::error::{ActionId, SpecEdit, StructuredError};
+use serde_json::json;
+
+use super::probe_result;
+use crate::desired::{Accepted, Role, Service};
+use crate::ident::ServiceName;
+use crate::observed::Container;
+use crate::probe::{self, ProbeStatus};
+use crate::status::StatusInput;
+use crate::status::redact;
+use crate::wait::WaitReason;
+
+/// Replaces the remedies of a failure with those of the dependency that explains it: its health check, if that fails now, and its log.
+pub(super) fn with_remedies(
+    input: &StatusInput<'_>,
+    error: StructuredError,
+    name: &ServiceName,
+) -> StructuredError {
+    let error = error
+        .details(json!({ "failedDependency": name.as_str() }))
+        .suggest(&[ActionId::InspectLogs]);
+    let step = format!("find the cause in `{name}` with `argus why {}/{name}`", input.env);
+    match edit(input, name) {
+        Some(edit) => error.edit(edit.hint(step)),
+        None => error.details(json!({ "hint": step })),
+    }
+}
+
+fn edit(input: &StatusInput<'_>, name: &ServiceName) -> Option<SpecEdit> {
+    let (accepted, service, container) = running(input, name)?;
+    let probe = service.probe.as_ref();
+    let fails = match probe::probe_status(probe, container, input.health, input.outages)? {
+        ProbeStatus::Unhealthy => true,
+        ProbeStatus::Healthy => probe::is_failing(probe, container, input.health),
+        ProbeStatus::Starting => false,
+    };
+    if !fails || service.role == Role::Mock {
+        return None;
+    }
+    let (file, key) = (&accepted.spec_path, "container.healthcheck");
+    let reason = format!("the health check of `{name}` failed after it had succeeded");
+    let edit = accepted.lines.edit_service(file, name.as_str(), key, reason);
+    Some(edit.likely())
+}
+
+/// Warnings about health checks that fail while their services still count as healthy and others wait for them, with their last results.
+pub(in crate::status) fn failing_checks(input: &StatusInput<'_>) -> impl Iterator<Item = Diagnostic> {
+    let waits = input.plan.into_iter().flat_map(|plan| &plan.waits);
+    let names: BTreeSet<&ServiceName> = waits
+        .filter_map(|wait| match &wait.on {
+            WaitReason::Dependency {
+                service,
+                failing: true,
+                ..
+            } => Some(service),
+            _ => None,
+        })
+        .collect();
+    names.into_iter().filter_map(|name| failing_check(input, name))
+}
+
+fn failing_check(input: &StatusInput<'_>, name: &ServiceName) -> Option<Diagnostic> {
+    let (_, service, container) = running(input, name)?;
+    let probe = service.probe.as_ref();
+    if !probe::is_failing(probe, container, input.health) {
+        return None;
+    }
+    let last = probe::recent_output(container, input.health).pop()?;
+    let last = redact::secrets(input).redacted(&last);
+    let result = probe_result::describe(probe, &last, None);
+    let key = format!("services.{name}.container.healthcheck");
+    let hint = format!("read its log with `argus logs {} {name}`", input.env);
+    Some(Diagnostic::warning(key, format!("the health check of `{name}` fails: {result}")).hint(hint))
+}
+
+/// A service with its running container.
+fn running<'a>(
+    input: &StatusInput<'a>,
+    name: &ServiceName,
+) -> Option<(&'a Accepted, &'a Service, &'a Container)> {
+    let accepted = input.accepted?;
+    let service = accepted.desired.services.get(name)?;
+    let mut containers = input.observed.containers.of(name);
+    let container = containers.find(|container| container.state.is_up())?;
+    Some((accepted, service, container.as_ref()))
+}
