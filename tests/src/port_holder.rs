@@ -17,6 +17,13 @@ impl PortHolder {
         Self::run(engine, port, &script)
     }
 
+    /// Starts such a program on `::1` only. It can start later, because the port can be held on another address before.
+    #[must_use]
+    pub fn on_ipv6_loopback(engine: &PrivateEngine, port: u16) -> Self {
+        let script = format!("exec busybox httpd -f -p '[::1]:{port}' -h /");
+        Self::run(engine, port, &script)
+    }
+
     /// Starts a program that accepts connections and never answers.
     #[must_use]
     pub fn silent(engine: &PrivateEngine, port: u16) -> Self {

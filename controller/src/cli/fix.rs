@@ -43,8 +43,8 @@ impl Fix {
             .print(&fixed, [&fixed.environment], || format_change(&fixed))?;
         if self.yes {
             let wait = Wait::new(Some(fixed.environment.clone()), WaitGoal::Ready);
+            // Its progress ends with `… is Ready`.
             call::run(&context, &wait)?;
-            output::print_note(&format!("{} is Ready", fixed.environment));
         } else {
             let likely = if fixed.is_likely() { " --likely" } else { "" };
             output::print_note(&format!(

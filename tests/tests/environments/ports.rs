@@ -152,6 +152,42 @@ fn taken_port_waits_under_strategy_fail() {
 }
 
 #[test]
+fn later_listener_on_the_other_loopback_is_a_warning() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("beside", &[18296], ""));
+    let status = argus.wait_ready("beside", LIMIT);
+    assert_eq!(mappings(&status), [(18296, 18296)]);
+    let check = || {
+        let output = argus.cli(&["preflight", "-o", "json"]);
+        let found: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let checks = found["checks"].as_array().expect("checks");
+        let ports = checks.iter().find(|check| check["name"] == "ports");
+        ports.expect("a check of ports").clone()
+    };
+    assert_eq!(check()["result"], "pass");
+    let holder = PortHolder::on_ipv6_loopback(engine, 18296);
+    let found = argus.wait_until(LIMIT, "preflight warns", || {
+        Some(check()).filter(|found| found["result"] == "warn")
+    });
+    let message = found["message"].as_str().expect("a message");
+    assert!(
+        message.contains("`beside/s0` has another listener: process") && message.contains("busybox"),
+        "{found:#}"
+    );
+    let doctor = argus.cli(&["doctor"]);
+    let doctor = String::from_utf8_lossy(&doctor.stdout);
+    assert!(
+        doctor.contains("has another listener") && !doctor.contains("portConflictStrategy"),
+        "{doctor}"
+    );
+    drop(holder);
+    argus.wait_until(LIMIT, "the warning ends", || {
+        (check()["result"] == "pass").then_some(())
+    });
+}
+
+#[test]
 fn port_of_a_leaked_proxy_is_reported_as_such() {
     let engine = engine();
     let leaked = PortHolder::leaked_proxy(engine, 18221);

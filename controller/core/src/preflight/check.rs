@@ -195,6 +195,17 @@ pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     if !stuck.is_empty() {
         return CheckOutcome::fail(name, Code::PortConflict, named(&stuck)).details(details);
     }
+    let beside = requested
+        .iter()
+        .find_map(|port| Some((port, port.beside.as_ref()?)));
+    if let (true, Some((port, other))) = (taken.is_empty(), beside) {
+        let message = format!(
+            "{} of `{}/{}` has another listener: {other}; `localhost` can lead to it, so stop it, or use the address of the port",
+            port.port, port.environment, port.service
+        );
+        let details = json!({ "wanted": requested.len(), "taken": taken, "beside": [port] });
+        return CheckOutcome::warn(name, Code::PortConflict, message).details(details);
+    }
     let at_risk = requested
         .iter()
         .find(|port| !port.may_move && port.outgoing.is_some());

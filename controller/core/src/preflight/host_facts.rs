@@ -176,6 +176,12 @@ pub struct PortFact {
     /// Owner of the port; `None` if it is free or in use by the service itself.
     #[serde(rename = "holder")]
     pub owner: Option<PortOwner>,
+    /// Other process that listens on the port of the service, on an address to which `localhost` can lead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<PortOwner>,
+    /// True if `localhost` leads to the port.
+    #[serde(skip)]
+    pub is_local: bool,
     /// True if Argus assigns another port if this one is taken.
     pub may_move: bool,
     /// First and last port that the host gives to outgoing connections, if this port is one of them.

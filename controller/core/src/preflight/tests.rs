@@ -89,6 +89,8 @@ fn port(owner: Option<PortOwner>, may_move: bool) -> PortFact {
         service: "web".to_owned(),
         port,
         owner,
+        beside: None,
+        is_local: true,
         may_move,
     }
 }
@@ -267,6 +269,18 @@ fn each_check_reports_its_own_problem() {
                     ..port(None, false)
                 };
                 f.ports = Fact::Known(vec![fixed]);
+            }),
+        ),
+        (
+            N::Ports,
+            Warn,
+            Some(Code::PortConflict),
+            Box::new(move |f| {
+                let with_neighbour = PortFact {
+                    beside: Some(process()),
+                    ..port(None, true)
+                };
+                f.ports = Fact::Known(vec![port(None, false), with_neighbour]);
             }),
         ),
         (

@@ -29,6 +29,9 @@ pub(super) fn missing_variable(case: &Case<'_>) -> Option<SpecEdit> {
         Some(Value::Text(value)) => edit.suggest(value),
         Some(Value::Any(value)) => edit.suggest(value).likely(),
         Some(Value::Of(other, owner)) => edit.hint(format!("write the value of `{other}` of `{owner}`")),
+        None if values::is_path(&name) => {
+            edit.hint("write a path in the container, such as that of a mounted file")
+        }
         None => edit,
     })
 }

@@ -72,8 +72,8 @@ pub(super) fn missing(case: &Case<'_>, name: &str) -> Option<Value> {
         "TZ" => return any("UTC"),
         "AWS_REGION" | "AWS_DEFAULT_REGION" => return any("us-east-1"),
         "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => return any("test"),
-        // Another system issued it.
-        _ if name.ends_with("API_KEY") => return None,
+        // Another system issued it, or its value is no text.
+        _ if name.ends_with("API_KEY") || is_path(name) => return None,
         _ => {}
     }
     match last {
@@ -92,6 +92,11 @@ pub(super) fn missing(case: &Case<'_>, name: &str) -> Option<Value> {
         _ if is_secret(name) || SECRETS.contains(&last) => any(ANY_SECRET),
         _ => None,
     }
+}
+
+/// Returns whether a variable has the path of a file or folder, such as `TOKEN_FILE`.
+pub(super) fn is_path(name: &str) -> bool {
+    ["_FILE", "_PATH", "_DIR"].iter().any(|end| name.ends_with(end))
 }
 
 /// The same variable of the siblings.

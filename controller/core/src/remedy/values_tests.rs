@@ -46,6 +46,18 @@ fn missing_variable_has_the_value_of_a_similar_one() {
 }
 
 #[test]
+fn missing_path_of_a_secret_is_no_secret() {
+    for name in ["TOKEN_FILE", "JWT_SECRET_PATH", "KEYS_SECRET_DIR"] {
+        let text = web("A: b", &format!("config: {name} is missing")).text();
+        assert!(
+            text.contains(&format!("`{name}`")) && text.contains("write a path in the container"),
+            "{text}"
+        );
+        assert!(!text.contains("only-for-tests"), "{text}");
+    }
+}
+
+#[test]
 fn rejected_value_has_the_permitted_form() {
     for (environment, line, name, value) in [
         (

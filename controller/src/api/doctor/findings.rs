@@ -2,7 +2,7 @@
 
 use argus_core::quoting::{PathText as _, escape_line, shell_path, shell_word};
 use argus_crds::Diagnostic;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase, Truth};
 use argus_reconciler::specs::{FileEntry, FileState};
 use schemars::JsonSchema;
@@ -84,10 +84,7 @@ impl Finding {
     }
 
     fn with_code(mut self, code: Option<Code>) -> Self {
-        self.remedies.extend(
-            code.into_iter()
-                .flat_map(|code| output::format_hints(&StructuredError::new(code, ""))),
-        );
+        self.remedies.extend(hints_of(code, CheckResult::Fail));
         self.code = code;
         self
     }
@@ -96,6 +93,18 @@ impl Finding {
         self.remedies.push(remedy.into());
         self
     }
+}
+
+/// Remedies of a code in words. A warning about a port is about one that moves or works, so no other strategy is necessary.
+fn hints_of(code: Option<Code>, result: CheckResult) -> Vec<String> {
+    let hints = |code| {
+        let error = StructuredError::new(code, "");
+        output::format_hints(&match result {
+            CheckResult::Warn => error.without(&[ActionId::UseAutoPorts]),
+            CheckResult::Fail | CheckResult::Pass | CheckResult::Skipped => error,
+        })
+    };
+    code.map(hints).unwrap_or_default()
 }
 
 fn check_preflight(inputs: &DoctorInputs) -> Vec<Finding> {
@@ -107,7 +116,10 @@ fn check_preflight(inputs: &DoctorInputs) -> Vec<Finding> {
             CheckResult::Pass | CheckResult::Skipped => return None,
         };
         let place = format!("preflight/{}", check.name);
-        Some(Finding::new(severity, place, &check.message).with_code(check.code))
+        let mut one = Finding::new(severity, place, &check.message);
+        one.code = check.code;
+        one.remedies = hints_of(check.code, check.result);
+        Some(one)
     };
     checks.filter_map(one).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use argus_backend::{Backend as _, HOST_FACTS_TIMEOUT};
@@ -10,7 +11,7 @@ use argus_core::desired::PreflightSettings;
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts};
+use argus_core::preflight::{Fact, ImageFact, ListenersFact, PortFact, PreflightFacts};
 use argus_core::quoting::PathText as _;
 use argus_core::secrets::Secrets;
 use argus_crds::status::{CheckName, Orphan};
@@ -34,6 +35,8 @@ use crate::spec_files;
 
 /// Maximum time to read the specs folder.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// Address to which `localhost` leads.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Maximum number of parallel image checks.
 const PARALLEL_CHECKS: usize = 8;
 
@@ -97,9 +100,14 @@ impl FactCollector {
                 Fact::Unknown(reason()),
             )
         } else {
+            let listeners = ground.listeners.known();
             tokio::join!(
                 unless_skipped(skip, CheckName::Orphans, run_within(self.find_orphans())),
-                unless_skipped(skip, CheckName::Ports, run_within(self.list_ports(&wanted))),
+                unless_skipped(
+                    skip,
+                    CheckName::Ports,
+                    run_within(self.list_ports(&wanted, listeners))
+                ),
                 unless_skipped(skip, CheckName::Images, run_within(self.list_images(&wanted))),
             )
         };
@@ -140,7 +148,11 @@ impl FactCollector {
         }
     }
 
-    async fn list_ports(&self, wanted: &DesiredResult) -> Fact<Vec<PortFact>> {
+    async fn list_ports(
+        &self,
+        wanted: &DesiredResult,
+        listeners: Option<&ListenersFact>,
+    ) -> Fact<Vec<PortFact>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(reason) => return Fact::NotApplicable(reason.clone()),
@@ -156,11 +168,13 @@ impl FactCollector {
         for port in &mut ports {
             let number = port.port.number;
             port.outgoing = range.filter(|(first, last)| (*first..=*last).contains(&number));
-            port.owner = holders
-                .holders
-                .get(&port.port)
-                .cloned()
-                .filter(|holder| !is_own_port(holder, port));
+            let holder = holders.holders.get(&port.port);
+            let is_own = holder.is_some_and(|holder| is_own_port(holder, port));
+            port.owner = holder.filter(|_| !is_own).cloned();
+            if is_own && port.is_local {
+                let other = listeners.and_then(|all| all.owner_of(port.port, LOCAL));
+                port.beside = other.cloned();
+            }
         }
         let is_taken = ports.iter().any(|port| port.owner.is_some());
         if holders.complete || is_taken || ports.is_empty() {
@@ -271,6 +285,10 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
                 service: service.name.to_string(),
                 port: port.requested_host()?,
                 owner: None,
+                beside: None,
+                is_local: port
+                    .address
+                    .is_none_or(|address| address.is_loopback() || address.is_unspecified()),
                 may_move,
             })
         })

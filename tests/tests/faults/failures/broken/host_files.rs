@@ -163,6 +163,8 @@ fn first_remedies_name_the_host_files() {
         "{}",
         String::from_utf8_lossy(&fixed.stderr)
     );
+    let notes = String::from_utf8_lossy(&fixed.stderr);
+    assert_eq!(notes.matches("written-mode is Ready").count(), 1, "{notes}");
     // These edits start their builds and containers.
     for one in &all[4..] {
         argus.wait_ready(one.name, LIMIT);
