@@ -105,8 +105,8 @@ fn long_output_keeps_its_end() {
         output.end()
     };
     let (stdout, stderr) = (false, true);
-    for (parts, end) in [
-        (&[(stdout, "refused\n")][..], "refused\n"),
+    let cases: [(&[(bool, &'static str)], &str); 9] = [
+        (&[(stdout, "refused\n")], "refused\n"),
         (&[(stdout, "xxxxxxxxxx"), (stdout, "é refused")], "…é refused"),
         (&[(stdout, "é"), (stdout, "xxxxxxxxx")], "…xxxxxxxxx"),
         (&[(stderr, "é"), (stderr, "xxxxxxxxx")], "…xxxxxxxxx"),
@@ -122,7 +122,8 @@ fn long_output_keeps_its_end() {
             "…xxxx\n… used",
         ),
         (&[(stderr, "yyyyyyyy used"), (stdout, "last")], "last\n…y used"),
-    ] {
+    ];
+    for (parts, end) in cases {
         assert_eq!(end_of(parts), end, "{parts:?}");
     }
 }
