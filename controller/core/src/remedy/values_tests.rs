@@ -48,7 +48,7 @@ fn missing_variable_has_the_value_of_a_similar_one() {
 #[test]
 fn missing_path_of_a_secret_is_no_secret() {
     for name in ["TOKEN_FILE", "JWT_SECRET_PATH", "KEYS_SECRET_DIR"] {
-        let text = web("A: b", &format!("config: {name} is missing")).text();
+        let text = web("A: b", &format!("Error: {name} must be set")).text();
         assert!(
             text.contains(&format!("`{name}`")) && text.contains("write a path in the container"),
             "{text}"
