@@ -155,8 +155,8 @@ fn taken_port_waits_under_strategy_fail() {
 fn later_listener_on_the_other_loopback_is_a_warning() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", &singles("beside", &[18296], ""));
-    let status = argus.wait_ready("beside", LIMIT);
+    argus.write_spec("e2e.yaml", &singles("paired", &[18296], ""));
+    let status = argus.wait_ready("paired", LIMIT);
     assert_eq!(mappings(&status), [(18296, 18296)]);
     let check = || {
         let output = argus.cli(&["preflight", "-o", "json"]);
@@ -172,7 +172,7 @@ fn later_listener_on_the_other_loopback_is_a_warning() {
     });
     let message = found["message"].as_str().expect("a message");
     assert!(
-        message.contains("`beside/s0` has another listener: process") && message.contains("busybox"),
+        message.contains("`paired/s0` has another listener: process") && message.contains("busybox"),
         "{found:#}"
     );
     let doctor = argus.cli(&["doctor"]);

@@ -92,7 +92,7 @@ const SUBJECTS: [Subject; 8] = [
         // With deadlines of all calls from the settings, shedding, stops of services on request, and volumes and holders of Compose projects. With
         // containers that start once. With restarts of containers near their memory limit. With notes for the next task, and invariants at
         // their modules. With bounds of links in a worktree. With rollbacks that keep what they do not change. With processes
-        // of cgroup version 1, ends of both streams of a command, and listeners beside a port.
+        // of cgroup version 1, ends of both streams of a command, and second listeners of a port.
         name: "the loop: core, docker, reconciler, backend",
         budget: 60_710,
         paths: &[
@@ -104,7 +104,7 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         // With deadlines of tools and breakers in the answers of MCP, `stop SERVICE`, `start`, `config` and `--allow-external`. With `pull` and
-        // `build`. With marks of rollbacks. With listeners beside a port.
+        // `build`. With marks of rollbacks. With second listeners of a port.
         name: "interfaces: api, cli, http, mcp, client, views",
         budget: 29_140,
         paths: &["controller/src/"],

@@ -195,15 +195,15 @@ pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     if !stuck.is_empty() {
         return CheckOutcome::fail(name, Code::PortConflict, named(&stuck)).details(details);
     }
-    let beside = requested
+    let shared = requested
         .iter()
-        .find_map(|port| Some((port, port.beside.as_ref()?)));
-    if let (true, Some((port, other))) = (taken.is_empty(), beside) {
+        .find_map(|port| Some((port, port.other_owner.as_ref()?)));
+    if let (true, Some((port, other))) = (taken.is_empty(), shared) {
         let message = format!(
             "{} of `{}/{}` has another listener: {other}; `localhost` can lead to it, so stop it, or use the address of the port",
             port.port, port.environment, port.service
         );
-        let details = json!({ "wanted": requested.len(), "taken": taken, "beside": [port] });
+        let details = json!({ "wanted": requested.len(), "taken": taken, "shared": [port] });
         return CheckOutcome::warn(name, Code::PortConflict, message).details(details);
     }
     let at_risk = requested

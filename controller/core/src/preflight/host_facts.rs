@@ -177,8 +177,8 @@ pub struct PortFact {
     #[serde(rename = "holder")]
     pub owner: Option<PortOwner>,
     /// Other process that listens on the port of the service, on an address to which `localhost` can lead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<PortOwner>,
+    #[serde(default, rename = "otherHolder", skip_serializing_if = "Option::is_none")]
+    pub other_owner: Option<PortOwner>,
     /// True if `localhost` leads to the port.
     #[serde(skip)]
     pub is_local: bool,

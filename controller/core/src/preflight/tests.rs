@@ -89,7 +89,7 @@ fn port(owner: Option<PortOwner>, may_move: bool) -> PortFact {
         service: "web".to_owned(),
         port,
         owner,
-        beside: None,
+        other_owner: None,
         is_local: true,
         may_move,
     }
@@ -276,11 +276,11 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::PortConflict),
             Box::new(move |f| {
-                let with_neighbour = PortFact {
-                    beside: Some(process()),
+                let shared = PortFact {
+                    other_owner: Some(process()),
                     ..port(None, true)
                 };
-                f.ports = Fact::Known(vec![port(None, false), with_neighbour]);
+                f.ports = Fact::Known(vec![port(None, false), shared]);
             }),
         ),
         (

@@ -337,6 +337,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn warning_about_a_port_proposes_no_strategy() {
+        for (result, expected) in [(CheckResult::Warn, false), (CheckResult::Fail, true)] {
+            let hints = hints_of(Some(Code::PortConflict), result).join("\n");
+            assert!(hints.contains("free the port"), "{hints}");
+            assert_eq!(hints.contains("portConflictStrategy"), expected, "{hints}");
+        }
+    }
+
+    #[test]
     fn key_of_a_rejected_file_is_a_part_of_its_line() {
         let mut entry = FileEntry::default();
         let key = "a\n##vso[x]\r\u{202e}";

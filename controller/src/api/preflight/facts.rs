@@ -173,7 +173,7 @@ impl FactCollector {
             port.owner = holder.filter(|_| !is_own).cloned();
             if is_own && port.is_local {
                 let other = listeners.and_then(|all| all.owner_of(port.port, LOCAL));
-                port.beside = other.cloned();
+                port.other_owner = other.cloned();
             }
         }
         let is_taken = ports.iter().any(|port| port.owner.is_some());
@@ -285,7 +285,7 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
                 service: service.name.to_string(),
                 port: port.requested_host()?,
                 owner: None,
-                beside: None,
+                other_owner: None,
                 is_local: port
                     .address
                     .is_none_or(|address| address.is_loopback() || address.is_unspecified()),
