@@ -18,6 +18,8 @@ LIMIT = 180
 TOOLS = "pg_isready curl redis-cli valkey-cli mysqladmin mc pip pip3 ollama n8n".split()
 # Programs that behave as the main process of an image.
 SERVERS = "nodemon memcached /usr/local/bin/docker-entrypoint.sh".split()
+# Projects that mount a folder below one that their containers can write.
+TRUSTED = ["superset"]
 USERS = "root:0 node:1000 gotenberg:1001 temporal:5000 unit:999 nobody:65534".split()
 
 # A main process: it ends after a migration, and otherwise serves HTTP on the ports in LISTEN.
@@ -91,11 +93,14 @@ def inspect_all():
 def service_of(container):
     """Name of the service; a further replica of Compose has the name that Argus gives it."""
     labels = container["Config"]["Labels"] or {}
+    # An image that Compose built has labels of Compose, which containers of Argus inherit.
+    if "argusai.service" in labels:
+        return labels["argusai.service"]
     number = labels.get("com.docker.compose.container-number", "1")
     service = labels.get("com.docker.compose.service")
     if service and number != "1":
         return f"{service}-{number}"
-    return service or labels.get("argusai.service")
+    return service
 
 
 def dependencies(labels):
@@ -103,6 +108,11 @@ def dependencies(labels):
     if compose is not None:
         return sorted(part.split(":")[0] for part in compose.split(",") if part)
     return sorted(part for part in re.split(r"[ ,]+", labels.get("argusai.depends-on", "")) if part)
+
+
+def capabilities(names):
+    """Both spellings mean the same capability."""
+    return sorted(name.removeprefix("CAP_") for name in names or [])
 
 
 def volume_name(name):
@@ -159,8 +169,8 @@ def facts_of(container, folder, peers):
         "swap": host["MemorySwap"],
         "cpus": host["NanoCpus"],
         "privileged": host["Privileged"],
-        "capAdd": host.get("CapAdd") or [],
-        "capDrop": host.get("CapDrop") or [],
+        "capAdd": capabilities(host.get("CapAdd")),
+        "capDrop": capabilities(host.get("CapDrop")),
         "readOnly": host["ReadonlyRootfs"],
         "groups": host.get("GroupAdd") or [],
         "sysctls": host.get("Sysctls") or {},
@@ -268,6 +278,8 @@ class Project:
 
     def by_argus(self):
         """Returns the facts, and the notes about parts without a counterpart."""
+        if self.name in TRUSTED:
+            self.call(self.options.argus, "allow")
         validated = self.call(self.options.argus, "validate", self.file)
         self.call(self.options.argus, "up", "--keep", "--timeout", "100s", "--", "true")
         facts = all_facts(self.folder)
