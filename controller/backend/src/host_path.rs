@@ -29,6 +29,10 @@ pub mod sockets;
 
 /// Maximum number of links in one walk, as in the kernel.
 const MAX_LINKS: usize = 40;
+/// Maximum number of bytes of a path that a file names, as in the kernel.
+const MAX_PATH_BYTES: usize = 4096;
+/// Maximum number of components of a path that a file names.
+const MAX_COMPONENTS: usize = 255;
 
 /// Reason for the refusal of a host path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +54,9 @@ pub enum PathError {
     /// Nothing exists at the path.
     #[error("bind source path does not exist: {}", .0.shown())]
     Missing(PathBuf),
+    /// The path is longer than any that people write, and each use of it costs time per component.
+    #[error("the path has more than {MAX_PATH_BYTES} bytes or {MAX_COMPONENTS} components")]
+    TooLong,
     /// The path cannot be walked.
     #[error("`{}` cannot be resolved: {why}", .path.shown())]
     Unreadable {
@@ -169,6 +176,18 @@ pub fn resolve_without_links(path: &Path) -> Result<Resolved, PathError> {
 /// The path with every link resolved; the path itself where it cannot be resolved.
 pub fn real(path: &Path) -> PathBuf {
     resolve(path).map_or_else(|_| path.to_owned(), |resolved| resolved.path)
+}
+
+/// Returns the nearest folder above a path that exists, and the path of the next component below it. Of many folders, it looks up only a few,
+/// because a folder exists only in one that exists.
+pub fn nearest_folder(path: &Path) -> Option<(&Path, &Path)> {
+    nearest(path, Path::is_dir)
+}
+
+fn nearest(path: &Path, is_folder: impl Fn(&Path) -> bool) -> Option<(&Path, &Path)> {
+    let all: Vec<&Path> = path.ancestors().collect();
+    let missing = all[1..].partition_point(|folder| !is_folder(folder));
+    Some((*all.get(missing + 1)?, all[missing]))
 }
 
 fn walk(path: &Path, follow: bool) -> Result<Resolved, PathError> {
@@ -342,8 +361,11 @@ impl Roots {
     /// Resolves an absolute path and refuses one that leads out of all of these directories.
     ///
     /// # Errors
-    /// The path leads out, or cannot be resolved.
+    /// The path is too long, leads out, or cannot be resolved.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, PathError> {
+        if path.as_os_str().len() > MAX_PATH_BYTES || path.components().skip(1).count() > MAX_COMPONENTS {
+            return Err(PathError::TooLong);
+        }
         let resolved = resolve(path)?;
         if self.contain(&resolved.path) {
             return Ok(resolved);

@@ -47,6 +47,42 @@ fn dots_after_a_missing_component_are_refused() {
 }
 
 #[test]
+fn nearest_folder_of_a_deep_path_needs_few_lookups() {
+    let path = Path::new("/a/b").join("x/".repeat(2_000));
+    let lookups = std::cell::Cell::new(0);
+    let is_folder = |folder: &Path| {
+        lookups.set(lookups.get() + 1);
+        Path::new("/a/b").starts_with(folder)
+    };
+    let found = nearest(&path, is_folder);
+    assert_eq!(found, Some((Path::new("/a/b"), Path::new("/a/b/x"))));
+    assert!((1..20).contains(&lookups.get()), "{lookups:?}");
+    let (_dir, root) = tree();
+    let (missing, there) = (root.join("none/x/y"), root.join("file"));
+    let next = root.join("none");
+    assert_eq!(nearest_folder(&missing), Some((root.as_path(), next.as_path())));
+    std::fs::write(&there, "").unwrap();
+    assert_eq!(nearest_folder(&there), Some((root.as_path(), there.as_path())));
+    assert_eq!(nearest_folder(Path::new("/")), None);
+}
+
+#[test]
+fn path_of_a_file_with_too_many_components_is_refused() {
+    let (_dir, root) = tree();
+    let roots = Roots::new([root.as_path()]);
+    let own = root.components().skip(1).count();
+    let deep = |components: usize| root.join(vec!["a"; components - own].join("/"));
+    assert!(roots.resolve(&deep(255)).is_ok());
+    assert_eq!(roots.resolve(&deep(256)).unwrap_err(), PathError::TooLong);
+    // Names of usual lengths, whose sum is too long.
+    let long = |names: usize| root.join(vec!["a".repeat(200); names].join("/"));
+    assert!(roots.resolve(&long(15)).is_ok());
+    assert_eq!(roots.resolve(&long(21)).unwrap_err(), PathError::TooLong);
+    let opened = roots.open(&deep(256)).unwrap_err().to_string();
+    assert!(opened.contains("255 components"), "{opened}");
+}
+
+#[test]
 fn circle_of_links_is_refused() {
     let (_dir, root) = tree();
     symlink("b", root.join("a")).unwrap();

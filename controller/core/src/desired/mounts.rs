@@ -182,7 +182,7 @@ pub(super) fn bind_source(
     if !paths::is_sane(text) {
         return reject(
             format!("`{}` is not a valid path", shown(text)),
-            "write a path of at most 4096 bytes",
+            "write a path of at most 4096 bytes and 255 components",
         );
     }
     if text.starts_with('~') {

@@ -39,9 +39,10 @@ pub(crate) fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns whether the text can be a path: 1 to 4,096 bytes without control characters.
+/// Returns whether the text can be a path: 1 to 4,096 bytes without control characters, and at most 256 parts between slashes.
 pub(super) fn is_sane(path: &str) -> bool {
-    !path.is_empty() && path.len() <= 4096 && !path.chars().any(char::is_control)
+    let is_short = !path.is_empty() && path.len() <= 4096 && path.split('/').count() <= 256;
+    is_short && !path.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -63,6 +64,15 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(to_absolute("/specs/shop", path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn path_with_too_many_bytes_or_parts_is_not_sane() {
+        let bytes = "a".repeat(4_096);
+        assert!(is_sane(&bytes) && !is_sane(&(bytes + "a")));
+        let parts = "a/".repeat(255);
+        assert!(is_sane(&format!("{parts}x")) && !is_sane(&format!("{parts}/x")));
+        assert!(!is_sane("") && !is_sane("a\n"));
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn mount_error(error: &PathError) -> ActionError {
                 None => error,
             }
         }
-        PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
+        PathError::TooLong | PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
         PathError::Outside { .. } | PathError::Link(_) | PathError::Socket(_) => {
             ActionError::MountRefused(error.to_string())
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use argus_backend::host_path::{FileId, real};
+use argus_backend::host_path::{FileId, nearest_folder, real};
 
 use super::context_rules::ContextFilter;
 use super::registry::SpecRegistry;
@@ -65,18 +65,13 @@ impl SpecInputs {
 
     /// Adds a name in the folder that contains it. Without that folder, adds the first missing folder on the way.
     fn add_name(&mut self, path: &Path) {
-        for path in path.ancestors() {
-            let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-                return;
-            };
-            let folder = real(folder);
-            if let Ok(meta) = fs::metadata(&folder)
-                && meta.is_dir()
-            {
-                self.files.insert(folder.join(name));
-                self.folders.insert(folder, FileId::from(&meta));
-                return;
-            }
+        let Some((folder, below)) = nearest_folder(path) else {
+            return;
+        };
+        let folder = real(folder);
+        if let (Ok(meta), Some(name)) = (fs::metadata(&folder), below.file_name()) {
+            self.files.insert(folder.join(name));
+            self.folders.insert(folder, FileId::from(&meta));
         }
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::sockets::Sockets;
-use argus_backend::host_path::{Roots, real, resolve_without_links};
+use argus_backend::host_path::{Roots, nearest_folder, real, resolve_without_links};
 use argus_core::desired::env_file::is_env_file;
 use argus_core::desired::host::HostPaths;
 use argus_core::desired::nearest;
@@ -196,10 +196,8 @@ fn private_dirs(folders: &[PathBuf]) -> Vec<String> {
 
 /// Returns the path with a name that is similar to the first missing part of a path.
 fn find_similar(path: &Path) -> Option<String> {
-    let missing = path
-        .ancestors()
-        .find(|part| part.parent().is_some_and(Path::is_dir))?;
-    let entries = fs::read_dir(missing.parent()?).ok()?.take(MAX_ENTRIES).flatten();
+    let (folder, missing) = nearest_folder(path)?;
+    let entries = fs::read_dir(folder).ok()?.take(MAX_ENTRIES).flatten();
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
