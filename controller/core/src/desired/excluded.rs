@@ -18,6 +18,13 @@ pub const MAX_CONTEXT_BYTES: u64 = 2 << 30;
 pub const CONTEXT_TOO_LARGE: &str =
     "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`";
 
+/// Maximum number of rules in a `.dockerignore`.
+const MAX_RULES: usize = 4_000;
+/// Maximum sizes of one rule and of all rules, in bytes.
+const MAX_RULE_BYTES: (usize, usize) = (4_096, 65_536);
+/// Maximum numbers of wildcards in one rule and in all rules. Each needs hundreds of bytes as a part of an automaton.
+const MAX_WILDCARDS: (usize, usize) = (200, 8_192);
+
 /// Name of a git directory, which is excluded at every depth.
 pub(super) const GIT: &str = ".git";
 /// Name of the default state directory, which is excluded at every depth.
@@ -79,6 +86,32 @@ impl Excluded {
     }
 }
 
+/// Refuses a `.dockerignore` whose rules need much memory when they are compiled. `name` is that of the file.
+///
+/// # Errors
+/// The first line with an excess.
+pub fn check_rules(name: &str, text: &str) -> Result<(), String> {
+    let (mut rules, mut bytes, mut wildcards) = (0, 0, 0);
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let own = line.matches(['*', '?', '[', '{']).count();
+        (rules, bytes, wildcards) = (rules + 1, bytes + line.len(), wildcards + own);
+        let limits = [
+            (line.len(), MAX_RULE_BYTES.0, "bytes in one rule"),
+            (own, MAX_WILDCARDS.0, "wildcards in one rule"),
+            (rules, MAX_RULES, "rules"),
+            (bytes, MAX_RULE_BYTES.1, "bytes in all rules"),
+            (wildcards, MAX_WILDCARDS.1, "wildcards in all rules"),
+        ];
+        if let Some((_, most, what)) = limits.into_iter().find(|(found, most, _)| found > most) {
+            return Err(format!("`{name}`, line {number}: more than {most} {what}"));
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if a file of this name is a spec file.
 pub fn is_spec_name(name: &str) -> bool {
     let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
@@ -113,6 +146,38 @@ mod tests {
             1,
             "a context that is itself mounted is not emptied"
         );
+    }
+
+    #[test]
+    fn rules_that_need_much_memory_are_refused_at_their_line() {
+        let check = |text: &str| check_rules("x", text).err();
+        let error = |line: u32, what: &str| Some(format!("`x`, line {line}: more than {what}"));
+        let (all, one) = ("a".repeat(4_096), "*".repeat(200));
+        for accepted in [
+            format!("# {}\n\n{all}\n  {one}  ", all.repeat(20)),
+            "a\n".repeat(4_000),
+            format!("{one}\n").repeat(40),
+            format!("{all}\n").repeat(16),
+        ] {
+            assert_eq!(check(&accepted), None, "{}", accepted.len());
+        }
+        for (text, expected) in [
+            (format!("b\n{all}a"), error(2, "4096 bytes in one rule")),
+            (format!("# x\n\n{one}?"), error(3, "200 wildcards in one rule")),
+            ("{".repeat(201), error(1, "200 wildcards in one rule")),
+            ("a\n".repeat(4_001), error(4_001, "4000 rules")),
+            (
+                format!("{all}\n").repeat(17),
+                error(17, "65536 bytes in all rules"),
+            ),
+            (
+                format!("{one}\n").repeat(41),
+                error(41, "8192 wildcards in all rules"),
+            ),
+            ("*?".repeat(200) + "\n", error(1, "200 wildcards in one rule")),
+        ] {
+            assert_eq!(check(&text), expected, "{}", text.len());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use argus_backend::host_path::{self, FileId};
 use argus_core::budget::Budget;
 use argus_core::desired::SENT_DOCKERFILE;
 use argus_core::desired::excluded::{
-    CONTEXT_TOO_LARGE, ContextEntry, Excluded, MAX_CONTEXT_BYTES, MAX_CONTEXT_ENTRIES,
+    CONTEXT_TOO_LARGE, ContextEntry, Excluded, MAX_CONTEXT_BYTES, MAX_CONTEXT_ENTRIES, check_rules,
 };
 use argus_core::dockerfile::MAX_BYTES;
 use argus_core::hex::hex;
@@ -331,6 +331,7 @@ fn read_rules(root: &Folder, dockerfile: &str) -> io::Result<String> {
                 "`{path}` is larger than {MAX_DOCKERIGNORE_BYTES} bytes"
             )));
         }
+        check_rules(&path, &rules).map_err(io::Error::other)?;
         return Ok(rules);
     }
     Ok(String::new())

@@ -128,7 +128,13 @@ fn rules_of_the_dockerfile_replace_those_of_the_context() {
 #[test]
 fn long_file_of_rules_is_an_error() {
     let long = "#".repeat(1024 * 1024 + 1);
-    for (rules, is_accepted) in [(&long[1..], true), (long.as_str(), false)] {
+    let wildcards = "*?".repeat(200);
+    for (rules, is_accepted) in [
+        (&long[1..], true),
+        (long.as_str(), false),
+        (&wildcards[..200], true),
+        (wildcards.as_str(), false),
+    ] {
         let dir = tree(&[("Dockerfile", "FROM scratch"), (".dockerignore", rules)]);
         let opened = Context::open(dir.path(), "Dockerfile", None, &Excluded::default());
         assert_eq!(opened.is_ok(), is_accepted, "{opened:?}");

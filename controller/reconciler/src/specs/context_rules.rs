@@ -8,7 +8,7 @@ use argus_backend::host_path::FileId;
 use argus_backend::host_path::folder;
 use argus_backend::host_path::own_files::{self, OwnFiles};
 use argus_core::budget::{Budget, Exceeded};
-use argus_core::desired::excluded::{ContextEntry, Excluded};
+use argus_core::desired::excluded::{ContextEntry, Excluded, check_rules};
 use argus_core::quoting::PathText as _;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -48,7 +48,11 @@ impl ContextRules {
                 file.take(MAX_RULES_BYTES).read_to_string(&mut text)
             });
             match read {
-                Ok(_) => break,
+                Ok(_) => {
+                    let name = path.file_name().unwrap_or_default().shown();
+                    check_rules(&name.to_string(), &text).map_err(io::Error::other)?;
+                    break;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -189,6 +189,11 @@ fn too_many_rules_and_entries_are_an_error() {
     };
     assert_eq!(error(&rules(500)), None);
     assert!(error(&rules(3_000)).unwrap().contains("more than 50000000 steps"));
+    let excess = error(&format!("a\n{}\n", "*?".repeat(200))).unwrap();
+    assert_eq!(
+        excess,
+        "`.dockerignore`, line 2: more than 200 wildcards in one rule"
+    );
     // An ignored folder is listed because of the rule with `!`.
     let dir = context(&[(".dockerignore", "a\n!a/keep"), ("a/b", ""), ("a/c", "")]);
     let budget = Budget::new(4 * RULE_STEPS + 5 * (ENTRY_STEPS + 4), MAX_CONTEXT_BYTES);
