@@ -42,6 +42,8 @@ pub struct Dotenv {
     pub variables: BTreeMap<String, String>,
     /// Statements that are not understood.
     pub problems: Vec<Problem>,
+    /// Number of bytes that variables inserted into the values.
+    pub inserted: usize,
 }
 
 /// Statement that is not understood. Its texts contain no value of a secret name.
@@ -98,6 +100,7 @@ pub fn read(bytes: &[u8], outside: Outside<'_>) -> Dotenv {
     } else {
         reader.read_all();
     }
+    reader.found.inserted = MAX_INSERTED - reader.left;
     reader.found
 }
 
@@ -226,7 +229,7 @@ impl<'a> Reader<'a> {
             Some(value)
         } else {
             self.at += line.len();
-            (self.outside)(name)
+            self.counted((self.outside)(name), start)?
         };
         if let Some(value) = value {
             self.found.variables.insert(name.to_owned(), value);

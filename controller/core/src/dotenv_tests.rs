@@ -189,6 +189,11 @@ fn values_have_a_bounded_size() {
         "{:?}",
         file.problems
     );
+    assert!((1..=MAX_INSERTED).contains(&file.inserted), "{}", file.inserted);
+    let long = "x".repeat(100_000);
+    let file = read_with(&"LONG\n".repeat(100), &[("LONG", long.as_str())]);
+    assert_eq!(file.inserted, 1_000_000, "a name alone inserts its value");
+    assert!(file.problems[0].message.contains("insert more than"));
     let nested = format!("A={}x{}", "${N:-".repeat(1_000), "}".repeat(1_000));
     assert!(read_with(&nested, &[]).problems[0].message.contains("nested"));
     let broken = "$\n".repeat(100_000);

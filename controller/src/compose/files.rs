@@ -11,7 +11,7 @@ use super::{Note, Service, parts};
 /// Format of a file under `env_file` without quotes and variables.
 const RAW: &str = "raw";
 
-/// Variables and bytes of the files under `env_file` of a project. A step is a variable.
+/// Variables and bytes of the files under `env_file` of a project, with the bytes that variables insert. A step is a variable.
 pub(super) const ENV_FILES: Budget = Budget::new(20_000, 16 << 20);
 
 /// Counts a file under `env_file`. Returns the first excess of [`ENV_FILES`] in words.
@@ -20,7 +20,7 @@ pub(super) fn count_env_file(budget: &mut Budget, variables: usize, bytes: usize
     let exceeded = counted.and_then(|()| budget.bytes(bytes as u64)).err()?;
     let what = match exceeded {
         Exceeded::Steps(most) => format!("more than {most} variables"),
-        Exceeded::Bytes(_) => exceeded.to_string(),
+        Exceeded::Bytes(_) => format!("{exceeded} with the values of their variables"),
     };
     Some(format!("the files under `env_file` of this project have {what}"))
 }
@@ -65,7 +65,8 @@ impl Service<'_> {
                             .iter()
                             .map(|problem| problem.describe(path.as_ref())),
                     );
-                    problems.extend(count_env_file(self.env_files, found.variables.len(), bytes.len()));
+                    let bytes = bytes.len() + found.inserted;
+                    problems.extend(count_env_file(self.env_files, found.variables.len(), bytes));
                     all.extend(found.variables);
                 }
                 Err(_) if file["required"] == false => {}

@@ -81,14 +81,26 @@ impl Document {
             let bytes = (files.read)(&files.dir.join(&path)).unwrap_or_default();
             self.add_variables(files, index, &mut own, &path, &bytes);
         }
-        let outer = &self.files[index].scope.own;
+        let outer = Arc::clone(&self.files[index].scope.own);
         if own.is_empty() {
-            let own = Arc::clone(outer);
-            return Scope { folder, own };
+            return Scope { folder, own: outer };
         }
-        own.extend(BTreeMap::clone(outer));
+        // Each entry has a copy of them.
+        if self.env_files.exceeded().is_none() {
+            let bytes = outer.iter().map(|(name, value)| name.len() + value.len());
+            self.count_variables(index, outer.len(), bytes.sum());
+        }
+        if self.env_files.exceeded().is_none() {
+            own.extend(BTreeMap::clone(&outer));
+        }
         let own = Arc::new(own);
         Scope { folder, own }
+    }
+
+    fn count_variables(&mut self, index: usize, variables: usize, bytes: usize) {
+        if let Some(excess) = count_env_file(&mut self.env_files, variables, bytes) {
+            self.report(index, &format!("`include`: {excess}"));
+        }
     }
 
     /// Adds the variables of a file that the project does not have.
@@ -108,9 +120,7 @@ impl Document {
         for problem in found.problems {
             self.report(index, &format!("`include`: {}", problem.describe(path)));
         }
-        if let Some(excess) = count_env_file(&mut self.env_files, found.variables.len(), bytes.len()) {
-            self.report(index, &format!("`include`: {excess}"));
-        }
+        self.count_variables(index, found.variables.len(), bytes.len() + found.inserted);
         let variables = found.variables.into_iter();
         all.extend(variables.filter(|(name, _)| !files.variables.contains_key(name)));
     }

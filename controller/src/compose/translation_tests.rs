@@ -679,6 +679,46 @@ fn variables_of_all_env_files_are_bounded() {
 }
 
 #[test]
+fn values_in_all_env_files_are_bounded() {
+    let long = format!(
+        "X={}\nY={}\nZ={}\n",
+        "v".repeat(1_000),
+        "$X".repeat(30),
+        "$Y".repeat(30)
+    );
+    let one = "services: { j: { image: x } }\n";
+    // Each entry has a copy of the variables around it.
+    let entries = "{ path: j.yaml, env_file: own.env }, ".repeat(20);
+    let nested = format!("include: [{entries}]\n");
+    let files = [
+        ("long.env", long.as_str()),
+        ("own.env", "OWN=1\n"),
+        ("j.yaml", one),
+        ("nested.yaml", nested.as_str()),
+    ];
+    let many = "long.env, ".repeat(20);
+    let excess = "the files under `env_file` of this project have more than 16777216 bytes with the values of their variables";
+    for (text, place) in [
+        (
+            format!("services: {{ a: {{ image: x, env_file: [{many}] }} }}"),
+            "left out of `a`: `env_file`",
+        ),
+        (
+            format!("include: [{{ path: j.yaml, env_file: [{many}] }}]"),
+            "`include`",
+        ),
+        (
+            "include: [{ path: nested.yaml, env_file: long.env }]".to_owned(),
+            "`include`",
+        ),
+    ] {
+        let found = errors(&text, &files);
+        let excess = format!("{place}: {excess}");
+        assert!(found.iter().any(|error| error.contains(&excess)), "{found:?}");
+    }
+}
+
+#[test]
 fn size_of_all_files_and_repetitions_is_bounded() {
     let excess = "the Compose files of this project have more than 8388608 bytes with the parts that `include` and `extends` repeat: \
                   remove some of both";

@@ -91,6 +91,11 @@ impl Reader<'_> {
     /// Value of a variable; `None` without one.
     fn find(&mut self, name: &str, at: usize) -> Result<Option<String>, Fault> {
         let found = (self.outside)(name).or_else(|| self.found.variables.get(name).cloned());
+        self.counted(found, at)
+    }
+
+    /// Counts the bytes of a value before it is inserted.
+    pub(super) fn counted(&mut self, found: Option<String>, at: usize) -> Result<Option<String>, Fault> {
         let length = found.as_ref().map_or(0, String::len);
         match self.left.checked_sub(length) {
             Some(left) => self.left = left,
