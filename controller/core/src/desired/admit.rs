@@ -14,7 +14,7 @@ use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::image::{build_digest, default_tag};
 use crate::desired::namespace::NamespaceFrom;
 use crate::desired::nested_mounts::MountPlaces;
-use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
+use crate::desired::referenced_services::{ReferencedService, ReferencedServices, TOO_LONG};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, NamedContext, Service, container, container_limits, covers,
     env_file, hosts, mock, needs, nested_mounts, networks, own_image_tag, replicas, secret_values,
@@ -25,6 +25,9 @@ use crate::time::Timestamp;
 
 /// Maximum number of services and mocks of one environment.
 const MAX_SERVICES: usize = 500;
+
+/// Maximum number of published ports of one environment.
+const MAX_PORTS: usize = 10_000;
 
 /// Maximum number of diagnostics of a file.
 pub const MAX_DIAGNOSTICS: usize = 1_000;
@@ -100,8 +103,8 @@ pub fn admit_with_digests(
     context: &SpecContext,
     digest_of: &mut dyn FnMut(&Service, &Build) -> Option<Hash>,
 ) -> Admission {
-    let spec = &effective(spec, context);
-    let mut diagnostics = Vec::new();
+    let (mut diagnostics, mut referenced_services) = (Vec::new(), ReferencedServices::default());
+    let spec = &effective(spec, context, &referenced_services);
     let identity = EnvIdentity::from_spec(spec, context, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
     let env = identity.as_ref().map(|identity| identity.env.clone());
@@ -117,7 +120,7 @@ pub fn admit_with_digests(
     identity.networks = networks::names(spec);
     let networks = networks::resolve(spec, &identity, context, &mut diagnostics);
     let mut ports = settings::ports(spec, &mut diagnostics);
-    let referenced_services = collect_peers(spec, &mut diagnostics);
+    collect_peers(spec, &mut referenced_services, &mut diagnostics);
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
     let env_file = env_file::resolve(spec, context, &mut diagnostics);
     exclude(&mut services, context, env_file.as_deref());
@@ -145,7 +148,7 @@ pub fn admit_with_digests(
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
     secret_values::report_tokens(spec, context, &mut diagnostics);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
-    let refused = diagnostics.iter().any(Diagnostic::is_error);
+    let refused = is_refused(&referenced_services, &mut diagnostics);
     let desired = networks.filter(|_| env.is_some() && !refused).map(|networks| {
         set_digests(&mut services, digest_of);
         let volumes = volume_names(&services);
@@ -201,6 +204,16 @@ pub fn admit_with_digests(
     }
 }
 
+/// Returns whether a diagnostic rejects the file. Texts that are too long always do.
+fn is_refused(resolved: &ReferencedServices, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    let is_reported = |found: &Diagnostic| found.message.starts_with(TOO_LONG);
+    if resolved.is_too_long() && !diagnostics.iter().any(is_reported) {
+        let message = format!("{TOO_LONG} after the resolution of its templates");
+        diagnostics.push(Diagnostic::error("services", message).hint("shorten the variables"));
+    }
+    diagnostics.iter().any(Diagnostic::is_error)
+}
+
 /// Returns the lifetime of the environment; zero is an error.
 fn ttl(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Duration> {
     let ttl = spec.argus.ttl?.get();
@@ -217,8 +230,11 @@ fn placeholder_identity() -> Option<EnvIdentity> {
 }
 
 /// Collects the properties that services can reference in each other; reports invalid ports and duplicate names.
-fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> ReferencedServices {
-    let mut referenced_services = ReferencedServices::default();
+fn collect_peers(
+    spec: &E2eSpec,
+    referenced_services: &mut ReferencedServices,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let declared = spec.declared_services();
     let containers = declared
         .iter()
@@ -229,10 +245,12 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
             format!("the file has {count} services and mocks, more than the maximum of {MAX_SERVICES}");
         diagnostics.push(Diagnostic::error("services", message).hint("split it into several environments"));
     }
+    let mut published = 0;
     for declared in &declared {
         let container = declared.service.container.as_ref();
         let texts = container.map_or(&[][..], |container| &container.ports);
         let ports = container::parse_ports(texts, &format!("{}.container.ports", declared.path), diagnostics);
+        published += ports.len() * declared.service.replicas.unwrap_or(1).max(1) as usize;
         if !referenced_services.add(
             declared.name,
             ReferencedService {
@@ -247,6 +265,10 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
             diagnostics.push(Diagnostic::error(format!("{}.name", declared.path), message).hint(hint));
         }
     }
+    if published > MAX_PORTS {
+        let message = format!("the services publish {published} ports, more than the maximum of {MAX_PORTS}");
+        diagnostics.push(Diagnostic::error("services", message).hint("publish fewer ports"));
+    }
     for (name, mock) in &spec.mocks {
         if !referenced_services.add(
             name,
@@ -260,7 +282,6 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Reference
             diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message).hint("rename one of them"));
         }
     }
-    referenced_services
 }
 
 /// Returns all services and mocks with their paths in the file, in the order of the file.
@@ -289,7 +310,7 @@ fn services(
         let service = mock::admit_mock(name, mock, identity, context, referenced_services, diagnostics);
         services.extend(service.map(|service| (format!("mocks.{name}"), service)));
     }
-    replicas::add(&mut services, &counts, diagnostics);
+    replicas::add(&mut services, &counts, referenced_services, diagnostics);
     let required: BTreeSet<_> = services
         .iter()
         .flat_map(|(_, service)| &service.depends_on)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::admit::SpecContext;
-use crate::desired::effective::unresolved_hint;
+use crate::desired::effective::{MAX_FILLED, unresolved_hint};
 use crate::desired::namespace::{AUTO, NamespaceFrom};
 use crate::desired::volumes::{self, ExternalVolumes};
 use crate::ident::{EnvName, ResourceName, ServiceName};
@@ -164,6 +164,8 @@ fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Diagnostic {
     let message = format!("`{}` is not a valid {what} name", shown(text));
     let hint = if let Some(hint) = unresolved_hint(text) {
         hint
+    } else if text.len() > MAX_FILLED {
+        format!("shorten it to at most {longest} bytes")
     } else if text.len() > longest {
         format!("shorten it from {} to at most {longest} bytes", text.len())
     } else {

@@ -18,12 +18,15 @@ pub(super) struct ReferencedService {
 
 /// Maximum size of all texts of a file after the resolution of their templates, in bytes.
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+/// Start of each message about a file with longer texts.
+pub(super) const TOO_LONG: &str = "the file exceeds 16 MiB";
 
 /// All services and mocks by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReferencedServices {
     by_name: BTreeMap<String, ReferencedService>,
-    /// Size of the texts whose templates are resolved, in bytes. A short file can refer to a long variable often.
+    /// Size of the texts whose templates are resolved, and of the further replicas, in bytes. A short file can refer to a long variable
+    /// often.
     resolved: Cell<usize>,
 }
 
@@ -40,7 +43,12 @@ impl ReferencedServices {
     /// Counts a resolved text; returns whether the texts of the file are still short enough.
     pub(super) fn add_resolved(&self, bytes: usize) -> bool {
         self.resolved.set(self.resolved.get().saturating_add(bytes));
-        self.resolved.get() <= MAX_RESOLVED
+        !self.is_too_long()
+    }
+
+    /// Returns whether the resolved texts of the file are too long.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.resolved.get() > MAX_RESOLVED
     }
 
     /// Returns the service or mock of a name.

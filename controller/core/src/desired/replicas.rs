@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use argus_crds::{DeclaredService, Diagnostic};
 
+use crate::desired::referenced_services::{ReferencedServices, TOO_LONG};
 use crate::desired::{Dependency, Service};
 use crate::ident::{ResourceName, ServiceName};
 
@@ -23,10 +24,12 @@ pub(super) fn count(declared: &DeclaredService<'_>, diagnostics: &mut Vec<Diagno
     written.clamp(1, MAX_REPLICAS)
 }
 
-/// Adds the further replicas of the services by the numbers of their containers, and the dependencies on them.
+/// Adds the further replicas of the services by the numbers of their containers, and the dependencies on them. Each replica has a copy of
+/// all texts, which counts in `resolved`.
 pub(super) fn add(
     services: &mut Vec<(String, Service)>,
     counts: &BTreeMap<ServiceName, u32>,
+    resolved: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     if counts.values().all(|count| *count == 1) {
@@ -34,7 +37,15 @@ pub(super) fn add(
     }
     let mut added: BTreeMap<ServiceName, Vec<ServiceName>> = BTreeMap::new();
     for (path, first) in services.clone() {
-        for number in 2..=counts.get(&first.name).copied().unwrap_or(1) {
+        let count = counts.get(&first.name).copied().unwrap_or(1);
+        let size = || serde_json::to_vec(&first).map_or(usize::MAX, |json| json.len());
+        if count > 1 && !resolved.add_resolved(size().saturating_mul(count as usize - 1)) {
+            let message = format!("{TOO_LONG} with the texts of all replicas");
+            let error = Diagnostic::error(format!("{path}.replicas"), message);
+            diagnostics.push(error.hint("shorten the texts of the service, or write fewer replicas"));
+            break;
+        }
+        for number in 2..=count {
             let (name, container) = (
                 format!("{}-{number}", first.name),
                 format!("{}-{number}", first.container_name),
@@ -133,6 +144,46 @@ mod tests {
             };
             assert!(
                 found.desired.is_none() && diagnostic.message.contains(error),
+                "{diagnostic:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_and_ports_of_all_replicas_are_bounded() {
+        let long = "x".repeat(90_000);
+        let texts = |services: usize| {
+            let service = |number| {
+                format!(
+                    "  s{number}: {{ image: a, replicas: 50, command: ['{long}'], container: {{ name: c{number} }} }}\n"
+                )
+            };
+            admitted(&(0..services).map(service).collect::<Vec<_>>().concat())
+        };
+        assert!(texts(3).desired.is_some());
+        let ports = |last: u16| {
+            admitted(&format!(
+                "  web: {{ image: a, replicas: 50, container: {{ name: w, ports: ['1000-{last}:1000-{last}'] }} }}\n"
+            ))
+        };
+        assert!(ports(1199).desired.is_some());
+        for (found, path, error) in [
+            (
+                texts(4),
+                "s3.replicas",
+                "the file exceeds 16 MiB with the texts of all replicas",
+            ),
+            (
+                ports(1200),
+                "services",
+                "the services publish 10050 ports, more than the maximum of 10000",
+            ),
+        ] {
+            let [diagnostic] = &found.diagnostics[..] else {
+                panic!("{:?}", found.diagnostics)
+            };
+            assert!(
+                found.desired.is_none() && diagnostic.path.ends_with(path) && diagnostic.message == error,
                 "{diagnostic:?}"
             );
         }

@@ -6,7 +6,7 @@ use argus_crds::Diagnostic;
 
 use crate::desired::admit::{MAX_DIAGNOSTICS, SpecContext};
 use crate::desired::effective::env_hint;
-use crate::desired::referenced_services::ReferencedServices;
+use crate::desired::referenced_services::{ReferencedServices, TOO_LONG};
 use crate::desired::suggest::did_you_mean;
 
 /// Part of a text with templates.
@@ -167,6 +167,10 @@ impl TemplateResolver<'_> {
         diagnostics: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
+        // The first excess is an error.
+        if self.referenced_services.is_too_long() {
+            return text.to_owned();
+        }
         let mut result = String::with_capacity(text.len());
         for segment in segments(text) {
             match segment {
@@ -188,7 +192,7 @@ impl TemplateResolver<'_> {
                         }
                     });
                     if !self.referenced_services.add_resolved(value.len()) {
-                        let message = "the file exceeds 16 MiB after the resolution of its templates";
+                        let message = format!("{TOO_LONG} after the resolution of its templates");
                         if diagnostics.len() < MAX_DIAGNOSTICS {
                             diagnostics.push(Diagnostic::error(path, message).hint("shorten the variables"));
                         }

@@ -480,6 +480,22 @@ fn template_growth_is_limited() {
 }
 
 #[test]
+fn template_growth_after_many_warnings_is_limited() {
+    let words = "\"{{config.none}}\", ".repeat(1_000) + &"\"{{env.BIG}}\", ".repeat(200);
+    let text = format!(
+        "project: {{name: shop}}\nservice: {{image: demo, command: [{words}], container: {{name: app}}}}"
+    );
+    let context = SpecContext {
+        env_vars: BTreeMap::from([("BIG".to_owned(), "x".repeat(100_000))]),
+        ..context()
+    };
+    let admission = admission(&text, &context);
+    assert_eq!(admission.desired, None);
+    let mut messages = admission.diagnostics.iter().map(|found| found.message.as_str());
+    assert!(messages.any(|message| message.contains("16 MiB")));
+}
+
+#[test]
 fn chain_of_500_services_is_admitted_but_not_501() {
     let chain = |length: usize| {
         let mut text = "project: {name: chain}\nservices:\n".to_owned();
