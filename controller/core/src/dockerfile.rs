@@ -2,6 +2,7 @@
 
 use std::iter;
 
+mod address;
 mod copies;
 mod sources;
 

@@ -94,10 +94,10 @@ const SUBJECTS: [Subject; 8] = [
         // containers that start once. With restarts of containers near their memory limit. With notes for the next task, and invariants at
         // their modules. With bounds of links in a worktree. With rollbacks that keep what they do not change. With processes
         // of cgroup version 1, ends of both streams of a command, and second listeners of a port. With limits of the rules of a
-        // `.dockerignore` and of the components of a path, and of the texts of names,
-        // replicas and ports.
+        // `.dockerignore`, of the components of a path, and of the texts of names, replicas and ports. With 140 lines for the variables
+        // that a stage of a Dockerfile surely sets, reserved addresses, and a home folder behind a link.
         name: "the loop: core, docker, reconciler, backend",
-        budget: 60_830,
+        budget: 60_980,
         paths: &[
             "controller/core/",
             "controller/docker/",

@@ -2,12 +2,12 @@
 //!
 //! The search does not follow the grammar of Dockerfiles, which the author can bend with an `escape` directive or a here-document. Each
 //! line can begin an instruction, and both escape characters continue it. A variable has each value that any line gives it, and can be
-//! empty. Values of base images are unknown.
+//! empty. One that the stage itself does not surely set can also have a value of the base image, which is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::{iter, mem};
 
+use super::address::check_address;
 use super::{Instruction, is_comment};
 use crate::budget::Budget;
 
@@ -36,6 +36,8 @@ const PLATFORM: [&str; 9] = [
 
 /// Values of variables by name.
 type Variables = BTreeMap<String, BTreeSet<String>>;
+/// Values, and the variables that have no others.
+type Known<'a> = (&'a Variables, &'a BTreeSet<String>);
 
 /// A source that only an allowed project can use.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,9 +48,7 @@ pub struct RefusedSource {
     pub why: &'static str,
 }
 
-const PRIVATE: &str = "reads an address of the host or of a private network";
 const UNKNOWN: &str = "reads an address that depends on an unknown variable";
-const UNUSUAL: &str = "reads an address with an unusual spelling";
 const TOO_LONG: &str = "has too many lines or values";
 
 /// Returns the first `ADD` whose source is an address of the host or of a private network, or can be one. `args` are the arguments of
@@ -69,23 +69,98 @@ pub fn find_refused_source(text: &str, args: &BTreeMap<String, String>) -> Optio
     let lines = lines.as_slice();
     let candidates = || {
         let starts = 0..lines.len();
-        starts.flat_map(move |at| ESCAPES.map(|escape| (lines[at].0, join(&lines[at..], escape))))
+        starts.flat_map(move |at| ESCAPES.map(|escape| (at, escape, join(&lines[at..], escape))))
     };
     let platform = PLATFORM.map(|name| (name.to_owned(), BTreeSet::from(["platform".to_owned()])));
     let mut variables = Variables::from(platform);
-    for (_, (text, _)) in candidates() {
+    for (_, _, (text, _)) in candidates() {
         add_variables(&text, args, &mut variables);
     }
+    let mut stage = Stage {
+        is_unsure: has_escape_directive(text),
+        ..Stage::default()
+    };
     let mut budget = Budget::new(MAX_VALUES, MAX_LENGTH);
-    candidates().find_map(|(line, (text, is_complete))| {
-        let why = check(&text, is_complete, &variables, &mut budget)?;
+    candidates().find_map(|(at, escape, (text, is_complete))| {
+        if escape == ESCAPES[0] {
+            let is_start = at == 0 || !lines[at - 1].1.trim_end().ends_with(escape);
+            stage.read(&text, is_start, is_complete, args);
+        }
+        let why = check(&text, is_complete, (&variables, &stage.set), &mut budget)?;
         let instruction = Instruction {
-            line,
+            line: lines[at].0,
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
             corrected: None,
         };
         Some(RefusedSource { instruction, why })
     })
+}
+
+/// Returns whether a comment can change the escape character.
+fn has_escape_directive(text: &str) -> bool {
+    let mut keys = text.lines().filter_map(|line| line.split_once('='));
+    keys.any(|(key, _)| is_comment(key) && key.to_ascii_lowercase().contains("escape"))
+}
+
+/// Variables that a stage surely sets itself, up to an instruction.
+#[derive(Default)]
+struct Stage {
+    set: BTreeSet<String>,
+    /// Arguments before the first stage.
+    global: Option<BTreeSet<String>>,
+    /// True after a line that can hide those after it, such as the start of a here-document.
+    is_unsure: bool,
+}
+
+impl Stage {
+    /// Reads an instruction. `is_start` is false if its first line can continue another one.
+    fn read(&mut self, text: &str, is_start: bool, is_complete: bool, args: &BTreeMap<String, String>) {
+        if !is_complete {
+            self.set.clear();
+        } else if after_keyword(text, "FROM").is_some() {
+            let former = mem::take(&mut self.set);
+            self.global.get_or_insert(former);
+        }
+        let keyword = split_word(text).0;
+        let is_arg = keyword.eq_ignore_ascii_case("ARG");
+        let is_sure = is_start
+            && !self.is_unsure
+            && (is_arg || keyword.eq_ignore_ascii_case("ENV"))
+            && text.is_ascii()
+            && text.split_whitespace().all(is_whole);
+        let change = |(name, value): (&str, Option<&str>)| {
+            let is_given = is_arg && args.contains_key(name);
+            let is_global = || self.global.as_ref().is_some_and(|global| global.contains(name));
+            let is_known = match value {
+                Some(value) => value
+                    .split('$')
+                    .skip(1)
+                    .all(|part| self.set.contains(split_name(part).0)),
+                None => PLATFORM.contains(&name) || is_global(),
+            };
+            // The builder keeps the arguments of its scanner out of the environment.
+            let is_name = name.chars().all(is_part_of_name) && !name.starts_with("BUILDKIT_");
+            (without_quotes(name), is_sure && is_name && (is_given || is_known))
+        };
+        let changes: Vec<_> = assignments(text).into_iter().map(change).collect();
+        for (name, is_known) in changes {
+            if name.contains('$') {
+                self.set.clear();
+            } else if is_known {
+                self.set.insert(name);
+            } else {
+                self.set.remove(&name);
+            }
+        }
+        self.is_unsure |= !is_complete || text.contains("<<");
+    }
+}
+
+/// Returns whether a word ends outside of quotes and does not escape the space after it.
+fn is_whole(word: &str) -> bool {
+    let count = |quote: char| word.matches(quote).count();
+    let is_closed = matches!((count('"'), count('\'')), (0, n) | (n, 0) if n % 2 == 0);
+    is_closed && !word.contains(ESCAPES)
 }
 
 /// Joins the lines of an instruction. Returns whether it is complete.
@@ -124,29 +199,59 @@ fn add_variables(text: &str, args: &BTreeMap<String, String>, variables: &mut Va
         values.insert(String::new());
         values.extend(args.get(name).cloned());
     };
-    if let Some(rest) = after_keyword(text, "ARG") {
-        for word in rest.split_whitespace() {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            add(name, value);
-        }
-    } else if let Some(rest) = after_keyword(text, "ENV") {
-        let (first, others) = split_word(rest);
-        if !first.contains('=') {
-            return add(first, others.trim());
-        }
-        for (name, value) in rest.split_whitespace().filter_map(|word| word.split_once('=')) {
-            add(name, value);
-        }
+    for (name, value) in assignments(text) {
+        add(name, value.unwrap_or_default());
     }
 }
 
-/// Text without the characters that the builder removes from words.
+/// Variables of an `ARG` or `ENV`, with their values.
+fn assignments(text: &str) -> Vec<(&str, Option<&str>)> {
+    if let Some(rest) = after_keyword(text, "ARG") {
+        let words = rest.split_whitespace();
+        let split = words.map(|word| (word, word.split_once('=')));
+        return split
+            .map(|(word, pair)| pair.map_or((word, None), |(name, value)| (name, Some(value))))
+            .collect();
+    }
+    let Some(rest) = after_keyword(text, "ENV") else {
+        return Vec::new();
+    };
+    let (first, others) = split_word(rest);
+    let single = (!first.contains('=')).then_some((first, Some(others.trim())));
+    // A name in quotes can contain a space, and begins pairs then.
+    let has_pairs = single.is_none() || without_quotes(first) != first;
+    let words = rest.split_whitespace().filter(|_| has_pairs);
+    let pairs = words.filter_map(|word| word.split_once('='));
+    let pairs = pairs.map(|(name, value)| (name, Some(value)));
+    single.into_iter().chain(pairs).collect()
+}
+
+/// Text without the characters that the builder removes from words. Names of variables get braces, because a quote ends them.
 fn without_quotes(text: &str) -> String {
-    text.replace(|c: char| ESCAPES.contains(&c) || matches!(c, '"' | '\''), "")
+    let strip = |part: &str| part.replace(|c: char| ESCAPES.contains(&c) || matches!(c, '"' | '\''), "");
+    let mut parts = text.split('$');
+    let mut plain = strip(parts.next().unwrap_or_default());
+    for part in parts {
+        let (name, after) = split_name(part);
+        plain.extend(["${", name, "}", &strip(after)]);
+    }
+    plain
+}
+
+fn is_part_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Splits the text after a `$` at the end of the name. The name of one with an operator is no name.
+fn split_name(rest: &str) -> (&str, &str) {
+    match rest.strip_prefix('{') {
+        Some(inner) => inner.split_once('}').unwrap_or((inner, "")),
+        None => rest.split_at(rest.find(|c| !is_part_of_name(c)).unwrap_or(rest.len())),
+    }
 }
 
 /// Returns why only an allowed project can use this instruction.
-fn check(text: &str, is_complete: bool, variables: &Variables, budget: &mut Budget) -> Option<&'static str> {
+fn check(text: &str, is_complete: bool, variables: Known<'_>, budget: &mut Budget) -> Option<&'static str> {
     let rest = after_keyword(text, "ADD");
     if !is_complete {
         // The keyword itself can have too many lines.
@@ -170,30 +275,33 @@ fn check(text: &str, is_complete: bool, variables: &Variables, budget: &mut Budg
         .find_map(|word| check_source(word, variables, budget))
 }
 
-fn check_source(word: &str, variables: &Variables, budget: &mut Budget) -> Option<&'static str> {
+fn check_source(word: &str, (variables, set): Known<'_>, budget: &mut Budget) -> Option<&'static str> {
+    let mut unknown = None;
     let mut open = vec![without_quotes(word)];
     while let Some(source) = open.pop() {
         let why = match find_variable(&source) {
-            Some((before, name, after)) => match variables.get(name) {
-                Some(values) => {
+            Some((before, name, after)) => {
+                if !set.contains(name) && can_be_address(before, after) {
+                    unknown = Some(UNKNOWN);
+                }
+                variables.get(name).and_then(|values| {
                     let mut fits =
                         |value: &String| budget.steps(1).is_ok() && budget.bytes(value.len() as u64).is_ok();
                     let replaced = values.iter().map(|value| format!("{before}{value}{after}"));
                     open.extend(replaced.take_while(|value| fits(value)));
                     budget.exceeded().map(|_| TOO_LONG)
-                }
-                None => can_be_address(before, after).then_some(UNKNOWN),
-            },
+                })
+            }
             None => check_address(&source),
         };
         if why.is_some() {
             return why;
         }
     }
-    None
+    unknown
 }
 
-/// Splits a source at the first variable that can change its address. The name of one with an operator is no name.
+/// Splits a source at the first variable that can change its address.
 fn find_variable(source: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = source.split_once('$')?;
     let is_after_host = match before.split_once("://") {
@@ -206,12 +314,7 @@ fn find_variable(source: &str) -> Option<(&str, &str, &str)> {
     if is_after_host {
         return None;
     }
-    let (name, after) = if let Some(inner) = rest.strip_prefix('{') {
-        inner.split_once('}').unwrap_or((inner, ""))
-    } else {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()))
-    };
+    let (name, after) = split_name(rest);
     Some((before, name, after))
 }
 
@@ -224,65 +327,9 @@ fn can_be_address(before: &str, after: &str) -> bool {
     is_remote || before.contains("://") || [before.as_str(), after].iter().any(|part| part.contains('@'))
 }
 
-/// Returns why only an allowed project can read this address.
-fn check_address(source: &str) -> Option<&'static str> {
-    let host = host_of(source)?.to_ascii_lowercase();
-    let host = host.trim_end_matches('.');
-    if let Some(inner) = host.strip_prefix('[') {
-        return match inner.trim_end_matches(']').parse::<Ipv6Addr>() {
-            Ok(address) => is_private_v6(address).then_some(PRIVATE),
-            Err(_) => Some(UNUSUAL),
-        };
-    }
-    let last = host.rsplit('.').next().unwrap_or_default();
-    let is_number = |text: &str| text.starts_with("0x") || text.chars().all(|c| c.is_ascii_digit());
-    if !last.is_empty() && is_number(last) {
-        return match host.parse::<Ipv4Addr>() {
-            Ok(address) => is_private_v4(address).then_some(PRIVATE),
-            // Such as `127.1`, which some resolvers read as an address.
-            Err(_) => Some(UNUSUAL),
-        };
-    }
-    // Some resolvers read other digits and percent encodings as ASCII.
-    let is_usual = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    if !host.chars().all(is_usual) {
-        return Some(UNUSUAL);
-    }
-    // The host and its network resolve names without a dot, such as their own.
-    let is_local = matches!(last, "localhost" | "local" | "internal") || last == host && !host.is_empty();
-    is_local.then_some(PRIVATE)
-}
-
-/// Host of a URL or of a git address such as `git@host:path`; `None` for a file.
-fn host_of(source: &str) -> Option<&str> {
-    let Some((_, rest)) = source.split_once("://") else {
-        let (user, rest) = source.split_once('@')?;
-        let (host, _) = rest.split_once(':')?;
-        return Some(host).filter(|_| !user.contains('/'));
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    match host.find(']') {
-        Some(end) => Some(&host[..=end]),
-        None => host.split(':').next(),
-    }
-}
-
-fn is_private_v4(address: Ipv4Addr) -> bool {
-    let is_this_network = address.octets()[0] == 0;
-    address.is_loopback() || address.is_private() || address.is_link_local() || is_this_network
-}
-
-fn is_private_v6(address: Ipv6Addr) -> bool {
-    address.is_loopback()
-        || address.is_unspecified()
-        || address.is_unique_local()
-        || address.is_unicast_link_local()
-        || address.to_ipv4_mapped().is_some_and(is_private_v4)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::address::{PRIVATE, UNUSUAL};
     use super::*;
 
     fn refused(text: &str) -> Option<(usize, &'static str)> {
@@ -301,6 +348,32 @@ mod tests {
             "http://[fe80::1]/",
             "http://169.254.169.254/latest/meta-data",
             "http://0.0.0.0:80",
+            "http://100.64.0.1/",
+            "http://100.127.255.255/",
+            "http://172.31.0.1/",
+            "http://192.0.0.8/",
+            "http://192.0.2.1/",
+            "http://192.88.99.1/",
+            "http://198.19.255.1/",
+            "http://198.51.100.1/",
+            "http://203.0.113.1/",
+            "http://224.0.0.1/",
+            "http://255.255.255.255/",
+            "http://[::]/",
+            "http://[::7f00:1]/",
+            "http://[::ffff:8.8.8.8]/",
+            "http://[64:ff9b::7f00:1]/",
+            "http://[64:ff9b:1::1]/",
+            "http://[100::1]/",
+            "http://[2001::1]/",
+            "http://[2001:1ff::1]/",
+            "http://[2001:db8::1]/",
+            "http://[2002:7f00:1::1]/",
+            "http://[3fff:fff::1]/",
+            "http://[5f00::1]/",
+            "http://[fd00::1]/",
+            "http://[fec0::1]/",
+            "http://[ff02::1]/",
             "http://192.168.1.1?x",
             "http://a.local/x",
             "http://host.docker.internal./x",
@@ -332,7 +405,7 @@ mod tests {
     fn public_addresses_and_files_are_accepted() {
         for line in [
             "ADD https://example.com/v$VERSION/x-${TARGETARCH}.tgz?a=${X:-1} /x",
-            "ADD https://8.8.8.8/x https://[2001:db8::1]/x /x",
+            "ADD https://8.8.8.8/x https://[2600:1f00::1]/x https://100.128.0.1/x /x",
             "ADD app-${VERSION}.jar target/$NAME ./$NAME $HOME/",
             "ADD git@github.com:a/b.git /x",
             "ADD http://localhost/",
@@ -363,6 +436,52 @@ mod tests {
         ] {
             assert_eq!(refused(text).map(|found| found.1), Some(why), "{text}");
         }
+    }
+
+    #[test]
+    fn variable_of_the_base_image_is_unknown() {
+        let ok = "https://example.com/x";
+        for text in [
+            "FROM b\nARG U\nADD $U /x",
+            "FROM b AS q\nFROM q\nARG U\nADD ${U} /x",
+            "ARG U=OK\nFROM b\nADD ${U} /x",
+            "FROM b AS q\nARG U=OK\nFROM q\nADD ${U} /x",
+            "ARG U\nFROM b\nARG U\nADD ${U} /x",
+            "FROM b\nADD $U /x\nARG U=OK",
+            "FROM b\nENV P=$U\nARG U=OK\nADD $P /x",
+            "FROM b\nENV U=OK P=$U\nADD $P /x",
+            "FROM b\nENV U=OK\nENV U=$V\nADD $U /x",
+            "FROM b\nENV U=OK N=U\nENV $N=$V\nADD $U /x",
+            "FROM b\nARG U=OK\nENV \"A B\"=x U=$V\nADD $U /x",
+            "FROM b\nARG U=OK\nENV \"U\" $V\nADD $U /x",
+            "FROM b\nADD $TARGETARCH /x",
+            "FROM b\nARG BUILDKIT_SBOM_SCAN_STAGE=OK\nADD $BUILDKIT_SBOM_SCAN_STAGE /x",
+            // No instruction, or none of this stage.
+            "FROM b\nRUN <<A\nARG U=OK\nA\nADD $U /x",
+            "FROM b\nRUN <\\\n<A\nARG U=OK\nA\nADD $U /x",
+            "FROM b\nRUN true \\\nARG U=OK\nADD $U /x",
+            "FROM b\nONBUILD ARG U=OK\nADD $U /x",
+            "FROM b\nENV A=\"x U=OK\"\nADD $U /x",
+            "FROM b\nENV A=\"'\"' U=OK'\nADD $U /x",
+            "FROM b\nENV A=x\\ U=OK\nADD $U /x",
+            "# escape=`\nFROM b\nARG A \\\nLABEL U=OK\nADD $U /x",
+            "FROM b\nARG UX=OK\nADD $U\"X\" /x",
+        ] {
+            let found = refused(&text.replace("OK", ok)).map(|found| found.1);
+            assert_eq!(found, Some(UNKNOWN), "{text}");
+        }
+        for text in [
+            "FROM b\nARG U=OK\nADD $U /x",
+            "FROM b\nENV A=1 \\\n  U=\"OK\"\nADD $U /x",
+            "FROM b\nENV U OK\nENV P=${U}\nADD \"$P\" /x",
+            "ARG U=OK\nFROM b\nARG U\nADD $U /x",
+            "FROM b\nARG TARGETARCH\nADD $TARGETARCH /x",
+        ] {
+            assert_eq!(refused(&text.replace("OK", ok)), None, "{text}");
+        }
+        let args = BTreeMap::from([("U".to_owned(), ok.to_owned())]);
+        assert_eq!(find_refused_source("FROM b\nARG U\nADD $U /x", &args), None);
+        assert!(find_refused_source("FROM b\nADD $U /x", &args).is_some());
     }
 
     #[test]
