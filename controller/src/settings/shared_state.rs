@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_docker::Endpoint;
-use argus_reconciler::specs::location::{is_system, worktrees_of};
+use argus_reconciler::specs::location::{contains_home, is_system, worktrees_of};
 use argus_reconciler::state_dir::StateDir;
 
 use super::paths::state_of;
@@ -38,11 +38,10 @@ pub(super) fn find(own: &StateDir, docker_host: Option<&str>) -> Option<StateDir
 /// Returns the parents of a folder in its worktree, the nearest first. Without a worktree, a project ends below the folder of the
 /// user and below system directories.
 pub(super) fn parents_in_project(current: &Path, top: Option<&Path>) -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
     let parents = current.ancestors().skip(1);
     let is_inside = |parent: &&Path| match top {
         Some(top) => parent.starts_with(top),
-        None => !is_system(parent) && home.as_deref() != Some(*parent),
+        None => !is_system(parent) && !contains_home(parent),
     };
     parents.take_while(is_inside).map(Path::to_path_buf).collect()
 }

@@ -213,10 +213,13 @@ pub(super) fn find_worktree(directory: &Path) -> Option<&Path> {
 
 /// Returns the nearest directory with an entry `.git` of any owner.
 fn find_repository(directory: &Path) -> Option<&Path> {
+    let has_git = |path: &&Path| path.join(git_paths::GIT).symlink_metadata().is_ok();
+    let mut found = directory
+        .ancestors()
+        .filter(|path| !is_system(path))
+        .filter(has_git);
     // Some people keep their home folder in git.
-    let is_candidate = |path: &&Path| !is_system(path) && !contains_home(path);
-    let mut candidates = directory.ancestors().filter(is_candidate);
-    candidates.find(|path| path.join(git_paths::GIT).symlink_metadata().is_ok())
+    found.find(|path| !contains_home(path))
 }
 
 /// Returns the top directory of the git worktree of a directory, then those of the other worktrees of its repository, the main
@@ -264,9 +267,15 @@ fn project_without_worktree<'a>(directory: &'a Path, state: &'a Path) -> &'a Pat
     parent.filter(contains).unwrap_or(directory)
 }
 
-/// Returns true for the home folder and those around it, which are no project of the other folders in them.
-fn contains_home(directory: &Path) -> bool {
-    std::env::var_os("HOME").is_some_and(|home| Path::new(&home).starts_with(directory))
+/// Returns true for the home folder and those around it, which are no project of the other folders in them. `directory` has no links.
+pub fn contains_home(directory: &Path) -> bool {
+    // Without `HOME`, this is the folder of the user's account.
+    std::env::home_dir().is_some_and(|home| leads_into(&home, directory))
+}
+
+/// Returns whether a home folder, which can have links in its path, is in a directory.
+fn leads_into(home: &Path, directory: &Path) -> bool {
+    home.is_absolute() && real(home).starts_with(directory)
 }
 
 /// Reads the facts about a worktree that decide its name.

@@ -347,9 +347,33 @@ fn volume_and_home_folder_are_no_project() {
         let found = leads(&mut location, &root.join(folder).join("sub"));
         assert_eq!(found.is_ok(), is_project, "{folder}: {found:?}");
     }
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap());
+    let home = real(&std::env::home_dir().unwrap());
     assert!(contains_home(&home) && contains_home(home.parent().unwrap()));
     assert!(!contains_home(&home.join("project")));
+}
+
+#[test]
+fn home_folder_behind_a_link_is_found() {
+    let (_dir, root) = tree(&["data/home/me/project", "x"]);
+    symlink("data/home", root.join("home")).unwrap();
+    for home in ["data/home/me", "home/me", "x/../home/me/", "home/me/project/.."] {
+        let home = root.join(home);
+        for (directory, contains) in [
+            ("data/home/me", true),
+            ("data/home", true),
+            ("data", true),
+            ("data/home/me/project", false),
+            ("x", false),
+        ] {
+            assert_eq!(
+                leads_into(&home, &root.join(directory)),
+                contains,
+                "{} {directory}",
+                home.display()
+            );
+        }
+    }
+    assert!(!leads_into(Path::new(""), Path::new("/data")));
 }
 
 #[test]
