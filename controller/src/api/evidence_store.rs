@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn damaged_evidence_is_named_with_its_removal() {
         let folder = tempfile::tempdir().unwrap();
-        let state = StateDir::at(folder.path().to_path_buf());
+        let state = StateDir::at(folder.path().join("it's"));
         let run = state.evidence_run("shop", "api", 1);
         std::fs::create_dir_all(&run).unwrap();
         std::fs::write(run.join(FACTS_FILE), "{\"exit").unwrap();
@@ -199,7 +199,10 @@ mod tests {
         let path = run.join(FACTS_FILE).display().to_string();
         assert!(error.message.contains(&path), "{}", error.message);
         let hint = error.details["hint"].as_str().unwrap();
-        assert!(hint.contains(&format!("rm '{path}'")), "{hint}");
+        assert!(
+            hint.contains(&format!("`rm '{}'`", path.replace('\'', r"'\''"))),
+            "{hint}"
+        );
         assert!(error.suggested_actions.is_empty(), "no bug report: {error:?}");
     }
 }

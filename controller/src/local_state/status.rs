@@ -7,7 +7,7 @@ use std::path::Path;
 
 use argus_backend::host_path::folder;
 use argus_core::ident::EnvName;
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, shell_path};
 use argus_core::status::env_file;
 use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
@@ -63,11 +63,10 @@ pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
 
 /// Failure of a file in the state directory that is not what Argus wrote.
 pub(crate) fn damaged_failure(path: &Path, what: &str, error: &serde_json::Error) -> Failure {
-    let path = path.shown();
-    let message = format!("`{path}` is damaged, it is not {what}: {error}");
+    let message = format!("`{}` is damaged, it is not {what}: {error}", path.shown());
     Failure::with_reason(Reason::Unreadable, message)
         .with_exit(Exit::Unexpected)
-        .with_hint(format!("remove the damaged file with `rm '{path}'`"))
+        .with_hint(format!("remove the damaged file with `rm {}`", shell_path(path)))
 }
 
 /// Parses the name of an environment.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_core::quoting::{PathText as _, escape_line};
+use argus_core::quoting::{PathText as _, escape_line, shell_path};
 use argus_core::secrets::render_diagnostics;
 use argus_core::test_results::HistoryLimits;
 use argus_crds::E2eSpec;
@@ -266,8 +266,10 @@ fn read_spec(path: &Path) -> Result<E2eSpec, Failure> {
         .unwrap_or_default();
     let read = argus_crds::yaml::read(&path.shown().to_string(), &bytes);
     read.spec.ok_or_else(|| {
-        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.shown()))
-            .with_hint(format!("check the file with `argus validate {}`", path.shown()))
+        Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.shown())).with_hint(format!(
+            "check the file with `argus validate {}`",
+            shell_path(path)
+        ))
     })
 }
 

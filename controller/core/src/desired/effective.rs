@@ -7,6 +7,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::identity::shown;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{Segment, segments};
+use crate::quoting::shell_path;
 
 /// Maximum length of a name or port after the resolution of its templates, in bytes. Valid ones are shorter.
 pub(super) const MAX_FILLED: usize = 1024;
@@ -86,7 +87,8 @@ pub(super) fn unresolved_hint(text: &str) -> Option<String> {
 /// Returns the hint for a variable that is not set.
 pub(super) fn env_hint(name: &str) -> String {
     format!(
-        "add `{name}` to the `.env` file next to this file, or start the controller with `--env-allow {name}`"
+        "add `{name}` to the `.env` file next to this file, or start the controller with `--env-allow {}`",
+        shell_path(name)
     )
 }
 

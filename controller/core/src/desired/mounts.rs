@@ -10,6 +10,7 @@ use crate::desired::covers;
 use crate::desired::host;
 use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
 use crate::desired::paths;
+use crate::quoting::shell_path;
 
 /// Names of engine sockets. Access to such a socket is root access to the host.
 const SOCKETS: [&str; 5] = [
@@ -196,7 +197,8 @@ pub(super) fn bind_source(
     if !is_allowed(&source, context) {
         let message = format!("`{}` is outside the folder of this file", shown(text));
         let hint = format!(
-            "POLICY_VIOLATION: move it next to the file, or start the controller with `--allow-mount {source}`"
+            "POLICY_VIOLATION: move it next to the file, or start the controller with `--allow-mount {}`",
+            shell_path(&source)
         );
         return reject(message, &hint);
     }

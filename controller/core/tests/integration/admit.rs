@@ -908,3 +908,26 @@ services:
         (3, Duration::from_secs(10))
     );
 }
+
+#[test]
+fn hint_quotes_texts_of_the_file_for_a_shell() {
+    for (keys, command) in [
+        (
+            "image: x, container: { name: a, volumes: [\"/x;touch `id` $(id)'b --allow-privileged:/y\"] }",
+            r"`--allow-mount '/x;touch `id` $(id)'\''b --allow-privileged'`",
+        ),
+        (
+            "build: { context: \"/a b;id\" }, container: { name: a }",
+            "`--allow-mount '/a b;id'`",
+        ),
+        (
+            "image: x, container: { name: \"{{env.A --allow-privileged}}\" }",
+            "`--env-allow 'A --allow-privileged'`",
+        ),
+    ] {
+        let text = format!("project: {{ name: shop }}\nservice: {{ {keys} }}\n");
+        let found = admission(&text, &context()).diagnostics;
+        let mut hints = found.iter().filter_map(|one| one.hint.as_deref());
+        assert!(hints.any(|hint| hint.contains(command)), "{keys}: {found:?}");
+    }
+}

@@ -7,6 +7,7 @@ use crate::desired::host;
 use crate::desired::identity::shown;
 use crate::desired::mounts::is_allowed;
 use crate::desired::paths;
+use crate::quoting::shell_path;
 
 /// Kind of a path, for messages.
 pub(super) struct Content {
@@ -53,7 +54,8 @@ pub(super) fn resolve(
         let hint = match absolute.as_str() {
             "/" => format!("POLICY_VIOLATION: name a {object} of the project"),
             _ => format!(
-                "POLICY_VIOLATION: name a {object} of the project, or start the controller with `--allow-mount {absolute}`"
+                "POLICY_VIOLATION: name a {object} of the project, or start the controller with `--allow-mount {}`",
+                shell_path(&absolute)
             ),
         };
         diagnostics.push(Diagnostic::error(path, message).hint(hint));
