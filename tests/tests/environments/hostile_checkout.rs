@@ -293,7 +293,7 @@ fn spec_file_in_a_volume_uses_no_path_of_the_host() {
     assert!(!running(engine, "planted-app"));
     fs::remove_file(folder.join("planted.e2e.yaml")).unwrap();
     assert!(
-        argus(engine, &folder, &["down", "--all", "--volumes"])
+        argus(engine, &folder, &["down", "kept", "--volumes"])
             .status()
             .unwrap()
             .success()
