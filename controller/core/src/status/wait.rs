@@ -106,14 +106,7 @@ fn message(on: &WaitReason) -> String {
     match on {
         WaitReason::Engine { why } if why.is_empty() => "the first list of the engine".to_owned(),
         WaitReason::Engine { why } => format!("the engine, which does not answer: {why}"),
-        WaitReason::Breaker { engine, until, why } => {
-            let owner = if *engine { "the engine" } else { "this environment" };
-            let cause = one_line(why);
-            match until {
-                Some(_) => format!("the open circuit breaker of {owner}, last failure: {cause}"),
-                None => format!("the test call of the half-open circuit breaker of {owner}"),
-            }
-        }
+        WaitReason::Breaker { engine, until, why } => breaker(*engine, until.is_some(), why),
         WaitReason::RampUp { environment, .. } => {
             format!("`{environment}`, which runs first after the engine recovered")
         }
@@ -210,6 +203,15 @@ fn message(on: &WaitReason) -> String {
         WaitReason::Dependent { service } => format!("the stop of `{service}`, which depends on it"),
         WaitReason::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+fn breaker(engine: bool, is_open: bool, why: &str) -> String {
+    let owner = if engine { "the engine" } else { "this environment" };
+    if is_open {
+        let cause = one_line(why);
+        return format!("the open circuit breaker of {owner}, last failure: {cause}");
+    }
+    format!("the test call of the half-open circuit breaker of {owner}")
 }
 
 fn writable_source(on: &WritableSource) -> String {
