@@ -170,7 +170,7 @@ mod tests {
         for (found, path, error) in [
             (
                 texts(4),
-                "s3.replicas",
+                "[3].replicas",
                 "the file exceeds 16 MiB with the texts of all replicas",
             ),
             (
