@@ -36,6 +36,7 @@ mod images;
 mod limits;
 mod listeners;
 mod logins;
+mod modules;
 mod network;
 mod privileges;
 mod probe;
@@ -304,10 +305,18 @@ fn command_edit(accepted: &Accepted, service: &Service, name: &str) -> Option<Sp
         .lines
         .edit_service(&accepted.spec_path, service.name.as_str(), key, reason);
     let edit = edit.now(name).likely();
+    if let Some(meant) = images::renamed_program(service, name) {
+        let mut words = service.command.iter().chain(&service.entrypoint).flatten();
+        // An element of a list is one word.
+        let is_word = words.any(|word| word == name);
+        let first = meant.split(' ').next().filter(|_| is_word);
+        return Some(edit.suggest(first.unwrap_or(meant)));
+    }
     // Most images with a shell have this one.
-    let is_shell = shell::SHELLS.contains(&name) && name != "sh";
+    let base = name.rsplit('/').next().unwrap_or(name);
+    let is_shell = shell::SHELLS.contains(&base) && base != "sh";
     Some(match name {
-        _ if is_shell => edit.suggest("sh"),
+        _ if is_shell => edit.suggest(if base == name { "sh" } else { "/bin/sh" }),
         "python" => edit.suggest("python3"),
         "pip" => edit.suggest("pip3"),
         _ => match nearest(name, PROGRAMS.iter().copied()).filter(|meant| *meant != name) {

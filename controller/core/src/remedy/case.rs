@@ -56,7 +56,9 @@ impl<'a> Case<'a> {
         // A proxy logs a failed connection to its server as the request of a client.
         let is_of_server = |line: &&'a str| {
             let is_kept = run.cause == FailureCause::Unhealthy || !is_noise(line);
-            scope == Scope::Warned && is_kept && (contains(line, &REFUSED) || contains(line, &UNRESOLVED))
+            let is_connection = is_kept && (contains(line, &REFUSED) || contains(line, &UNRESOLVED));
+            // Some clients report a refused login without a level.
+            scope == Scope::Warned && (is_connection || contains(line, &["authenticationfailureexception"]))
         };
         let lines = lines
             .into_iter()
@@ -147,7 +149,8 @@ impl<'a> Case<'a> {
 /// Texts of the messages in a line of JSON, as it writes them.
 fn texts(line: &str) -> impl Iterator<Item = &str> {
     parts! {
-        KEYS: "msg" "message" "error" "err" "reason" "detail" "exception" "cause" "errmsg" "stack_trace";
+        KEYS: "msg" "message" "error" "err" "reason" "detail" "exception" "cause" "errmsg" "stack_trace"
+            "event";
     }
     let is_json = line.trim_start().starts_with('{');
     KEYS.iter().filter(move |_| is_json).filter_map(move |key| {
@@ -217,9 +220,11 @@ pub(super) fn add_volume(context: &EditContext<'_>, entry: &str, reason: String)
     }
 }
 
-/// The temporary folders with another one.
+/// The temporary folders with another one, in the place of one for the same folder.
 pub(super) fn add_tmpfs(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
     let mut entries = context.service.tmpfs.clone();
+    let folder = |entry: &str| entry.split(':').next().unwrap_or_default().to_owned();
+    entries.retain(|known| folder(known) != folder(entry));
     entries.push(entry.to_owned());
     let written = serde_json::to_string(&entries).unwrap_or_default();
     context.edit("tmpfs", reason).suggest(written)
@@ -253,6 +258,7 @@ pub(super) fn ports_in(line: &str) -> impl Iterator<Item = u16> {
         .chain(line.split("port "))
         .skip(1)
         .filter_map(|rest| {
+            let rest = rest.trim_start_matches(['`', '"', '\'']);
             let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             rest[..end].parse().ok().filter(|port| *port > 0)
         })

@@ -6,9 +6,11 @@ use argus_crds::suggestion::nearest;
 use super::EditContext;
 use super::case::{Case, contains, host_file, is_plain, paths, quoted, quoted_after};
 use super::classes::{REQUIRED_OPTION, UNKNOWN_COMMAND, UNKNOWN_OPTION};
+use super::cures::cure_of;
 use super::network::ports;
 use super::program::{blamed, is_place, program_in};
 use super::shell::{SHELLS, list, shell_text};
+use super::unread::renamed;
 use crate::desired::Image;
 use crate::failed_run::{FailureKind, kind};
 use crate::quoting::shell_path;
@@ -49,7 +51,13 @@ pub(super) fn platform(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Option of the command, or of a variable with options, that the program does not know.
 pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
+    if let Some(edit) = joined_option(case) {
+        return Some(edit);
+    }
     let (line, rest) = unknown_in(case)?;
+    if let Some(edit) = cure_of(case, line) {
+        return Some(edit);
+    }
     // Some programs name the option before these words.
     let before = line.split_whitespace().filter(|word| word.starts_with('-'));
     let candidates: Vec<&str> = words_of(rest)
@@ -94,7 +102,8 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
             && is_plain(bare)
             && all.iter().all(|(_, word)| word.split('=').next() != Some(*other))
     };
-    let known = case.lines().flat_map(words_of).filter(is_other);
+    let present = renamed(service).map(|[_, new]| new.split('=').next().unwrap_or(new));
+    let known = case.lines().flat_map(words_of).chain(present).filter(is_other);
     if let Some(meant) = nearest(name, known).filter(|_| name.len() > 3) {
         return Some(edit.now(name).suggest(meant));
     }
@@ -106,6 +115,27 @@ pub(super) fn unknown_option(case: &Case<'_>) -> Option<SpecEdit> {
     let has_value = !word.contains('=') && next.is_some_and(|next| !next.starts_with('-'));
     let rest = without(case, key, word).filter(|_| !has_value);
     Some(rest.unwrap_or_else(|| edit.hint("remove it, or write an option that this version knows")))
+}
+
+/// Option and its value in one element of the command, which the program reads as one word.
+fn joined_option(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&["wrong number of arguments"])
+        .or_else(|| case.line_with(&UNKNOWN_OPTION))?;
+    let all = case.command_words();
+    let halves = |word: &&'_ str| -> bool {
+        let parts = word.split_once(' ').filter(|_| word.starts_with('-'));
+        parts.is_some_and(|(option, value)| !option.contains('=') && !value.contains(' '))
+    };
+    let is_repeated = |word: &&&str| case.lines().any(|line| line.contains(**word));
+    let joined = all.iter().filter(|word| halves(word)).find(is_repeated)?;
+    let is_shell = case.program().is_some_and(|program| SHELLS.contains(&program));
+    let reason = format!("without a shell, `{joined}` is one argument");
+    let apart = all.iter().flat_map(|word| match word.split_once(' ') {
+        Some((option, value)) if halves(word) => vec![option, value],
+        _ => vec![*word],
+    });
+    let edit = case.context.edit("command", reason);
+    (!is_shell).then(|| Some(edit.suggest(list(&apart.collect::<Vec<_>>())?)))?
 }
 
 /// The command or variable without an option that this version does not know.

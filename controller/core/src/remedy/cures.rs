@@ -1,22 +1,22 @@
 //! Messages of well-known programs with one cause and one setting that removes it, as data.
 
-use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::LazyLock;
 
 use argus_crds::error::SpecEdit;
 
-use super::EditContext;
-use super::case::{Case, add_tmpfs, add_volume, contains, is_plain, quoted};
+use super::case::{Case, add_tmpfs, contains, is_plain, quoted};
 use super::classes::REFUSED;
-use super::environment::is_misspelled;
-use super::images::{is_named, rows, service_with, variable_of, version_and_variant};
+use super::images::{is_flavour, is_named, rows, version_and_variant};
 use super::network::{siblings, uses};
 use super::rule::Scope;
 use super::settings::configuration_file;
-use super::shell::{SHELLS, list};
-use crate::desired::{Mount, Service};
+use crate::desired::Service;
 use crate::failed_run::FailureCause;
-use crate::quoting::shell_word;
+
+mod place;
+
+use place::Place;
 
 /// A setting that removes the cause of a message.
 struct Cure {
@@ -32,7 +32,7 @@ struct Cure {
     /// replaces the folder of the host, `bind PATH` adds one; `file` means the mounted configuration.
     key: &'static str,
     /// New value, with `SELF` for the name of the service, `VERSION`, `MAJOR` and `VARIANT` of its tag, and `QUOTED`, `LAST` or `NEXT` (after the
-    /// parts) of the line.
+    /// parts) of the line, or `BOUND` for its first IPv4 address; also in the part of `sub`.
     value: &'static str,
     reason: &'static str,
 }
@@ -53,6 +53,9 @@ const OUT_OF_MEMORY: &str = "<out of memory>";
 
 /// The same for a client that a server refuses, because by default it accepts connections only from its own container.
 const REFUSES: &str = "<refused>";
+
+/// Images with the services of AWS that accept any login.
+const EMULATORS: &str = "localstack localstack-pro minio dynamodb-local moto elasticmq elasticmq-native goaws s3mock seaweedfs garage";
 
 /// Setting of the table for a message of the program, or of the result of its health check.
 pub(super) fn known_cure(case: &Case<'_>) -> Option<SpecEdit> {
@@ -79,6 +82,25 @@ pub(super) fn known_warning(case: &Case<'_>) -> Option<SpecEdit> {
 /// Setting of the table for a program that needs too much memory without a limit.
 pub(super) fn known_memory(case: &Case<'_>) -> Option<SpecEdit> {
     cure_of(case, OUT_OF_MEMORY).filter(|_| case.run.memory_limit.is_none())
+}
+
+/// Value of a variable that the image of the service, or a program in general, requires.
+pub(super) fn known_value(case: &Case<'_>, name: &str) -> Option<String> {
+    const FILLED: [&str; 7] = ["NEXT", "QUOTED", "LAST", "BOUND", "VERSION", "MAJOR", "VARIANT"];
+    let own = case.context.service;
+    let is_meant = |cure: &&Cure| {
+        let (kind, variable) = cure.key.split_once(' ').unwrap_or_default();
+        let is_filled = FILLED.iter().any(|part| cure.value.contains(part));
+        ["env", "default"].contains(&kind) && variable == name && !cure.value.is_empty() && !is_filled
+    };
+    let is_own = |cure: &&Cure| {
+        let images = cure.images.split(" !").next().unwrap_or_default();
+        is_named(own, images.trim_start_matches('='))
+    };
+    let of_image = CURES.iter().filter(is_meant).find(is_own);
+    let general = || CURES.iter().filter(is_meant).find(|cure| cure.images.is_empty());
+    let cure = of_image.or_else(general)?;
+    Some(cure.value.replace("SELF", own.name.as_str()))
 }
 
 /// Listen address of a sibling that by default accepts connections only from its own container.
@@ -120,27 +142,52 @@ impl Cure {
 
     fn service<'a>(&self, case: &Case<'a>) -> Option<&'a Service> {
         let own = case.context.service;
-        match self.images.strip_prefix('=') {
-            Some(images) => is_named(own, images).then_some(own),
-            None => service_with(case, self.images),
+        let images = self.images.trim_start_matches('=');
+        let is_own = images.len() < self.images.len();
+        // Another image has another name.
+        let fits = |service: &&Service| {
+            is_named(service, images) || (self.key != "image" && is_flavour(service, images))
+        };
+        if images.is_empty() || fits(&own) {
+            return Some(own);
         }
+        let mut found = siblings(case).filter(|_| !is_own).filter(fits);
+        found.next().filter(|_| found.next().is_none())
     }
 
     fn edit_of(&self, case: &Case<'_>, service: &Service, line: &str) -> Option<SpecEdit> {
         let excludes = |name: &str| service.env_vars.contains_key(name);
-        if self.images.split(" !").skip(1).any(excludes) {
+        let is_unfit = match self.key {
+            // Only an emulator accepts any login.
+            "env AWS_ACCESS_KEY_ID" => !siblings(case).any(|sibling| is_named(sibling, EMULATORS)),
+            // The other part of the login is too short.
+            "env MINIO_ROOT_PASSWORD" => service
+                .env_vars
+                .get("MINIO_ROOT_PASSWORD")
+                .is_some_and(|set| set.len() >= 8),
+            // Nothing names the command of its image.
+            "before" => self.images.is_empty() && service.command.is_none(),
+            _ => false,
+        };
+        if is_unfit || self.images.split(" !").skip(1).any(excludes) {
             return None;
         }
         let context = case.context.with_service(service);
-        let value = self.value_for(service, line)?;
+        let value = self.filled(self.value, service, line)?;
         let (kind, name) = self.key.split_once(' ').unwrap_or((self.key, ""));
+        // Other names can contain such words.
+        let part = if kind == "sub" {
+            self.filled(name, service, line)?
+        } else {
+            name.to_owned()
+        };
         let place = Place {
             context,
-            name,
+            name: &part,
             value: &value,
             reason: self.reason,
         };
-        match kind {
+        let edit = match kind {
             "command" | "word" | "drop" | "before" => place.in_command(kind),
             "env" | "env+" | "env," | "default" | "part" | "rename" | "unset" => place.in_variable(kind),
             "url" => place.in_options(),
@@ -156,11 +203,12 @@ impl Cure {
                 ))
             }
             _ => place.in_key(self.key),
-        }
+        };
+        edit.filter(|edit| edit.suggest.is_none() || edit.now != edit.suggest)
     }
 
-    /// Value of the setting for a service; `None` if the line does not contain its part.
-    fn value_for(&self, service: &Service, line: &str) -> Option<String> {
+    /// Text of the setting for a service; `None` if the line does not contain its part.
+    fn filled(&self, text: &str, service: &Service, line: &str) -> Option<String> {
         let (version, variant) = version_and_variant(service);
         let major = version.split('.').next().filter(|major| !major.is_empty());
         let quoted = quoted(line).find(|text| is_plain(text) && !text.contains(' '));
@@ -172,6 +220,11 @@ impl Cure {
         let at = line.to_lowercase().find(first).map(|at| at + first.len());
         let next = at.and_then(|at| line.get(at..)?.split_whitespace().next());
         let next = next.map(|next| next.trim_matches(|c: char| "\"'`,.".contains(c)));
+        let is_end = |c: char| c.is_whitespace() || "\"'`,;()[]=:".contains(c);
+        let is_outside = |word: &&str| {
+            let address = word.parse::<Ipv4Addr>();
+            address.is_ok_and(|at| !at.is_loopback() && !at.is_unspecified())
+        };
         let parts = [
             ("NEXT", next.filter(|next| is_plain(next))),
             ("SELF", Some(service.name.as_str())),
@@ -181,187 +234,17 @@ impl Cure {
             ("VARIANT", Some(if major.is_some() { variant } else { "" })),
             ("QUOTED", quoted),
             ("LAST", last.filter(|last| is_plain(last))),
+            ("BOUND", line.split(is_end).find(is_outside)),
         ];
         parts
             .into_iter()
-            .try_fold(self.value.to_owned(), |value, (name, part)| {
+            .try_fold(text.to_owned(), |value, (name, part)| {
                 Some(if value.contains(name) {
                     value.replace(name, part?)
                 } else {
                     value
                 })
             })
-    }
-}
-
-/// Place of a setting: the name of a variable, or a part of a text or path, of a service.
-struct Place<'a> {
-    context: EditContext<'a>,
-    name: &'a str,
-    value: &'a str,
-    reason: &'a str,
-}
-
-impl<'a> Place<'a> {
-    fn edit(&self, key: &str) -> SpecEdit {
-        self.context.edit(key, self.reason.to_owned())
-    }
-
-    fn variable(&self, name: &str) -> SpecEdit {
-        self.edit(&format!("container.environment.{name}"))
-    }
-
-    fn words(&self) -> Vec<&'a str> {
-        let words = self.context.service.command.iter().flatten();
-        words.map(String::as_str).collect()
-    }
-
-    fn in_key(&self, key: &str) -> Option<SpecEdit> {
-        let edit = self.edit(key);
-        // A tag such as `3-management-alpine` already has the part `management`.
-        let parts = |text: &str| -> BTreeSet<String> { text.split(['-', ':']).map(str::to_owned).collect() };
-        let now = edit.now.as_deref().unwrap_or_default();
-        let has_all = key == "image" && parts(self.value).is_subset(&parts(now));
-        (!has_all && now != self.value).then(|| edit.suggest(self.value))
-    }
-
-    fn in_command(&self, kind: &str) -> Option<SpecEdit> {
-        let (words, value) = (self.words(), self.value);
-        let edit = self.edit("command");
-        let at = words.iter().position(|word| word.starts_with(self.name));
-        match kind {
-            "word" => Some(edit.now(words[at?]).suggest(value)),
-            "drop" => {
-                let at = at?;
-                let start = at - usize::from(at > 0 && words[at - 1] == "-c");
-                Some(edit.suggest(list(&[&words[..start], &words[at + 1..]].concat())?))
-            }
-            "before" => {
-                let (first, usual) = value.split_once(" && ")?;
-                let text = match &words[..] {
-                    [] => usual.to_owned(),
-                    [shell, .., text] if SHELLS.contains(&shell.rsplit('/').next()?) => (*text).to_owned(),
-                    all => all
-                        .iter()
-                        .map(|word| shell_word(word))
-                        .collect::<Vec<_>>()
-                        .join(" "),
-                };
-                // A job of the environment does it.
-                let mut services = self.context.accepted.desired.services.values();
-                let is_run = text.contains(first) || services.any(|service| service.one_shot);
-                (!is_run).then(|| Some(edit.suggest(list(&["sh", "-c", &format!("{first} && {text}")])?)))?
-            }
-            _ => {
-                // Such as `-c max_connections=300`.
-                if let Some((name, _)) = value.strip_prefix("-c ").and_then(|set| set.split_once('='))
-                    && let Some(word) = words.iter().find(|word| word.split('=').next() == Some(name))
-                {
-                    let meant = &value["-c ".len()..];
-                    return (*word != meant).then(|| edit.now(*word).suggest(meant));
-                }
-                let option = |word: &str| word.split(['=', ' ']).next().map(str::to_owned);
-                if words
-                    .iter()
-                    .any(|word| *word != "-c" && option(word) == option(value))
-                {
-                    return None;
-                }
-                Some(if let Some(now) = edit.now.clone() {
-                    edit.suggest(format!("{now} {value}"))
-                } else {
-                    let all = words.iter().copied().chain(value.split(' '));
-                    edit.suggest(list(&all.collect::<Vec<_>>())?)
-                })
-            }
-        }
-    }
-
-    fn in_variable(&self, kind: &str) -> Option<SpecEdit> {
-        let variables = &self.context.service.env_vars;
-        let name = &variable_of(self.context.service, self.name);
-        let value = self.value;
-        let set = variables.get(name).map(String::as_str);
-        let set = set.filter(|set| !set.is_empty());
-        Some(match (kind, set) {
-            ("part", Some(set)) => {
-                let (now, meant) = value.split_once(' ').filter(|(now, _)| set.contains(now))?;
-                self.variable(name).now(now).suggest(meant)
-            }
-            ("rename", Some(_)) => self.variable(name).now(name).suggest(value),
-            ("unset", Some(_)) => self.variable(name).suggest("\"\"").hint("or remove it"),
-            ("part" | "rename" | "unset", None) | ("default", Some(_)) => return None,
-            (_, Some(set)) if set == value || value.is_empty() => return None,
-            ("env+" | "env,", Some(set)) if set.split([' ', ',']).any(|word| word == value) => return None,
-            ("env+", Some(set)) => self.variable(name).now(set).suggest(format!("{set} {value}")),
-            ("env,", Some(set)) => self.variable(name).now(set).suggest(format!("{set},{value}")),
-            (_, Some(set)) => self.variable(name).now(set).suggest(value),
-            (_, None) => match variables.keys().find(|other| is_misspelled(other, name)) {
-                Some(wrong) => self.variable(wrong).now(wrong.as_str()).suggest(name),
-                None if value.is_empty() => self.variable(name),
-                None => self.variable(name).suggest(value),
-            },
-        })
-    }
-
-    /// Options of an address.
-    fn in_options(&self) -> Option<SpecEdit> {
-        let value = self.value;
-        let (option, _) = value.split_once('=')?;
-        let is_meant = |text: &str| contains(text, &[self.name]) && !text.contains(&format!("{option}="));
-        let mut variables = self.context.service.env_vars.iter();
-        let in_variable = variables.find(|(_, text)| is_meant(text));
-        let in_variable = in_variable.map(|(name, text)| (self.variable(name), text.as_str()));
-        let in_command = || {
-            let found = self.words().into_iter().find(|word| is_meant(word))?;
-            Some((self.edit("command"), found))
-        };
-        let (edit, text) = in_variable.or_else(in_command)?;
-        // Without the other parts, which can contain a password.
-        let in_list = text
-            .split(';')
-            .find(|part| contains(part, &["database", "initial catalog"]));
-        let (part, mark) = match in_list.filter(|_| text.contains(';')) {
-            Some(part) => (part, ';'),
-            None => (
-                &text[text.rfind(['/', '?'])?..],
-                if text.contains('?') { '&' } else { '?' },
-            ),
-        };
-        Some(edit.now(part).suggest(format!("{part}{mark}{value}")))
-    }
-
-    fn in_text(&self, kind: &str) -> Option<SpecEdit> {
-        let name = self.name;
-        let is_part = |text: &str| kind == "sub" && text.contains(name);
-        let mut variables = self.context.service.env_vars.iter();
-        let in_variable = variables.find(|(_, text)| text.starts_with(name) || is_part(text));
-        let in_command = || {
-            let words = self.words();
-            let is_meant = |word: &&str| *word == name || is_part(word);
-            words.into_iter().find(is_meant).map(|_| self.edit("command"))
-        };
-        let edit = in_variable.map(|(other, _)| self.variable(other));
-        Some(edit.or_else(in_command)?.now(name).suggest(self.value))
-    }
-
-    fn in_mount(&self, kind: &str) -> Option<SpecEdit> {
-        let (service, name) = (self.context.service, self.name);
-        let mut mounts = service.mounts.iter();
-        let index = mounts.position(|mount| mount.target().trim_end_matches('/') == name);
-        if kind == "bind" {
-            let add = || add_volume(&self.context, self.value, self.reason.to_owned());
-            return index.is_none().then(add);
-        }
-        let index = index?;
-        let edit = self.edit(&format!("container.volumes[{index}]"));
-        if kind == "mount" {
-            let now = edit.now.as_ref()?;
-            let meant = now.replacen(&format!(":{name}"), &format!(":{}", self.value), 1);
-            return Some(edit.suggest(meant));
-        }
-        let is_folder = matches!(service.mounts[index], Mount::Bind { .. });
-        is_folder.then(|| edit.suggest(format!("{}-data:{name}", service.name)))
     }
 }
 

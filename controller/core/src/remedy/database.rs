@@ -13,17 +13,12 @@ use crate::ident::ResourceName;
 
 /// Database that the sibling does not create.
 pub(super) fn unknown_database(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["database"]).filter(|line| {
-        contains(
-            line,
-            &[
-                "does not exist",
-                "unknown database",
-                "could not find your database",
-                "cannot open database",
-            ],
-        )
-    })?;
+    parts! {
+        ABSENT: "does not exist" "unknown database" "could not find your database" "cannot open database";
+    }
+    let line = case
+        .line_with(&["database"])
+        .filter(|line| contains(line, ABSENT))?;
     let bare = || {
         line.split_once("find your database: ")?
             .1
@@ -93,14 +88,26 @@ pub(super) fn auth_source(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
     let mut lines = case.lines().filter(|line| contains(line, &UNFIT_DATA));
     let (line, data, program) = lines.find_map(|line| match &versions(line)[..] {
+        // MySQL names the version of its program first.
+        [program, data, ..] if contains(line, &["on data directory built by"]) => {
+            Some((line, data.clone(), program.clone()))
+        }
         [data, program, ..] => Some((line, data.clone(), program.clone())),
         _ => None,
     })?;
+    let tag = tag_for(case, &data, &program);
     if let Some((name, edit)) = old_volume(case, line) {
         let reason = format!(
             "the process cannot use the earlier data in the volume `{name}`: it is of version {data}, the program of {program}"
         );
-        return Some(SpecEdit { reason, ..edit });
+        // The image that wrote the data keeps it.
+        return Some(match (tag, &edit.suggest) {
+            (Some(tag), Some(entry)) => {
+                let hint = format!("or mount the new volume `{entry}`");
+                case.context.edit("image", reason).suggest(tag).hint(hint)
+            }
+            _ => SpecEdit { reason, ..edit },
+        });
     }
     let mut mounts = case.context.service.mounts.iter();
     let is_folder = |mount: &&Mount| matches!(mount, Mount::Bind { read_only: false, .. });
@@ -109,24 +116,33 @@ pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
         "the data below `{}` is of version {data}, the program of {program}",
         folder.target()
     );
-    let edit = case.context.edit("image", reason);
+    Some(case.context.edit("image", reason).suggest(tag?))
+}
+
+/// Image with the version of the data, if its tag is that of the program.
+fn tag_for(case: &Case<'_>, data: &str, program: &str) -> Option<String> {
+    let edit = case.context.edit("image", String::new());
     let (repository, tag) = edit
         .now
         .as_deref()?
         .rsplit_once(':')
         .filter(|(_, tag)| !tag.contains('/'))?;
     let version = tag.split('-').next().unwrap_or(tag);
-    let is_of_program = program
-        .strip_prefix(version)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    if version.is_empty() || !is_of_program {
+    let is_of_tag = |text: &str| {
+        let rest = text.strip_prefix(version).filter(|_| !version.is_empty());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if !is_of_tag(program) || is_of_tag(data) {
         return None;
     }
     // The tag keeps its number of parts and its variant, so that it exists.
     let parts = version.split('.').count();
     let kept: Vec<&str> = data.split('.').take(parts).collect();
-    let suggested = format!("{repository}:{}{}", kept.join("."), &tag[version.len()..]);
-    Some(edit.suggest(suggested))
+    Some(format!(
+        "{repository}:{}{}",
+        kept.join("."),
+        &tag[version.len()..]
+    ))
 }
 
 /// Versions in a line, in order and without repetition. Numbers such as 80036 are written with dots.

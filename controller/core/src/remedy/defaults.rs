@@ -4,6 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, paths, ports_in, quoted, unambiguous};
 use super::classes::{OTHER_PROTOCOL, REFUSED, UNRESOLVED};
+use super::environment::is_misspelled;
 use super::images::{
     CLIENTS, ClientVariable, all_ports, database_variables, default_ports, facts_of, is_of_kind, main_port,
 };
@@ -14,7 +15,8 @@ use crate::secrets::is_secret;
 
 parts! {
     /// Parts of a message of a program that waits for a server, in lower case.
-    WAITING: "waiting for " "waiting on " "retrying in" "trying again in" "server selection" "on socket" "through socket";
+    WAITING: "waiting for " "waiting on " "retrying in" "trying again in" "server selection" "on socket" "through socket"
+        "is not available. waiting" "connection failed, retrying";
     /// Words in front of a host that DNS does not know, in lower case.
     BEFORE_HOST: "enotfound" "eai_again" "lookup" "host" "host:" "for" "unknownhostexception:" "resolve";
     /// Words after these that are no hosts.
@@ -37,7 +39,7 @@ pub(super) fn default_host(case: &Case<'_>) -> Option<SpecEdit> {
     let is_own = |line: &str| paths(line).all(|path| case.host_file(path).is_none()) && !line.contains("${");
     let mut lines = case
         .lines()
-        .filter(|line| contains(line, &UNRESOLVED) && is_own(line));
+        .filter(|line| contains(line, &UNRESOLVED) && is_own(line) && !line.starts_with('{'));
     lines.find_map(|line| {
         let host = unknown_host(case, line)?;
         let mut others = siblings(case).filter(|sibling| sibling.role == Role::Service);
@@ -112,7 +114,12 @@ pub(super) fn default_address(case: &Case<'_>) -> Option<SpecEdit> {
             case.variable(name, reason)
                 .hint("write the address of its database")
         };
-        let is_set = case.context.service.env_vars.contains_key(*name);
+        let set = &case.context.service.env_vars;
+        if let Some(wrong) = set.keys().find(|other| is_misspelled(other, name)) {
+            let edit = case.variable(wrong, reason).now(wrong.as_str());
+            return Some(edit.suggest(*name));
+        }
+        let is_set = set.contains_key(*name);
         return (!is_set).then(|| found.unwrap_or_else(alone));
     }
     let is_own = |line: &str| contains(line, LOCAL) || contains(line, NO_SOCKET) || contains(line, WAITING);
@@ -323,7 +330,11 @@ pub(super) fn other_port(case: &Case<'_>) -> Option<SpecEdit> {
     named_addresses(case, "").find_map(|(name, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
         let all: Vec<u16> = facts_of(sibling)?.ports().take(2).collect();
-        let is_reported = |line: &str| ports_in(line).any(|named| named == port) || line.contains(host);
+        let is_reported = |line: &str| {
+            ports_in(line).any(|named| named == port)
+                || line.contains(host)
+                || contains(line, &["networkreceive"])
+        };
         let mut others = all.into_iter().filter(|other| *other != port);
         let other = named.or_else(|| others.next().filter(|_| others.next().is_none()))?;
         let reason = format!("`{}` has the port {other} for this protocol", sibling.name);
@@ -355,6 +366,20 @@ mod tests {
         TestEnvironment::new(&web("shop/api:1", "A: b"))
             .wrote(line)
             .assert_edit("postgres.container.aliases", "[\"db\"]");
+    }
+
+    #[test]
+    fn address_in_a_misspelled_variable_has_its_name() {
+        let line = "Failed to configure a DataSource: 'url' attribute is not specified and no embedded datasource could be configured.";
+        TestEnvironment::new(&web(
+            "shop/api:1",
+            "SPRING_DATASOURCES_URL: \"jdbc:postgresql://postgres/shop\"",
+        ))
+        .wrote(line)
+        .assert_edit(
+            "web.container.environment.SPRING_DATASOURCES_URL",
+            "to `SPRING_DATASOURCE_URL`",
+        );
     }
 
     #[test]

@@ -6,9 +6,11 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, quoted, quoted_after};
 use super::classes::{CAPITALS, MISSING_VARIABLE, OF_ENVIRONMENT, OTHER_NAMES, REMOVED_VARIABLE};
+use super::cures::known_value;
 use super::images::rows;
 use super::rejected::names_writing;
 use super::values::{self, Value};
+use crate::desired::Mount;
 use crate::failed_run::host_view::differs_by_one_error;
 
 parts! {
@@ -26,13 +28,27 @@ pub(super) fn missing_variable(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the process reports that `{name}` is missing");
     let edit = case.variable(&name, reason);
     Some(match values::missing(case, &name) {
-        Some(Value::Text(value)) => edit.suggest(value),
-        Some(Value::Any(value)) => edit.suggest(value).likely(),
+        Some(Value::Text(value)) => match values::with_password(case, &value) {
+            Some(hint)
+                if case
+                    .context
+                    .public(edit.clone().suggest(&value))
+                    .suggest
+                    .is_none() =>
+            {
+                edit.hint(hint)
+            }
+            _ => edit.suggest(value),
+        },
         Some(Value::Of(other, owner)) => edit.hint(format!("write the value of `{other}` of `{owner}`")),
         None if values::is_path(&name) => {
             edit.hint("write a path in the container, such as that of a mounted file")
         }
-        None => edit,
+        found => match (known_value(case, &name), found) {
+            (Some(value), _) => edit.suggest(value),
+            (None, Some(Value::Any(value))) => edit.suggest(value).likely(),
+            (None, _) => edit,
+        },
     })
 }
 
@@ -116,30 +132,18 @@ fn missing_name(case: &Case<'_>) -> Option<String> {
     };
     let template = case.lines().filter(is_template).find_map(|line| {
         let (name, _) = line.split_once("${")?.1.split_once('}')?;
-        let is_name = name.len() >= 3
-            && name
-                .chars()
-                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let is_used = case.words().any(|word| word.contains(name)) || set.contains_key(name);
-        (is_name && !is_used && values::missing(case, name).is_some()).then(|| name.to_owned())
+        (is_variable(name) && !is_used && values::missing(case, name).is_some()).then(|| name.to_owned())
     });
-    if template.is_some() {
-        return template;
+    let named = nginx_variable(case).or(template);
+    if named.is_some() {
+        return named;
     }
     while let Some(line) = lines.next() {
-        if contains(line, &["keyerror: "]) && !is_of_environment() {
+        if contains(line, &["keyerror: "]) && !contains(line, &["has no default"]) && !is_of_environment() {
             continue;
         }
-        let found = variable_in(line, set)
-            .or_else(|| property_in(line, set))
-            .or_else(|| {
-                // Some libraries list the names in the lines after the message.
-                let next = lines.peek()?;
-                let is_list = contains(line, &["environment variable", "env var", "required environment"]);
-                (is_list && contains(line, &MISSING_VARIABLE))
-                    .then(|| listed_in(next, set))
-                    .flatten()
-            });
+        let found = variable_in(line, set).or_else(|| property_in(line, set));
         if found.is_some() {
             return found;
         }
@@ -147,10 +151,7 @@ fn missing_name(case: &Case<'_>) -> Option<String> {
         if let Some(next) = lines.peek()
             && contains(
                 next,
-                &[
-                    "field required [type=missing",
-                    "field required (type=value_error.missing)",
-                ],
+                &["field required [type=missing", "field required (type=value_error"],
             )
             && case.line_with(&["settings", "config", "env"]).is_some()
             && !line.is_empty()
@@ -162,18 +163,67 @@ fn missing_name(case: &Case<'_>) -> Option<String> {
             }
         }
     }
-    None
+    listed(case)
 }
 
-/// Name at the start of a line of a list.
-fn listed_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
-    let text = line.trim_start_matches(|c: char| c.is_whitespace() || "-*•".contains(c));
-    let end = text
-        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
-    let name = &text[..end];
-    let is_name = name.len() >= 3 && name.contains('_') && name.chars().all(|c| !c.is_ascii_lowercase());
-    (is_name && !set.contains_key(name)).then(|| name.to_owned())
+/// Variable of a template of nginx that no variable replaces. Its error repeats the name in lower case.
+fn nginx_variable(case: &Case<'_>) -> Option<String> {
+    let service = case.context.service;
+    let mut targets = service.mounts.iter().map(Mount::target);
+    let has_templates = targets.any(|target| target.contains("/nginx/templates"));
+    let in_line = |line: &str| {
+        let written = || Some(line.split_once("${")?.1.split_once('}')?.0);
+        let reported = || quoted_after(line, "unknown ").filter(|_| line.contains("\" variable"));
+        let name = written().or_else(reported)?;
+        // Variables of nginx itself.
+        let is_own = name.starts_with("proxy_") || name.starts_with("http_");
+        let name = name.to_uppercase();
+        (!is_own && is_variable(&name) && !service.env_vars.contains_key(&name)).then_some(name)
+    };
+    let mut lines = case.lines().filter(|line| line.contains("[emerg]"));
+    has_templates.then(|| lines.find_map(in_line)).flatten()
+}
+
+/// Returns whether a word can be the name of a variable.
+fn is_variable(word: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    word.len() >= 3 && word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(is_letter)
+}
+
+/// Variable that is missing in a list, in the lines after the message of a validator.
+fn listed(case: &Case<'_>) -> Option<String> {
+    parts! {
+        LISTS: "environment variable" "env var" "required environment" "zoderror" "environment validation" "env validation"
+            "invalid env" "validation error";
+        STATES: "required" "path" "property" "undefined" "missing" "must be" "should not be" "not set" "empty"
+            "expected string";
+    }
+    const LONGEST: usize = 30;
+    let set = &case.context.service.env_vars;
+    let is_meant = |word: &&str| is_variable(word) && !CAPITALS.contains(word) && !word.starts_with("ERR_");
+    let mut lines = case
+        .lines()
+        .skip_while(|line| !contains(line, LISTS))
+        .take(LONGEST);
+    let first = lines.next()?;
+    let is_missing = contains(first, &MISSING_VARIABLE);
+    // Classes of data report their fields in the same way.
+    if contains(first, &["validation error for ", "validation errors for "])
+        && !contains(first, &["settings", "config", "env"])
+    {
+        return None;
+    }
+    lines.find_map(|line| {
+        let mut names = words(line).filter(is_meant);
+        let name = names.next().filter(|_| names.next().is_none())?;
+        let (before, after) = line.split_once(name)?;
+        let is_entry = is_missing && name.contains('_');
+        let is_first = !before.contains(char::is_alphanumeric);
+        let is_alone = is_first && (is_entry || !after.contains(char::is_alphanumeric));
+        let is_name = name.contains('_') || line.contains(['"', '\'', '[']);
+        let is_absent = is_name && set.get(name).is_none_or(String::is_empty);
+        (is_absent && (is_alone || contains(&line.replace(name, ""), STATES))).then(|| name.to_owned())
+    })
 }
 
 /// Variable of a property that a placeholder of Spring names, such as `spring.datasource.url`.
@@ -204,8 +254,20 @@ fn property_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
             .next()
             .filter(|name| is_plain(name) && name.contains('.'))
     };
-    let property = quoted_after(line, "Could not resolve placeholder").or_else(quarkus)?;
-    let name = property.replace('.', "_").replace('-', "").to_uppercase();
+    let envy = || {
+        let (_, rest) = line.split_once("missing value for field ")?;
+        rest.split(' ').next().filter(|name| is_plain(name))
+    };
+    let property = quoted_after(line, "Could not resolve placeholder")
+        .or_else(quarkus)
+        .or_else(envy)?;
+    // Spring reads names without dashes, and Quarkus replaces them.
+    let dash = if line.contains("config property ") {
+        "_"
+    } else {
+        ""
+    };
+    let name = property.replace('.', "_").replace('-', dash).to_uppercase();
     let is_name = name.len() >= 3 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     (is_name && !set.contains_key(&name)).then_some(name)
 }
@@ -264,12 +326,7 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
     // The name itself can contain a part of the message.
     let is_set = |word: &str| set.get(word).is_some_and(|value| !value.is_empty());
     let word = words.find(|word| {
-        let is_name = word.len() >= 3
-            && word.starts_with(|c: char| c.is_ascii_uppercase())
-            && word
-                .chars()
-                .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-        is_name
+        is_variable(word)
             && (word.contains('_') || is_about_variables)
             && !CAPITALS.contains(word)
             && !word.starts_with("ERR_")

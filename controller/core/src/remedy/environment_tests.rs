@@ -1,6 +1,7 @@
 //! Names of variables in the messages of programs.
 
 use super::*;
+use crate::remedy::test_environment::TestEnvironment;
 
 #[test]
 fn misspelled_names_differ_by_one_error() {
@@ -44,4 +45,59 @@ fn missing_variable_is_found_in_common_messages() {
     ] {
         assert_eq!(variable_in(line, &set).as_deref(), name, "{line}");
     }
+}
+
+/// First edit for these lines of a service with one variable.
+fn edit_for(variable: &str, lines: &[&str]) -> String {
+    let text = format!(
+        "  web: {{ image: \"nginx:1.27\", container: {{ name: web, volumes: [\"./templates:/etc/nginx/templates\"], environment: \
+         {{ {variable} }} }} }}\n"
+    );
+    let mut environment = TestEnvironment::new(&text);
+    environment.evidence().stderr = lines.iter().map(ToString::to_string).collect();
+    environment.text()
+}
+
+#[test]
+fn missing_variable_is_in_the_list_of_a_validator() {
+    let object = [
+        "Invalid environment variables: [",
+        "  {",
+        "    code: 'invalid_type',",
+        "    path: [ 'DATABASE_URL' ],",
+        "    message: 'Required'",
+        "  }",
+        "]",
+    ];
+    let json = [
+        "ZodError: [",
+        "    \"path\": [",
+        "      \"SALT\"",
+        "    ],",
+        "    \"message\": \"Required\"",
+    ];
+    let plain = ["Missing environment variables:", "    JWT_SECRET: undefined"];
+    for (lines, name) in [
+        (&object[..], "DATABASE_URL"),
+        (&json[..], "SALT"),
+        (&plain[..], "JWT_SECRET"),
+    ] {
+        let text = edit_for("A: b", lines);
+        assert!(text.contains(&format!("environment.{name}")), "{text}");
+    }
+    // It is set, or no name of a variable.
+    assert_eq!(edit_for("DATABASE_URL: x", &object), "none");
+    let other = ["Invalid environment variables: [", "  FAILED", "]"];
+    assert_eq!(edit_for("A: b", &other), "none");
+}
+
+#[test]
+fn variable_of_a_template_is_in_the_error_of_nginx() {
+    let line = "nginx: [emerg] unknown \"api_host\" variable";
+    let text = edit_for("A: b", &[line]);
+    assert!(text.contains("environment.API_HOST"), "{text}");
+    // A variable of nginx itself, and one of the file.
+    let own = "nginx: [emerg] unknown \"proxy_hots\" variable";
+    assert_eq!(edit_for("A: b", &[own]), "none");
+    assert!(!edit_for("API_HOST: db", &[line]).contains("API_HOST"));
 }

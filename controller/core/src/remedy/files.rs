@@ -2,10 +2,10 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, add_tmpfs, add_volume, contains, is_below, mount_of, paths};
+use super::case::{Case, add_tmpfs, contains, is_below, mount_of, paths};
 use super::classes::{CONTENTS, DENIED, READ_ONLY};
 use super::database::only_sibling;
-use super::images::user_of;
+use super::images::{own_user, user_of};
 use super::network::siblings;
 use super::{EditContext, host_files};
 use crate::desired::Mount;
@@ -15,7 +15,8 @@ use crate::quoting::shell_path;
 
 parts! {
     /// Names of errors in the syntax of a file, in lower case.
-    SYNTAX: "syntaxerror" "indentationerror" "taberror" "psych::syntaxerror";
+    SYNTAX: "syntaxerror" "indentationerror" "taberror" "psych::syntaxerror"
+        "vcl compilation failed";
 }
 
 /// Folders for files of a run, which a `tmpfs` can replace.
@@ -108,14 +109,22 @@ pub(super) fn contents(case: &Case<'_>) -> Option<SpecEdit> {
         let is_error = lines.iter().any(|line| contains(line, SYNTAX));
         let mut named = lines
             .iter()
-            .filter(|line| line.contains(", line ") || line.contains(":in "));
+            .filter(|line| line.contains(", line ") || line.contains(":in ") || contains(line, &["' line "]));
         named
             .find_map(|line| Some((*line, file_in(case, line, true)?)))
             .filter(|_| is_error)
     };
     let (line, (path, file)) = of_one().or_else(of_two)?;
     let (_, rest) = line.split_once(path)?;
-    let number = number_in(rest).or_else(|| number_in(line.split_once("line ")?.1));
+    // Some libraries write the number in a line of its own.
+    let apart = |other: &&str| {
+        let text = other.trim_start();
+        let after = || Some(text.split_once("at line ")?.1);
+        number_in(text.strip_prefix("line ").or_else(after)?)
+    };
+    let number = number_in(rest)
+        .or_else(|| number_in(line.split_once("line ")?.1))
+        .or_else(|| lines.iter().find_map(apart));
     let hint = "correct the mounted file, then `argus_retry`";
     Some(Case::host_edit(file, "the process cannot read its contents", hint).line(number))
 }
@@ -154,7 +163,7 @@ fn is_file(case: &Case<'_>, path: &str) -> bool {
     let by_name = || {
         let is_folder = mount_of(&case.context, path).is_some_and(|(_, mount)| mount.target() == path);
         let name = path.rsplit('/').next().unwrap_or_default();
-        !is_folder || name.contains('.')
+        !is_folder || name.contains('.') || name.ends_with("file")
     };
     match case.host_facts(path).filter(|facts| facts.mode.is_some()) {
         Some(facts) => !facts.is_folder(),
@@ -165,7 +174,7 @@ fn is_file(case: &Case<'_>, path: &str) -> bool {
 /// Number of a line at the start of a text, such as `:3` or ` line 3`.
 pub(super) fn number_in(text: &str) -> Option<usize> {
     let text = text.trim_start_matches(|c: char| " :(,\"'`".contains(c));
-    let text = text.trim_start_matches("line ");
+    let text = text.trim_start_matches("line ").trim_start_matches("Line ");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok().filter(|number| *number > 0)
 }
@@ -192,7 +201,10 @@ pub(super) fn permission(case: &Case<'_>) -> Option<SpecEdit> {
     if mount_of(&case.context, path).is_some() {
         let reason = format!("the user `{user}` has no permission to use `{path}` in the volume");
         let edit = case.context.edit("user", reason).now(user);
-        return Some(edit.hint("name the user that owns its data, or remove it"));
+        return Some(match own_user(case.context.service).filter(|own| *own != user) {
+            Some(own) => edit.suggest(own),
+            None => edit.hint("name the user that owns its data, or remove it"),
+        });
     }
     // A `tmpfs` in the place of an existing folder would hide its files, except in a folder for files of a run.
     let parent = path.rsplit_once('/').map(|(folder, _)| folder)?;
@@ -258,47 +270,6 @@ pub(super) fn open_file(case: &Case<'_>) -> Option<SpecEdit> {
     let file = paths(line).find_map(|path| case.host_file(path))?;
     let hint = format!("run `chmod 600 {}`, then `argus_retry`", shell_path(&file));
     Some(Case::host_edit(file, "others may read it", hint))
-}
-
-/// Module that is missing below a mount, which replaces the folder with the modules of the image.
-pub(super) fn hidden_modules(case: &Case<'_>) -> Option<SpecEdit> {
-    const FOLDERS: [(&str, &str); 4] = [
-        ("cannot find module '", "node_modules"),
-        ("cannot find package '", "node_modules"),
-        ("vendor/autoload.php", "vendor"),
-        ("bundler::gemnotfound", "vendor/bundle"),
-    ];
-    let mut folders = FOLDERS.iter();
-    let of_module = folders.find_map(|(part, modules)| Some((case.line_with(&[*part])?, *modules)));
-    // The script of a package runs a program of its modules.
-    let of_script = || {
-        case.line_with(&["npm err", "elifecycle", "yarn run"])?;
-        Some((
-            case.line_with(&[": not found", ": command not found"])?,
-            "node_modules",
-        ))
-    };
-    let (line, modules) = of_module.or_else(of_script)?;
-    // A module with a path is a file of the program.
-    if contains(line, &["module '/", "module './", "module '../"]) {
-        return None;
-    }
-    let path = case
-        .lines()
-        .flat_map(paths)
-        .chain(case.context.service.working_dir.as_deref())
-        .find(|path| mount_of(&case.context, path).is_some())?;
-    let (_, mount) = mount_of(&case.context, path)?;
-    let Mount::Bind { target, .. } = mount else {
-        return None;
-    };
-    let reason = format!(
-        "the mount hides `{}/{modules}` of the image",
-        target.trim_end_matches('/')
-    );
-    let volume = format!("{}-modules", case.context.service.name);
-    let entry = format!("{volume}:{}/{modules}", target.trim_end_matches('/'));
-    Some(add_volume(&case.context, &entry, reason))
 }
 
 /// Full temporary or shared memory.

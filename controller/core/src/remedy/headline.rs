@@ -15,7 +15,7 @@ parts! {
         "unknown" "usage:" "not set" "must be set" "must name" "missing" "required" "read-only" "failed"
         "unrecognized" "invalid" "unable to" "not permitted" "not allowed" "must be" "must specify"
         "need to specify" "not defined" "undefined" "unbound variable" "incompatible" "downgrade"
-        "bad option" "does not appear" "not valid";
+        "bad option" "does not appear" "not valid" "unsupported";
     /// Parts of requests in access logs, which are the fault of a client, in lower case.
     REQUEST: ", client: " "[client " " http/1.0\"" " http/1.1\"" " http/2.0\"";
     /// Parts of lines whose level is below a warning, in lower case.
@@ -99,7 +99,8 @@ pub(super) fn is_noise(line: &str) -> bool {
 /// Returns whether a line in lower case reports a setting that need not be set.
 fn is_unneeded(lower: &str) -> bool {
     let mut words = lower.split(|c: char| !c.is_alphanumeric() && c != '_');
-    lower.contains("not set") && words.any(|word| UNNEEDED.contains(&word))
+    let mut is_default = || lower.contains("not set, setting") || words.any(|word| UNNEEDED.contains(&word));
+    lower.contains("not set") && is_default()
 }
 
 /// A line without colors, with spaces for tabs, and without spaces after the keys of JSON.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use argus_crds::error::SpecEdit;
 
 use super::case::contains;
-use super::images::rows;
-use super::shell::list;
+use super::listeners::{open_variable, option_for};
+use super::shell::with_words;
 use super::{EditContext, probe, recovery_time, reported, seconds};
 use crate::desired::ProbeHandler;
 use crate::failed_run::FailedRun;
@@ -87,28 +87,16 @@ impl EditContext<'_> {
         if let Some((key, local)) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"]) {
             return Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"));
         }
-        let option = |word: &str| {
-            let program = word.rsplit('/').next();
-            let mut known = rows(include_str!("facts/listeners.txt"));
-            let [_, option] = known.find(|[name, _]: &[&str; 2]| Some(*name) == program)?;
-            Some(option.replace("PORT", &port.to_string()))
-        };
+        let option = |word: &str| option_for(word, port);
         let words = self.service.command.iter().flatten();
         let in_command = words.flat_map(|word| word.split_whitespace()).find_map(option);
         // Runners of scripts repeat the command of the script, such as `> vite`.
         let mut scripts = evidence.stdout.iter().filter_map(|line| line.strip_prefix("> "));
         let in_script = scripts.find_map(|line| line.split_whitespace().find_map(option));
-        let added = in_command.or_else(|| in_script.map(|option| format!("-- {option}")))?;
-        let edit = self.edit("command", reason);
-        let all = self.service.command.as_deref().unwrap_or_default();
-        let is_shell = all.iter().any(|word| word.contains(['&', '|', ';', ' ']));
-        let words = all.iter().map(String::as_str).chain(added.split(' '));
-        let text = edit.now.as_ref().map(|now| format!("{now} {added}"));
-        let meant = text.or_else(|| list(&words.collect::<Vec<_>>()));
-        Some(match meant.filter(|_| !is_shell) {
-            Some(meant) => edit.suggest(meant),
-            None => edit.hint(format!("add `{added}`")),
-        })
+        match in_command.or_else(|| in_script.map(|option| format!("-- {option}"))) {
+            Some(added) => Some(with_words(self, &added, reason)),
+            None => open_variable(self, evidence, port, reason),
+        }
     }
 
     /// Address of the command or of a variable that makes the process listen on IPv6 only.
@@ -148,8 +136,24 @@ impl EditContext<'_> {
 
     fn reported_port(&self, port: u16, other: u16) -> SpecEdit {
         let reason = format!("no process listens on port {port}, the program has the port {other}");
-        let edit = self.edit("container.healthcheck.port", reason);
-        edit.suggest(other.to_string())
+        self.other_port(port, other, reason)
+    }
+
+    /// Port of the health check, or the published one that it has without a port of its own.
+    fn other_port(&self, port: u16, other: u16, reason: String) -> SpecEdit {
+        let edit = self.edit("container.healthcheck.port", reason.clone());
+        let entry = self.edit("container.ports[0]", reason);
+        let is_published = matches!(&self.service.ports[..], [only] if only.container == port);
+        let written = entry
+            .now
+            .as_deref()
+            .filter(|_| is_published && edit.now.is_none());
+        let meant =
+            written.and_then(|written| Some(format!("{}{other}", written.strip_suffix(&port.to_string())?)));
+        match meant {
+            Some(meant) => entry.suggest(meant),
+            None => edit.suggest(other.to_string()),
+        }
     }
 
     fn probe_port(&self, port: u16, listening: &[SocketAddr]) -> Option<SpecEdit> {
@@ -173,10 +177,7 @@ impl EditContext<'_> {
             "no process listens on port {port}, the container listens on {}",
             all.join(", ")
         );
-        Some(
-            self.edit("container.healthcheck.port", reason)
-                .suggest(best.to_string()),
-        )
+        Some(self.other_port(port, best, reason))
     }
 
     /// Longer start of a service that answers, but is not ready yet.
@@ -266,7 +267,7 @@ impl EditContext<'_> {
 }
 
 /// Another port on which the container listens, and that a line of its output with one of these parts names.
-fn named_port(evidence: &Evidence, port: u16, parts: &[&str]) -> Option<u16> {
+pub(super) fn named_port(evidence: &Evidence, port: u16, parts: &[&str]) -> Option<u16> {
     // Without the sockets, the output is enough.
     let is_open = |other: &u16| {
         let is_one = |at: &SocketAddr| !is_loopback(at) && at.port() == *other;
@@ -345,22 +346,11 @@ fn is_starting(listening: &[SocketAddr], port: u16, evidence: &Evidence) -> bool
 
 /// Returns whether the output reports that the program still starts.
 fn reports_start(evidence: &Evidence) -> bool {
+    parts! {
+        STARTS: "starting" "waiting for" "waiting on" "initializ" "booting" "loading" "migrat" "applying";
+    }
     let mut lines = evidence.stdout.iter().chain(&evidence.stderr);
-    lines.any(|line| {
-        contains(
-            line,
-            &[
-                "starting",
-                "waiting for",
-                "waiting on",
-                "initializ",
-                "booting",
-                "loading",
-                "migrat",
-                "applying",
-            ],
-        )
-    })
+    lines.any(|line| contains(line, STARTS))
 }
 
 fn is_refused(failed_run: &FailedRun) -> bool {

@@ -249,3 +249,16 @@ fn error_of_the_server_has_the_edit_of_its_log() {
         "none"
     );
 }
+
+#[test]
+fn published_port_is_that_of_the_program() {
+    let web = |ports: &str, probe: &str| {
+        let text = format!(
+            "  web: {{ image: web:1, container: {{ name: web, ports: [{ports}], healthcheck: {probe} }} }}\n"
+        );
+        TestEnvironment::new(&text).unhealthy("GET / on :80: connection refused", &["0.0.0.0:8080"])
+    };
+    web("\"80\"", "{ path: / }").assert_edit("web.container.ports[0]", "from `80` to `8080`");
+    web("\"9000:80\"", "{ path: / }").assert_edit("web.container.ports[0]", "to `9000:8080`");
+    web("\"80\"", "{ path: /, port: 80 }").assert_edit("web.container.healthcheck.port", "8080");
+}

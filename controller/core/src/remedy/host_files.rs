@@ -47,17 +47,13 @@ pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Folder that the engine cannot mount at the place of a file of the image.
 pub(super) fn mounted_folder(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&["to rootfs at"]).filter(|line| {
-        contains(
-            line,
-            &[
-                "not a directory",
-                "directory onto a file",
-                "flags:",
-                "is a directory",
-            ],
-        )
-    })?;
+    parts! {
+        OF_FOLDER: "not a directory" "directory onto a file" "flags:" "is a directory";
+    }
+    let line = case.line_with(&["to rootfs at"])?;
+    if !contains(line, OF_FOLDER) {
+        return None;
+    }
     let (_, rest) = line.split_once("to rootfs at")?;
     let target = paths(rest).next()?;
     let mut mounts = case.context.service.mounts.iter().enumerate();

@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::case::Case;
-use super::network::{ports, siblings};
-use crate::desired::Service;
+use super::network::ports;
+use crate::desired::{Mount, Service};
 
 /// Facts of images with the same contract. All lists are separated by spaces.
 pub(super) struct ImageFacts {
@@ -72,6 +71,16 @@ pub(super) fn user_of(service: &Service) -> Option<&'static str> {
     entry(include_str!("facts/users.txt"), service)
 }
 
+/// The same for a service of another user, whose volumes have the files of the image.
+pub(super) fn own_user(service: &Service) -> Option<&'static str> {
+    let has_folder = service
+        .mounts
+        .iter()
+        .any(|mount| matches!(mount, Mount::Bind { .. }));
+    service.user.as_ref().filter(|_| !has_folder)?;
+    user_of(service)
+}
+
 /// Word that means the runtime of an image.
 pub(super) fn runtime_of(service: &Service) -> Option<&'static str> {
     entry(include_str!("facts/runtimes.txt"), service)
@@ -98,6 +107,24 @@ pub(super) fn is_named(service: &Service, names: &str) -> bool {
         let before = repository.strip_suffix(name);
         is_version && before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     })
+}
+
+/// Returns whether an image is another distribution of one of these programs that reads the same settings, such as `pgvector` for `postgres`.
+pub(super) fn is_flavour(service: &Service, names: &str) -> bool {
+    const OTHERS: [&str; 6] = ["bitnami", "redpanda", "dragonfly", "keydb", "stack", "native"];
+    let reference = service.image.reference();
+    let is_kin = |facts: &ImageFacts| {
+        let mut all = names.split(' ');
+        all.any(|name| facts.names.split(' ').any(|other| other == name))
+    };
+    facts_of(service).is_some_and(is_kin) && !OTHERS.iter().any(|other| reference.contains(other))
+}
+
+/// Present name of a program that an image does not have, with the options that it requires.
+pub(super) fn renamed_program(service: &Service, program: &str) -> Option<&'static str> {
+    let mut known = rows(include_str!("facts/programs.txt"));
+    let is_of_image = |[image, old, _]: &[&str; 3]| *old == program && is_named(service, image);
+    known.find(is_of_image).map(|[_, _, meant]| meant)
 }
 
 /// Version at the start of the tag of a service, and the rest of the tag, such as `-alpine`.
@@ -213,16 +240,6 @@ pub(super) fn password_variables() -> Vec<&'static str> {
 
 pub(super) fn database_variables() -> Vec<&'static str> {
     all_of(|facts| facts.databases)
-}
-
-/// The service itself or its only sibling with one of these images.
-pub(super) fn service_with<'a>(case: &Case<'a>, names: &str) -> Option<&'a Service> {
-    let own = case.context.service;
-    if names.is_empty() || is_named(own, names) {
-        return Some(own);
-    }
-    let mut found = siblings(case).filter(|sibling| is_named(sibling, names));
-    found.next().filter(|_| found.next().is_none())
 }
 
 /// Variable of a well-known program for the address of a server.

@@ -17,7 +17,7 @@ const UNUSED_PERCENT: u64 = 75;
 
 /// Maximum size of the heap in the file or by default, if the container did not reach its limit.
 pub(super) fn heap_option(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&FULL_HEAP)?;
+    let line = case.line_with(&FULL_HEAP).filter(|_| !is_foreign(case))?;
     if has_heap_option(case) {
         return explicit_heap(case);
     }
@@ -56,6 +56,11 @@ pub(super) fn heap_option(case: &Case<'_>) -> Option<SpecEdit> {
         Some(set) => edit.now(set.as_str()).suggest(format!("{set} {option}")),
         None => edit.suggest(option),
     })
+}
+
+/// Returns whether a client of Kafka read the answer of a port with TLS as the size of a message.
+fn is_foreign(case: &Case<'_>) -> bool {
+    case.line_with(&["networkreceive.readfrom"]).is_some()
 }
 
 /// Returns whether the file has an option for the size of the heap.
@@ -116,7 +121,7 @@ fn rounded(bytes: u64) -> ByteSize {
 
 /// Memory of a runtime that ran out of its heap.
 pub(super) fn heap(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&FULL_HEAP)?;
+    case.line_with(&FULL_HEAP).filter(|_| !is_foreign(case))?;
     if heap_option(case).is_some() {
         return None;
     }

@@ -1,9 +1,37 @@
-//! Listeners of the program itself: ports that two of them use, and TLS without a certificate.
+//! Listeners of the program itself: addresses of its container only, ports that two of them use, and TLS without a certificate.
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, ports_in};
+use super::EditContext;
+use super::case::{Case, contains, ports_in};
+use super::images::rows;
+use crate::outcome::Evidence;
 use crate::secrets::is_secret;
+
+/// Option for all addresses of a program that by default listens only inside its container.
+pub(super) fn option_for(word: &str, port: u16) -> Option<String> {
+    let program = word.rsplit('/').next();
+    let mut known = rows(include_str!("facts/listeners.txt"));
+    let [_, option] = known.find(|[name, _]: &[&str; 2]| Some(*name) == program)?;
+    Some(option.replace("PORT", &port.to_string()))
+}
+
+/// Variable for all addresses of a program whose output names its local one.
+pub(super) fn open_variable(
+    context: &EditContext<'_>,
+    evidence: &Evidence,
+    port: u16,
+    reason: String,
+) -> Option<SpecEdit> {
+    let lines = || evidence.stderr.iter().chain(&evidence.stdout);
+    let mut known = rows(include_str!("facts/addresses.txt"));
+    let is_meant = |[part, name, _]: &[&str; 3]| {
+        !context.service.env_vars.contains_key(*name) && lines().any(|line| contains(line, &[*part]))
+    };
+    let [_, name, value] = known.find(is_meant)?;
+    let edit = context.edit(&format!("container.environment.{name}"), reason);
+    Some(edit.suggest(value.replace("PORT", &port.to_string())))
+}
 
 /// Two listeners of one container on the same port.
 pub(super) fn address_in_use(case: &Case<'_>) -> Option<SpecEdit> {
@@ -64,4 +92,29 @@ pub(super) fn own_tls(case: &Case<'_>) -> Option<SpecEdit> {
         others.join(";")
     };
     Some(edit(name).now(value.as_str()).suggest(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::remedy::test_environment::TestEnvironment;
+
+    fn web(environment: &str, line: &str) -> TestEnvironment {
+        let text = format!(
+            "  web: {{ image: \"shop/web:1\", command: [python, main.py], container: {{ name: web, environment: {{ {environment} }}, \
+             healthcheck: {{ type: tcp, port: 8000 }} }} }}\n"
+        );
+        let result = "connect to 10.0.0.2:8000: connection refused";
+        let mut environment = TestEnvironment::new(&text).unhealthy(result, &["127.0.0.1:8000"]);
+        environment.evidence().stdout = vec![line.to_owned()];
+        environment
+    }
+
+    #[test]
+    fn local_program_has_the_variable_for_all_addresses() {
+        let line = "INFO:     Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)";
+        web("A: b", line).assert_edit("web.container.environment.UVICORN_HOST", "0.0.0.0");
+        // The program does not read it, or it is set.
+        assert_eq!(web("A: b", " * Running on http://127.0.0.1:8000").text(), "none");
+        assert_eq!(web("UVICORN_HOST: web", line).text(), "none");
+    }
 }

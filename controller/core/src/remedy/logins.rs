@@ -224,7 +224,14 @@ pub(super) fn absent_login(case: &Case<'_>) -> Option<SpecEdit> {
             Some(edit(password).hint(format!("write the value of `{name}` of `{}`", own.name)))
         }
         (None, Some((_, value))) => Some(edit(password).suggest(value)),
-        (None, None) => Some(edit(password).suggest(in_command()?)),
+        (None, None) => match in_command() {
+            Some(value) => Some(edit(password).suggest(value)),
+            // Without a password, its user may connect only from its own container.
+            None if is_named(sibling, "clickhouse-server") => {
+                Some(edit("CLICKHOUSE_SKIP_USER_SETUP").suggest("1"))
+            }
+            None => None,
+        },
     }
 }
 

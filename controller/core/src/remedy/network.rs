@@ -6,8 +6,9 @@ use argus_crds::suggestion::nearest;
 use super::case::{Case, contains, is_plain, paths, ports_in, quoted, unambiguous};
 use super::classes::{REFUSED, STARTING, UNRESOLVED};
 use super::files::number_in;
-use super::images::{all_ports, facts_of, main_port, repository};
+use super::images::{all_ports, facts_of, is_of_kind, main_port, repository};
 use super::process::add_dependency;
+use super::siblings::of_variable;
 use crate::desired::hosts::{dns_names, hosts};
 use crate::desired::{Role, Service};
 use crate::secrets::is_secret;
@@ -15,14 +16,18 @@ use crate::time::Timestamp;
 
 /// Name in a variable, in the command or in a mounted file that means a sibling.
 pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
-    let line = case.line_with(&UNRESOLVED)?;
+    // A script that waits does not know the reason.
+    let waiting = || case.line_with(&["timeout occurred after waiting", "timeout after waiting"]);
+    let unresolved = case.line_with(&UNRESOLVED);
+    let line = unresolved.or_else(waiting)?;
     let service = case.context.service;
     let names = dns_names(case.context.accepted.desired.services.values());
     let words = line.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
     // A name with a dot is one of a module or outside of the environment.
     let mut words = words
         .map(|word| word.trim_end_matches('.'))
-        .filter(|word| !word.contains('.') && word.len() >= 2 && !names.contains(word));
+        .filter(|word| !word.contains('.') && word.len() >= 2 && !names.contains(word))
+        .filter(|word| unresolved.is_some() || line.contains(&format!("{word}:")));
     // The same word can be the kind of a database, such as in `DB_CONNECTION`.
     let is_address = |name: &str, value: &str| {
         let is_named = ["HOST", "ADDR", "SERVER", "URL", "URI"]
@@ -35,7 +40,12 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
         let variables = variables.filter(|(name, value)| !is_secret(name) && names_host(value, word));
         let (name, value) = variables.min_by_key(|(name, value)| !is_address(&name.to_uppercase(), value))?;
         let (_, port) = hosts(value).into_iter().find(|(host, _)| *host == word)?;
-        let (now, meant) = unambiguous(value, word, meant(case, word, port)?);
+        // Another kind of server is outside of the environment.
+        let is_of_sibling = |sibling| facts_of(sibling).is_some_and(|facts| facts.is_meant_by(word));
+        let is_other = is_of_kind(word) && !siblings(case).any(is_of_sibling);
+        let by_variable = || of_variable(case, name, value).filter(|_| !is_other);
+        let meant = meant(case, word, port).or_else(by_variable)?;
+        let (now, meant) = unambiguous(value, word, meant);
         Some((format!("container.environment.{name}"), now, meant))
     };
     let in_command = |word: &str| {
@@ -212,7 +222,8 @@ fn refused_by(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
         let is_refuted = was_healthy && ports_in(line).any(|named| named == port);
         let is_named = ports_in(line).any(|named| named == port);
         let is_known = of_host.is_some() || facts_of(sibling).is_some();
-        let is_other = is_refuted || is_misspelled(port, listening) || (is_named && is_known);
+        let is_other =
+            is_refuted || is_misspelled(port, listening) || (is_named && is_known) || of_host.is_some();
         let is_wrong = !known.contains(&port) && is_other;
         let reason = format!("`{}` has the port {listening}", sibling.name);
         let edit = port_edit(case, name, reason);

@@ -145,3 +145,54 @@ fn sibling_on_another_network_shares_one() {
         .wrote("Unknown MySQL server host 'db' (-2)")
         .assert_edit("web.container.networks", "[front, back]");
 }
+
+#[test]
+fn unknown_host_is_the_sibling_that_the_variable_means() {
+    let line = "could not translate host name \"legacy\" to address: Name or service not known";
+    let key = "web.container.environment";
+    shop("DB_HOST: legacy", line).assert_edit(&format!("{key}.DB_HOST"), "from `legacy` to `db`");
+    shop("URL: \"postgres://legacy/x\"", line).assert_edit(&format!("{key}.URL"), "from `legacy` to `db`");
+    // Another kind of server is outside of the environment.
+    assert_eq!(shop("SMTP_HOST: legacy", line).text(), "none");
+}
+
+#[test]
+fn script_that_waits_names_an_unknown_host() {
+    let line = "wait-for-it: timeout occurred after waiting 15 seconds for database:5432";
+    shop("DB_HOST: database", line)
+        .assert_edit("web.container.environment.DB_HOST", "from `database` to `db`");
+    let right = "wait-for-it: timeout occurred after waiting 15 seconds for db:5432";
+    assert_eq!(shop("DB_HOST: db", right).healthy("db", 2_000).text(), "none");
+}
+
+#[test]
+fn published_port_in_quotes_is_no_port_of_the_network() {
+    let services = |port: &str| {
+        format!(
+            "  db: {{ image: \"postgres:16\", container: {{ name: db, ports: [\"4001:5432\"] }} }}\n{}",
+            web(&format!("URL: \"postgresql://db:{port}/x\""), "")
+        )
+    };
+    let line = "Error: P1001: Can't reach database server at `db`:`4001`";
+    TestEnvironment::new(&services("4001"))
+        .wrote(line)
+        .assert_edit("web.container.environment.URL", "from `4001` to `5432`");
+    let text = TestEnvironment::new(&services("5432")).wrote(line).text();
+    assert!(!text.contains("environment.URL"), "{text}");
+}
+
+#[test]
+fn host_without_a_port_needs_a_sibling_that_accepts_connections() {
+    let services = |check: &str| {
+        format!(
+            "  db: {{ image: \"postgres:16\", container: {{ name: db{check} }} }}\n{}",
+            web("DB_HOST: db", "dependsOn: [db],")
+        )
+    };
+    let line = "psycopg2.OperationalError: could not connect to server: Connection refused";
+    TestEnvironment::new(&services(""))
+        .wrote(line)
+        .assert_edit("db.container.healthcheck", "pg_isready");
+    let checked = services(", healthcheck: { type: tcp, port: 5432 }");
+    assert_eq!(TestEnvironment::new(&checked).wrote(line).text(), "none");
+}

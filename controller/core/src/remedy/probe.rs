@@ -4,7 +4,7 @@ use argus_crds::error::SpecEdit;
 use argus_crds::{HumanDuration, ProbeScheme};
 
 use super::case::{contains, is_plain, quoted};
-use super::images::{health_path, is_named, rows};
+use super::images::{health_path, renamed_program};
 use super::probe_client::{address, client_of, is_own, named_port, words};
 use super::probe_command::KEY;
 use super::shell::list;
@@ -66,7 +66,7 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
     };
     let program = run.probe_output.iter().rev().find_map(is_missing)?;
     let reason = format!("the image has no program `{program}`");
-    if let Some(edit) = renamed_program(context, command, &program, &reason) {
+    if let Some(edit) = renamed(context, command, &program, &reason) {
         return Some(edit);
     }
     let is_plain_text =
@@ -92,15 +92,8 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
 }
 
 /// Program with another name or place in this version of the image, with the options that it requires.
-fn renamed_program(
-    context: &EditContext<'_>,
-    command: &[String],
-    program: &str,
-    reason: &str,
-) -> Option<SpecEdit> {
-    let mut known = rows(include_str!("facts/programs.txt"));
-    let is_of_image = |[image, old, _]: &[&str; 3]| *old == program && is_named(context.service, image);
-    let [_, _, meant] = known.find(is_of_image)?;
+fn renamed(context: &EditContext<'_>, command: &[String], program: &str, reason: &str) -> Option<SpecEdit> {
+    let meant = renamed_program(context.service, program)?;
     let edit = context.edit(KEY, reason.to_owned()).now(program);
     let Some((name, options)) = meant.split_once(' ') else {
         return Some(edit.suggest(meant));
@@ -299,19 +292,16 @@ fn logged_path<'a>(context: &EditContext<'a>, run: &FailedRun) -> Option<&'a str
 
 /// Variable with the hosts that the program accepts, if it refuses the host of the health check.
 pub(super) fn allowed_hosts(context: &EditContext<'_>, run: &FailedRun) -> Option<SpecEdit> {
+    parts! {
+        REPORTS: "invalid http_host header" "invalid host header" "blocked host" "disallowed host";
+    }
     let last = run.probe_output.last()?;
     ["400", "403"]
         .into_iter()
         .find(|status| is_status(last, status))?;
     let evidence = run.evidence.as_ref()?;
     let mut lines = evidence.stderr.iter().chain(&evidence.stdout);
-    let reports = [
-        "invalid http_host header",
-        "invalid host header",
-        "blocked host",
-        "disallowed host",
-    ];
-    let line = lines.find(|line| contains(line, &reports))?;
+    let line = lines.find(|line| contains(line, REPORTS))?;
     let host = quoted(line)
         .next()?
         .split(':')

@@ -11,6 +11,8 @@ use super::EditContext;
 use super::case::{Case, contains, is_plain, mount_of, paths, unambiguous};
 use super::classes::UNRESOLVED;
 use super::command::script_in;
+use super::health_check::named_port as reported_port;
+use super::images::{facts_of, is_named};
 use super::network::siblings;
 use super::probe_client::{Address, address, client_of, is_own, named_port, words};
 use super::reported;
@@ -310,9 +312,26 @@ pub(super) fn path(case: &Case<'_>) -> Option<SpecEdit> {
         before.any(|before| check.has(&[&format!("{before}{status}")]))
     };
     let status = ["404", "401", "403", "405", "410"].into_iter().find(is_answer)?;
+    let evidence = case.run.evidence.as_ref()?;
+    let port = check.own_address().map(|address| address.port);
+    let port = port
+        .or_else(|| named_port(check.command))
+        .filter(|_| status == "404");
+    let management = |port| reported_port(evidence, port, &["management", "actuator"]);
+    if let Some((port, other)) = port.and_then(|port| Some((port, management(port)?))) {
+        let reason = format!("the program reports port {other} for its management");
+        return Some(check.replace(&port.to_string(), &other.to_string(), reason));
+    }
+    // The message names a setting for this host.
+    if check.has(&["this host"]) {
+        return None;
+    }
+    if let Some(edit) = without_login(&check).filter(|_| status == "401") {
+        return Some(edit);
+    }
     let address = check.own_address()?;
     let path = Some(address.path).filter(|path| !path.is_empty()).unwrap_or("/");
-    let healthy = &case.run.evidence.as_ref()?.healthy_paths;
+    let healthy = &evidence.healthy_paths;
     let Some(best) = healthy.iter().find(|healthy| *healthy != path) else {
         let edit = check.edit(format!("`{path}` answers with status {status}"));
         return Some(edit.now(path).hint("write a path that answers with success"));
@@ -320,6 +339,30 @@ pub(super) fn path(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("`{path}` answers with status {status}, `{best}` with success");
     let written = |path: &str| format!("{}{path}", address.authority);
     Some(check.replace(&written(address.path), &written(best), reason))
+}
+
+/// Request without a login to a server that has a password.
+fn without_login(check: &Check<'_>) -> Option<SpecEdit> {
+    /// Users that servers have without a variable.
+    const USERS: [(&str, &str); 4] = [
+        ("elasticsearch", "elastic"),
+        ("opensearch", "admin"),
+        ("rabbitmq", "guest"),
+        ("couchdb", "admin"),
+    ];
+    let service = check.context.service;
+    let set = |name: &'static str| service.env_vars.get(name);
+    let [mut passwords, mut users] = facts_of(service)?.login();
+    let password = passwords.find(|name| set(name).is_some())?;
+    let usual = || USERS.iter().find(|(image, _)| is_named(service, image));
+    let user = users.find_map(set).map(String::as_str);
+    let user = user.or_else(|| Some(usual()?.1))?;
+    words(check.command).find(|word| *word == "curl")?;
+    let edit = check.edit("the server requires a login".to_owned());
+    Some(edit.hint(format!(
+        "add `-u {user}:` with the value of `{password}` of `{}`",
+        service.name
+    )))
 }
 
 /// Scheme that does not fit the port, or a certificate that the client does not trust.

@@ -311,3 +311,35 @@ fn script_of_a_check_is_found_on_the_host() {
     let absent = "exec cat: exit code 1: cat: can't open '/tmp/ready': No such file or directory";
     assert_eq!(of("[cat, /tmp/ready]", absent).text(), "none");
 }
+
+#[test]
+fn missing_path_is_on_the_port_of_the_management() {
+    let command = "[bash, -c, \"exec 3<>/dev/tcp/127.0.0.1/8080; head -1 <&3\"]";
+    let result = "HTTP/1.1 404 Not Found";
+    let line = "Listening on: http://0.0.0.0:8080. Management interface listening on http://0.0.0.0:9000.";
+    let mut test = check(command, result, &["0.0.0.0:8080", "0.0.0.0:9000"]);
+    test.evidence().stdout = vec![line.to_owned()];
+    test.assert_edit(COMMAND, "from `8080` to `9000`");
+    // Nothing listens there.
+    let mut closed = check(command, result, UP);
+    closed.evidence().stdout = vec![line.to_owned()];
+    assert!(!closed.text().contains("9000"), "{}", closed.text());
+}
+
+#[test]
+fn request_without_a_login_gets_that_of_its_server() {
+    let result = "curl: (22) The requested URL returned error: 401 Unauthorized";
+    let web = |environment: &str| {
+        let text = format!(
+            "  web: {{ image: \"docker.elastic.co/elasticsearch/elasticsearch:8.15.0\", container: {{ name: web, environment: {{ {environment} }}, \
+             healthcheck: {{ type: exec, command: [curl, -f, \"http://localhost:9200/\"] }} }} }}\n"
+        );
+        TestEnvironment::new(&text).unhealthy(result, &["0.0.0.0:9200"])
+    };
+    web("ELASTIC_PASSWORD: right-one").assert_edit(
+        COMMAND,
+        "`-u elastic:` with the value of `ELASTIC_PASSWORD` of `web`",
+    );
+    let text = web("A: b").text();
+    assert!(!text.contains("elastic:`"), "{text}");
+}

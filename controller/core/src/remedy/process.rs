@@ -4,6 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, mount_of, paths, quoted};
 use super::classes::{NO_CAPABILITY, NO_PROJECT_FILE, NO_TABLE, PROJECT_FILES};
+use super::cures::cure_of;
 use super::network::siblings;
 use crate::desired::{Condition, Dependency, Mount};
 
@@ -28,8 +29,9 @@ pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
         contains(line, &NO_PROJECT_FILE) && is_project && is_outside(line)
     };
     let module = || {
-        let line = case.line_with(&["no module named", "could not import module"])?;
-        let name = quoted(line).next()?.split('.').next()?;
+        let line = case.line_with(&["no module named", "could not import module", "the module "])?;
+        let named = || line.split_once("he module ")?.1.split(' ').next();
+        let name = quoted(line).next().or_else(named)?.split('.').next()?;
         let mut words = case.words().flat_map(|word| word.split([' ', '.', ':']));
         words.any(|word| word == name).then_some(line)
     };
@@ -40,6 +42,14 @@ pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
         Some(now) => edit.now(now.as_str()).suggest(target),
         None => edit.suggest(target),
     })
+}
+
+/// Command of an image that only shows its options, or that needs a terminal.
+pub(super) fn missing_command(case: &Case<'_>) -> Option<SpecEdit> {
+    let own = case.context.service;
+    let has_command = own.command.is_some() || own.entrypoint.is_some();
+    let is_ended = case.run.exit_code == 0 && !has_command;
+    is_ended.then(|| cure_of(case, "<ended>")).flatten()
 }
 
 /// Capabilities that the service removes.

@@ -22,6 +22,15 @@ fn missing_project_file_is_below_the_mounted_folder() {
 }
 
 #[test]
+fn missing_module_is_below_the_mounted_folder() {
+    let volumes = "volumes: [\"./api:/srv/api\"]";
+    let line = "Unable to load celery application. Error: The module shop was not found.";
+    web("command: [celery, -A, shop, worker],", volumes, line).assert_edit("web.workingDir", "/srv/api");
+    let text = web("command: [celery, -A, other, worker],", volumes, line).text();
+    assert!(!text.contains("workingDir"), "{text}");
+}
+
+#[test]
 fn denied_operation_is_a_removed_capability() {
     let line = "chown: changing ownership of '/data': Operation not permitted";
     web("capDrop: [ALL],", "", line).assert_edit("web.capDrop", "[]");
@@ -34,4 +43,57 @@ fn missing_table_needs_the_job_that_creates_it() {
     TestEnvironment::new(&text)
         .wrote("ERROR: relation \"orders\" does not exist")
         .assert_edit("web.dependsOn", "[migrate]");
+}
+
+#[test]
+fn image_without_a_command_that_continues_has_one() {
+    let ended = |image: &str, keys: &str| {
+        let text = format!("  web: {{ image: \"{image}\", {keys} container: {{ name: web }} }}\n");
+        let mut environment = TestEnvironment::new(&text).wrote("NAME: web");
+        environment.run.exit_code = 0;
+        environment
+    };
+    ended("minio/minio:latest", "").assert_edit("web.command", "[\"server\", \"/data\"]");
+    ended("node:20-alpine", "").assert_edit("web.command", "[\"sleep\", \"infinity\"]");
+    assert_eq!(ended("node:20", "command: [node, job.js],").text(), "none");
+    assert_eq!(ended("shop/web:1", "").text(), "none");
+}
+
+#[test]
+fn renamed_program_of_a_command_has_its_present_name() {
+    let run = |image: &str| {
+        let text = format!(
+            "  web: {{ image: \"{image}\", command: [kafka-topics.sh, --list], container: {{ name: web }} }}\n"
+        );
+        let mut environment = TestEnvironment::new(&text).wrote("bash: kafka-topics.sh: command not found");
+        environment.run.exit_code = 127;
+        environment.text()
+    };
+    let text = run("confluentinc/cp-kafka:7.6.0");
+    assert!(
+        text.contains("from `kafka-topics.sh` to `kafka-topics`"),
+        "{text}"
+    );
+    let text = run("shop/web:1");
+    assert!(!text.contains("to `kafka-topics`"), "{text}");
+}
+
+#[test]
+fn shell_in_a_folder_is_the_usual_one() {
+    let mut environment = web(
+        "command: [/bin/bash, -c, run],",
+        "",
+        "exec: line 61: /bin/bash: not found",
+    );
+    environment.run.exit_code = 127;
+    environment.assert_edit("web.command", "from `/bin/bash` to `/bin/sh`");
+}
+
+#[test]
+fn option_and_its_value_are_two_elements() {
+    let line = "Error: unknown flag: --config /etc/app.yml";
+    web("command: [serve, \"--config /etc/app.yml\"],", "", line)
+        .assert_edit("web.command", "[\"serve\", \"--config\", \"/etc/app.yml\"]");
+    let text = web("command: [sh, -c, \"serve --config /etc/app.yml\"],", "", line).text();
+    assert!(!text.contains("one argument"), "{text}");
 }

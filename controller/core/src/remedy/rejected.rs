@@ -5,7 +5,9 @@ use argus_crds::error::SpecEdit;
 use argus_crds::suggestion::nearest;
 
 use super::case::{Case, contains, is_plain, quoted};
-use super::classes::{ADDRESSES, BETWEEN_VALUES, INVALID, KINDS_OF_VALUES, KNOWN_VALUES, NUMBERS, PERMITTED};
+use super::classes::{
+    ADDRESSES, BETWEEN_VALUES, INVALID, KINDS_OF_VALUES, KNOWN_VALUES, NUMBERS, PERMITTED, UNRESOLVED,
+};
 use super::images::{all_ports, facts_of, main_port};
 use super::network::{names_service, ports, siblings};
 use crate::failed_run::host_view::differs_by_one_error;
@@ -27,6 +29,7 @@ pub(super) fn invalid_value(case: &Case<'_>) -> Option<SpecEdit> {
     // A log line in JSON has every text in quotes, and a path has an error of its own.
     let is_meant = |line: &&str| {
         contains(line, &INVALID)
+            && !contains(line, &UNRESOLVED)
             && !line.trim_start().starts_with('{')
             && !contains(line, &["invalid argument", "invalid api key", "invalid option"])
     };
@@ -162,19 +165,10 @@ impl<'a> Place<'a> {
 
 /// Returns whether a line about its form contains an address, or a number with its unit, as a whole.
 fn has_token(line: &str, value: &str) -> bool {
-    let is_of_form = contains(
-        line,
-        &[
-            "parse",
-            "colons",
-            "missing port",
-            "scheme",
-            "malformed",
-            "invalid",
-            "unit",
-            "convert",
-        ],
-    );
+    parts! {
+        OF_FORM: "parse" "colons" "missing port" "scheme" "malformed" "invalid" "unit" "convert";
+    }
+    let is_of_form = contains(line, OF_FORM);
     let is_number = value.starts_with(|c: char| c.is_ascii_digit()) && value.ends_with(char::is_alphabetic);
     let is_apart = |(before, after): (&str, &str)| {
         !before.ends_with(char::is_alphanumeric)
@@ -345,6 +339,8 @@ fn typed(case: &Case<'_>, name: &str, value: &str, line: &str) -> Option<String>
         rest.split('/').next()?.to_owned()
     } else if is_about(&["missing port"]) {
         format!("{value}:{}", main_port(server()?)?)
+    } else if is_about(&["heap size"]) && value.to_lowercase().ends_with('b') {
+        value[..value.len() - 1].to_owned()
     } else if is_about(&["duration", "missing unit"]) && !number.is_empty() {
         let unit = value
             .trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')

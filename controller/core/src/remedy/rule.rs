@@ -5,8 +5,8 @@ use argus_crds::error::{Confidence, SpecEdit};
 use super::case::Case;
 use super::{
     EditContext, command, cures, database, defaults, environment, files, host_files, limits, listeners,
-    logins, network, privileges, probe, probe_command, process, rejected, settings, shell, siblings, signals,
-    tls, unread, values, versions,
+    logins, modules, network, privileges, probe, probe_command, process, rejected, settings, shell, siblings,
+    signals, tls, unread, values, versions,
 };
 use crate::failed_run::FailedRun;
 
@@ -85,7 +85,13 @@ const HEAP: &[Phase] = &[
 const CPU: &[Phase] = &[Phase::Crash, Phase::NotRunnable];
 const WORKER: &[Phase] = &[Phase::Probe, Phase::Exit, Phase::Hidden];
 const PROBE: &[Phase] = &[Phase::Probe];
-const ANSWERED: &[Phase] = &[Phase::Exit, Phase::Hidden, Phase::Probe, Phase::Check];
+const ANSWERED: &[Phase] = &[
+    Phase::Exit,
+    Phase::Hidden,
+    Phase::NotRunnable,
+    Phase::Probe,
+    Phase::Check,
+];
 const CHECK: &[Phase] = &[Phase::Check];
 
 /// A rule: a pure function from a failed run to a change. Its texts for the documentation are in `facts/rules.txt`.
@@ -200,11 +206,12 @@ rules! {
     "configuration" Likely Cause ENDED settings::configuration;
     "permission" Likely Last ENDED files::permission;
     "mount-owner" Likely Last ENDED host_files::mount_owner;
-    "hidden-modules" Likely Cause ANY_END files::hidden_modules;
+    "hidden-modules" Likely Cause ANY_END modules::hidden_modules;
     "unmounted" Likely Cause ANY_END host_files::unmounted;
     "missing-host-file" Likely Cause ANY_END host_files::missing_file;
     "late-variable" Likely Last ENDED environment::missing_variable;
     "advised-option" Likely Cause ENDED unread::advised_option;
+    "missing-command" Likely Last EXIT process::missing_command;
     "unfit-data" Likely Last ENDED database::unfit_volume;
     "missing-program" Likely Last ANY_END |case| case.context.missing_program(case);
     "known-warning" Likely Warned REST cures::known_warning;
@@ -223,6 +230,7 @@ rules! {
     "image-check" Likely Facts CHECK probe_command::of_image;
     "local-file" Likely Facts CHECK settings::local_listener;
     "slow-start" Certain Facts CHECK |case| case.context.slow_start(case.run);
+    "unread-mount" Likely Facts CHECK unread::unread_mount;
     "health-check" Likely Facts CHECK |case| case.context.healthcheck(case.run);
 }
 

@@ -3,8 +3,9 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, paths, quoted};
-use super::classes::{CONFIGURATION, REFUSED, WEAK_SECRET};
-use super::images::{all_ports, is_named, main_port, repository};
+use super::classes::{CONFIGURATION, CONTENTS, DENIED, MISSING_FILE, REFUSED, WEAK_SECRET};
+use super::files::number_in;
+use super::images::{all_ports, is_named, main_port, repository, rows};
 use super::network::siblings;
 use super::values::ANY_SECRET;
 use crate::desired::Mount;
@@ -13,8 +14,10 @@ use crate::secrets::{REDACTED, is_secret};
 
 /// Secret that is shorter than the number of characters in the message.
 pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
+    /// Words in front of the least number of characters.
+    const LEAST: [&str; 3] = ["at least ", "longer than or equal to ", "minimum is "];
     let weak = case.line_with(&WEAK_SECRET);
-    let line = weak.or_else(|| case.line_with(&["at least "]))?;
+    let line = weak.or_else(|| case.line_with(&LEAST))?;
     let words: Vec<&str> = line
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
@@ -24,7 +27,8 @@ pub(super) fn short_value(case: &Case<'_>) -> Option<SpecEdit> {
             .iter()
             .any(|unit| word.to_lowercase().starts_with(unit))
     };
-    let numbers = line.split("at least ").skip(1).filter_map(|rest| {
+    let rests = LEAST.iter().flat_map(|part| line.split(*part).skip(1));
+    let numbers = rests.filter_map(|rest| {
         let mut next = rest
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty());
@@ -72,13 +76,25 @@ pub(super) fn named_setting(case: &Case<'_>) -> Option<SpecEdit> {
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
-/// Configuration that the program cannot read, without the path of its file.
+/// Configuration that the program cannot read: at the path in the message, or without one.
 pub(super) fn configuration(case: &Case<'_>) -> Option<SpecEdit> {
-    case.line_with(&CONFIGURATION)
-        .filter(|line| !line.trim_start().starts_with('{') && paths(line).next().is_none())?;
+    let is_meant = |line: &&str| contains(line, &CONFIGURATION) && !line.trim_start().starts_with('{');
+    let file_of = |line: &str| {
+        if paths(line).next().is_none() {
+            return configuration_file(case);
+        }
+        let others = [&MISSING_FILE, &DENIED, &CONTENTS];
+        let mut files = paths(line).filter_map(|path| case.host_file(path));
+        files
+            .next()
+            .filter(|_| !others.iter().any(|parts| contains(line, parts)))
+    };
+    let mut lines = case.lines().filter(is_meant);
+    let (line, file) = lines.find_map(|line| Some((line, file_of(line)?)))?;
+    let number = line.split_once("line ").and_then(|(_, rest)| number_in(rest));
     let hint = "correct it as the output describes, then `argus_retry`";
     let reason = "its program cannot read this configuration";
-    Some(Case::host_edit(configuration_file(case)?, reason, hint))
+    Some(Case::host_edit(file, reason, hint).line(number))
 }
 
 /// Mounted configuration with the address on which the process listens only inside its container.
@@ -118,13 +134,14 @@ pub(super) fn address_in_file(case: &Case<'_>) -> Option<SpecEdit> {
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
-/// Mounted file that the command names, or the only one with an ending.
+/// Mounted file that the command names, that the program or a message means, that the image reads, or the only one with an ending.
 pub(super) fn configuration_file(case: &Case<'_>) -> Option<String> {
     let is_file = |path: &str| path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    let in_command = case
-        .words()
-        .flat_map(|word| paths(word))
-        .find_map(|path| case.host_file(path));
+    let named = || case.words().flat_map(|word| paths(word));
+    let in_command = || {
+        let mut all = named().filter(|path| is_file(path)).chain(named());
+        all.find_map(|path| case.host_file(path))
+    };
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let image = name(repository(case.context.service.image.reference()));
     // One of several has the name of the program, or is in a message.
@@ -134,13 +151,33 @@ pub(super) fn configuration_file(case: &Case<'_>) -> Option<String> {
         let is_of_program = stem == case.program() || stem == Some(image.as_str());
         is_of_program || case.lines().any(|line| line.contains(name.as_str()))
     };
-    let mounted = || {
-        let mounts = case.context.service.mounts.iter();
-        let files = mounts.filter(|mount| matches!(mount, Mount::Bind { .. }) && is_file(mount.target()));
-        let files: Vec<&str> = files.map(Mount::target).collect();
-        let mut named = files.iter().filter(|path| files.len() == 1 || is_named(path));
-        let only = named.next().filter(|_| named.next().is_none())?;
+    let mounts = case.context.service.mounts.iter();
+    let files = mounts.filter(|mount| matches!(mount, Mount::Bind { .. }) && is_file(mount.target()));
+    let files: Vec<&str> = files.map(Mount::target).collect();
+    let only = |fits: &dyn Fn(&str) -> bool| {
+        let mut found = files.iter().filter(|path| fits(path));
+        let only = found.next().filter(|_| found.next().is_none())?;
         case.host_file(only)
     };
-    in_command.or_else(mounted)
+    in_command()
+        .or_else(|| only(&is_named))
+        .or_else(|| image_file(case))
+        .or_else(|| only(&|_| true))
 }
+
+/// Configuration that the image reads, below a mount: no folder, and no script or program for a first start.
+fn image_file(case: &Case<'_>) -> Option<String> {
+    let service = case.context.service;
+    let mut known = rows(include_str!("facts/configs.txt"));
+    known.find_map(|[image, place]: [&'static str; 2]| {
+        let is_program = [".war", "initdb"].iter().any(|part| place.contains(part));
+        let is_file = !place.ends_with('/') && !is_program;
+        let facts = case.host_facts(place);
+        let exists = facts.is_none_or(|facts| facts.file_mode().is_some());
+        (is_file && exists && is_named(service, image)).then(|| case.host_file(place))?
+    })
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@ use argus_crds::error::SpecEdit;
 use super::EditContext;
 use super::case::Case;
 use crate::failed_run::{FailureKind, kind};
+use crate::quoting::shell_word;
 
 parts! {
     /// Parts of a message of a shell about its text, in lower case.
@@ -126,6 +127,39 @@ pub(super) fn shell_text(context: &EditContext<'_>) -> Option<SpecEdit> {
 /// List of a shell that runs a text.
 fn shell_list(text: &str) -> Option<String> {
     list(&["sh", "-c", text])
+}
+
+/// The command after another one, in one shell. `usual` is the command of the image.
+pub(super) fn after(context: &EditContext<'_>, first: &str, usual: &str, reason: &str) -> Option<SpecEdit> {
+    let words = context.service.command.as_deref().unwrap_or_default();
+    let text = match words {
+        [] => usual.to_owned(),
+        [shell, .., text] if SHELLS.contains(&shell.rsplit('/').next()?) => text.clone(),
+        all => all
+            .iter()
+            .map(|word| shell_word(word))
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    // A job of the environment does it.
+    let mut services = context.accepted.desired.services.values();
+    let is_run = text.is_empty() || text.contains(first) || services.any(|service| service.one_shot);
+    let edit = context.edit("command", reason.to_owned());
+    (!is_run).then(|| Some(edit.suggest(list(&["sh", "-c", &format!("{first} && {text}")])?)))?
+}
+
+/// The command with more words at its end.
+pub(super) fn with_words(context: &EditContext<'_>, added: &str, reason: String) -> SpecEdit {
+    let edit = context.edit("command", reason);
+    let all = context.service.command.as_deref().unwrap_or_default();
+    let is_shell = all.iter().any(|word| word.contains(['&', '|', ';', ' ']));
+    let words = all.iter().map(String::as_str).chain(added.split(' '));
+    let text = edit.now.as_ref().map(|now| format!("{now} {added}"));
+    let meant = text.or_else(|| list(&words.collect::<Vec<_>>()));
+    match meant.filter(|_| !is_shell) {
+        Some(meant) => edit.suggest(meant),
+        None => edit.hint(format!("add `{added}`")),
+    }
 }
 
 /// Words as a list in the file.

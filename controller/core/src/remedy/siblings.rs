@@ -4,7 +4,8 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, unambiguous};
 use super::classes::{ANSWERED, LATE, REFUSED, STARTING, UNRESOLVED};
-use super::network::{is_name_of, named_addresses, ports, siblings};
+use super::images::main_port;
+use super::network::{is_name_of, meant_service, named_addresses, ports, siblings};
 use crate::desired::hosts::hosts;
 use crate::desired::networks::DEFAULT;
 use crate::desired::{Condition, Service};
@@ -23,8 +24,18 @@ pub(super) fn no_health_check(case: &Case<'_>) -> Option<SpecEdit> {
     let refused = || case.line_with(&REFUSED).filter(|line| !contains(line, &ANSWERED));
     let line = starting.or_else(refused)?;
     let needs = &case.context.service.depends_on;
-    let (sibling, port) = named_addresses(case, line).find_map(|(_, host, port)| {
-        let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
+    // A client without a port uses that of the image.
+    let hosts_of = |(name, value): (&'_ String, &'_ String)| -> Vec<(String, u16)> {
+        let found = hosts(value).into_iter().filter(|_| !is_secret(name));
+        let bare = found.filter(|(_, port)| port.is_none()).map(|(host, _)| host);
+        let of_host = |host: &str| siblings(case).find(|sibling| is_name_of(sibling, host));
+        bare.filter_map(|host| Some((host.to_owned(), main_port(of_host(host)?)?)))
+            .collect()
+    };
+    let named = named_addresses(case, line).map(|(_, host, port)| (host.to_owned(), port));
+    let bare = case.context.service.env_vars.iter().flat_map(hosts_of);
+    let (sibling, port) = named.chain(bare).find_map(|(host, port)| {
+        let sibling = siblings(case).find(|sibling| is_name_of(sibling, &host))?;
         let mut needs = needs.iter();
         let is_waited =
             needs.any(|need| need.service == sibling.name && need.condition == Condition::Healthy);
@@ -81,6 +92,21 @@ pub(super) fn other_network(case: &Case<'_>) -> Option<SpecEdit> {
     let edit = case.context.edit("container.networks", reason);
     let all = [own, theirs.into_iter().take(1).collect()].concat();
     Some(edit.suggest(format!("[{}]", all.join(", "))))
+}
+
+/// Name of the sibling that a variable means by its own name, or by the scheme of its address.
+pub(super) fn of_variable<'a>(case: &Case<'a>, name: &str, value: &str) -> Option<&'a str> {
+    parts! {
+        /// Parts of names that mean no sibling, in lower case.
+        GENERAL: "host" "hosts" "hostname" "url" "uri" "server" "servers" "addr" "address" "endpoint" "port" "base" "app"
+            "service" "http" "https" "name" "public" "internal" "tcp" "main" "connection" "string" "default" "primary";
+    }
+    let lower = name.to_lowercase();
+    let scheme = value.split_once("://").map(|(scheme, _)| scheme.to_lowercase());
+    let parts = lower.split(['_', '.']).chain(scheme.as_deref());
+    let mut parts = parts.filter(|part| part.len() >= 2 && !GENERAL.contains(part));
+    let sibling = parts.find_map(|part| meant_service(case, part, None))?;
+    Some(sibling.name.as_str())
 }
 
 /// Value of a variable that does not exist, and that differs only by its writing from a name of a sibling.

@@ -28,7 +28,7 @@ pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
     // Some libraries are in another variant of the image.
     let mut about = case
         .lines()
-        .filter(|line| contains(line, &["shared librar", "shared object"]));
+        .filter(|line| contains(line, &["shared librar", "shared object", "version `glibc"]));
     if let Some(edit) = about.find_map(|line| cure_of(case, line)) {
         return Some(edit);
     }

@@ -6,6 +6,7 @@ use super::case::{Case, contains, is_below, is_plain};
 use super::classes::{REFUSED, REFUSED_PASSWORD, UNKNOWN_COMMAND, UNKNOWN_OPTION};
 use super::images::{is_named, rows};
 use super::network::{siblings, uses};
+use super::probe::is_status;
 use super::rejected::names_writing;
 use super::rule::Scope;
 use super::shell::{SHELLS, list};
@@ -45,7 +46,7 @@ pub(super) fn renamed_setting(case: &Case<'_>) -> Option<SpecEdit> {
 }
 
 /// Earlier names of settings with the present ones, for an image.
-fn renamed(service: &Service) -> impl Iterator<Item = [&'static str; 2]> {
+pub(super) fn renamed(service: &Service) -> impl Iterator<Item = [&'static str; 2]> {
     let known = rows(include_str!("facts/renamed.txt"));
     known.filter_map(move |[image, old, new]: [&'static str; 3]| {
         is_named(service, image).then_some([old, new])
@@ -96,7 +97,12 @@ fn renamed_word(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Mounted configuration at a place that its image does not read: of a server that refuses a connection, or of the service itself.
 pub(super) fn unread_file(case: &Case<'_>) -> Option<SpecEdit> {
-    let refused = case.line_with(&REFUSED);
+    let is_of_table = |line: &&str| {
+        contains(line, &["relation \"", "no such table", "table '"])
+            && contains(line, &["not exist", "doesn't exist", "no such"])
+    };
+    let no_table = || case.lines().find(is_of_table);
+    let refused = case.line_with(&REFUSED).or_else(no_table);
     let servers = siblings(case).filter(|sibling| refused.is_some_and(|line| uses(case, sibling, line)));
     let own = Some(case.context.service).filter(|_| case.scope == Scope::Warned);
     servers
@@ -104,31 +110,63 @@ pub(super) fn unread_file(case: &Case<'_>) -> Option<SpecEdit> {
         .find_map(|service| unread_file_of(case, service))
 }
 
+/// The same for the service itself, which answers with an error of the request.
+pub(super) fn unread_mount(case: &Case<'_>) -> Option<SpecEdit> {
+    let last = case.run.probe_output.last()?;
+    let is_meant = ["403", "404"].iter().any(|status| is_status(last, status));
+    unread_file_of(case, case.context.service).filter(|_| is_meant && !case.context.was_healthy())
+}
+
 fn unread_file_of(case: &Case<'_>, service: &Service) -> Option<SpecEdit> {
-    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let texts = || {
         let words = service.entrypoint.iter().chain(&service.command).flatten();
         words.chain(service.env_vars.values())
     };
-    let mut known = rows(include_str!("facts/configs.txt"));
-    known.find_map(|[image, place]: [&str; 2]| {
-        let mut mounts = service.mounts.iter();
-        if !is_named(service, image) || mounts.any(|mount| is_below(place, mount.target())) {
-            return None;
-        }
-        let mut mounts = service.mounts.iter().map(Mount::target);
-        let index = mounts.position(|target| last(target) == last(place))?;
-        let target = service.mounts[index].target();
-        if texts().any(|text| text.contains(target)) {
-            return None;
-        }
-        let reason = format!("the image reads `{place}`, and the mount is at `{target}`");
-        let context = case.context.with_service(service);
-        let edit = context.edit(&format!("container.volumes[{index}]"), reason);
-        let now = edit.now.as_ref()?;
-        let meant = now.replacen(&format!(":{target}"), &format!(":{place}"), 1);
-        Some(edit.suggest(meant))
-    })
+    let known = rows(include_str!("facts/configs.txt"));
+    let known: Vec<[&str; 3]> = known
+        .filter(|[image, ..]: &[&str; 3]| is_named(service, image))
+        .collect();
+    let reads = |place: &str, target: &str| is_below(place, target) || is_below(target, place);
+    let is_present = |place: &str| service.mounts.iter().any(|mount| reads(place, mount.target()));
+    let mut mounts = service.mounts.iter().map(Mount::target).enumerate();
+    let (index, target, meant) = mounts.find_map(|(index, target)| {
+        let is_read = known.iter().any(|[_, place, _]| reads(place, target));
+        let is_used = texts().any(|text| text.contains(target));
+        let mut absent = known.iter().filter(|[_, place, _]| !is_present(place));
+        let meant = absent.find_map(|row| place_for(target, row, &known, &is_present))?;
+        (!is_read && !is_used).then_some((index, target, meant))
+    })?;
+    let reason = format!("the image reads `{meant}`, and the mount is at `{target}`");
+    let context = case.context.with_service(service);
+    let edit = context.edit(&format!("container.volumes[{index}]"), reason);
+    let now = edit.now.as_ref()?;
+    let meant = now.replacen(&format!(":{target}"), &format!(":{meant}"), 1);
+    Some(edit.suggest(meant))
+}
+
+/// Place of a mount in a row of facts: the file with its name, or the folder for files with its ending, or with a similar name.
+fn place_for(
+    target: &str,
+    [_, place, end]: &[&str; 3],
+    known: &[[&str; 3]],
+    is_present: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let (parent, name) = target.rsplit_once('/')?;
+    let Some(folder) = place.strip_suffix('/') else {
+        return (place.rsplit('/').next() == Some(name)).then(|| (*place).to_owned());
+    };
+    let (other, usual) = folder.rsplit_once('/')?;
+    let [name_start, usual_start] = [name, usual].map(|name| name.trim_end_matches(".d"));
+    let is_similar = name_start.starts_with(usual_start) || usual_start.starts_with(name_start);
+    if parent == other && name_start.len() >= 4 && is_similar {
+        return Some(folder.to_owned());
+    }
+    // Another file with this ending can name it.
+    let mut files = known.iter().filter(|[_, file, _]| file.ends_with(*end));
+    let has_file = files.any(|[_, file, _]| is_present(file));
+    let is_only = known.iter().filter(|[.., other]| other == end).count() == 1;
+    let is_meant = is_only || target.contains(usual.trim_end_matches('s'));
+    (target.ends_with(*end) && is_meant && !has_file).then(|| format!("{place}{name}"))
 }
 
 /// Variable with the value that the output advises, such as `ALLOW_EMPTY_PASSWORD=yes`.
@@ -212,3 +250,7 @@ pub(super) fn advised_option(case: &Case<'_>) -> Option<SpecEdit> {
         None => Some(edit.suggest(list(&[&words[..], &[option]].concat())?)),
     }
 }
+
+#[cfg(test)]
+#[path = "unread_tests.rs"]
+mod tests;

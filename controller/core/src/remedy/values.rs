@@ -199,19 +199,37 @@ fn address(sibling: &Service) -> Option<String> {
     Some(format!("{scheme}://{login}{}:{port}{database}", sibling.name))
 }
 
+/// Text for an address with the password of a sibling, which names its variable.
+pub(super) fn with_password(case: &Case<'_>, address: &str) -> Option<String> {
+    let (_, login) = address.split_once("://")?;
+    let (_, password) = login.rsplit_once('@')?.0.split_once(':')?;
+    let (name, owner) = siblings(case).find_map(|sibling| {
+        let mut names = password_variables().into_iter();
+        let is_meant = |name: &&str| sibling.env_vars.get(*name).is_some_and(|value| value == password);
+        Some((names.find(is_meant)?, &sibling.name))
+    })?;
+    let bare = address.replacen(&format!(":{password}@"), "@", 1);
+    Some(format!(
+        "write `{bare}` with a password: the value of `{name}` of `{owner}`"
+    ))
+}
+
 /// Address with quotes inside, or with signs in its password that it must encode.
 pub(super) fn address_form(case: &Case<'_>) -> Option<SpecEdit> {
     parts! {
         ADDRESS: "url" "uri" "dsn" "malformed" "protocol" "scheme" "invalid port" "connection string" "parse";
     }
     const SIGNS: [(&str, &str); 4] = [("?", "%3F"), ("#", "%23"), ("@", "%40"), ("[", "%5B")];
-    case.line_with(ADDRESS)?;
+    let about = case.line_with(ADDRESS);
+    let is_repeated = |value: &str| case.lines().any(|line| line.contains(value));
     case.context.service.env_vars.iter().find_map(|(name, value)| {
         let bare = value.trim_matches(['"', '\'']);
-        if bare.len() + 2 == value.len() && bare.contains("://") {
+        let is_address = about.is_some() && bare.contains("://");
+        if bare.len() + 2 == value.len() && bare.len() >= 3 && (is_address || is_repeated(value)) {
             let edit = case.variable(name, "its value contains quotes");
             return Some(edit.now(value.as_str()).suggest(bare));
         }
+        about?;
         let (_, rest) = value.split_once("://")?;
         let (login, _) = rest.rsplit_once('@')?;
         let (_, password) = login.split_once(':')?;

@@ -112,3 +112,12 @@ fn rejected_value_has_the_permitted_form() {
         web(environment, line).assert_edit(&format!("web.container.environment.{name}"), value);
     }
 }
+
+#[test]
+fn quotes_around_a_value_are_no_part_of_it() {
+    let line = "cannot open \"/etc/app/app.yml\": No such file or directory";
+    web("APP_CONFIG: '\"/etc/app/app.yml\"'", line)
+        .assert_edit("web.container.environment.APP_CONFIG", "to `/etc/app/app.yml`");
+    let text = web("APP_CONFIG: /etc/app/app.yml", line).text();
+    assert!(!text.contains("quotes"), "{text}");
+}

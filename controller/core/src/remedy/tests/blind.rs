@@ -6,27 +6,29 @@ use serde::Deserialize;
 use super::*;
 use crate::desired::ProbeHandler;
 use crate::ident::ServiceName;
+use crate::remedy::test_environment::context;
 
 /// First edits of the first training set that were right.
-const TRAINING_A_RIGHT: usize = 59;
+const TRAINING_A_RIGHT: usize = 60;
 /// First edits of the second training set that were right. Half of it was never read.
-const TRAINING_B_RIGHT: usize = 53;
+const TRAINING_B_RIGHT: usize = 56;
 /// First edits of the third training set that are right: facts of well-known images.
-const TRAINING_C_RIGHT: usize = 43;
+const TRAINING_C_RIGHT: usize = 46;
 /// Cases of the second half with the right first edit, at least.
 const SECOND_RIGHT: usize = 80;
 /// Cases of the third set with the right first edit, at least.
-const THIRD_RIGHT: usize = 52;
+const THIRD_RIGHT: usize = 60;
 /// Cases of the fourth set with the right first edit, at least.
-const FOURTH_RIGHT: usize = 58;
+const FOURTH_RIGHT: usize = 60;
 /// First edits of the fifth set that are right. Its author knew no rule, and 41 were right at first.
 const FIFTH_RIGHT: usize = 59;
 
 /// First edits of the sixth set that are right. Its author knew no rule, and 26 were right at first.
-const SIXTH_RIGHT: usize = 53;
+const SIXTH_RIGHT: usize = 57;
 
-/// First edits of the seventh set that are right. Its author knew no rule. This version refuses nine of its files.
-const SEVENTH_RIGHT: usize = 30;
+/// First edits of the seventh set that are right. Its author knew no rule. This version refuses one of its files, which mounts
+/// the socket of the engine.
+const SEVENTH_RIGHT: usize = 55;
 
 /// Controls that have an edit by design: a crash by a signal names the image.
 const DESIGNED: [&str; 3] = [
@@ -168,9 +170,11 @@ fn value_after(edit: &SpecEdit, services: &BTreeMap<ServiceName, Service>) -> Op
         .key
         .strip_prefix("services.")?
         .split_once(".container.environment.")?;
+    // An option of the command has its value in the next word.
     let value_of = |service: &str, name: &str| {
         let service = services.get(&ServiceName::new(service).ok()?)?;
-        service.env_vars.get(name)
+        let mut words = service.command.iter().flatten().skip_while(|word| *word != name);
+        service.env_vars.get(name).or_else(|| words.nth(1))
     };
     if let (Some(now), Some(suggest)) = (&edit.now, &edit.suggest) {
         return Some(value_of(service, name)?.replacen(now, suggest, 1));
@@ -190,7 +194,7 @@ impl Broken {
     fn is_readable(&self) -> bool {
         let spec = argus_crds::yaml::read("e2e.yaml", self.spec.as_bytes()).spec;
         spec.is_some_and(|spec| {
-            let desired = admit(&spec, &SpecContext::default()).desired;
+            let desired = admit(&spec, &context()).desired;
             desired.is_some_and(|desired| desired.services.contains_key("web"))
         })
     }

@@ -306,6 +306,22 @@ fn data_in_a_folder_of_another_version_needs_its_image() {
     assert_rule("data-version", "web.image", "to `postgres:14`", &[scenario]);
 }
 
+#[test]
+fn data_in_a_volume_of_another_version_needs_its_image() {
+    let (mut scenario, volumes) = with_old_data(
+        "DETAIL:  The data directory was initialized by PostgreSQL version 14, which is not compatible with this version 16.1.",
+    );
+    let edits = [
+        ("    image: web:1\n", "    image: postgres:16-alpine\n"),
+        ("        - ./app:/app\n", "        - data:/var/lib/data\n"),
+    ];
+    scenario.accepted = Scenario::edited(&edits, 1, &[]).accepted;
+    scenario.accepted.accepted_at = Timestamp(9_000);
+    let edit = scenario.edits_with(&volumes).0.unwrap();
+    assert_eq!(edit.suggest.as_deref(), Some("postgres:14-alpine"));
+    assert!(edit.hint.unwrap().contains("data-2:/var/lib/data"));
+}
+
 /// A certain rule over many lines does not win over a likely rule about the line with the cause.
 #[test]
 fn cause_wins_over_earlier_lines() {

@@ -98,7 +98,7 @@ impl Scenario {
         }
     }
 
-    /// Files below the mounts that the output names: a source without an ending is a folder of root, and a file exists unless a line
+    /// Files below the mounts that the output names: a source without an ending, other than a `Caddyfile`, is a folder of root, and a file exists unless a line
     /// reports that it does not, or that it cannot be made. Facts of scripts that cannot run are unknown.
     fn observe_host(&mut self) {
         let service = &self.accepted.desired.services["web"];
@@ -116,8 +116,10 @@ impl Scenario {
             // The engine makes a folder of a file that does not exist.
             let mut named = lines.iter().filter(|line| line.contains(path));
             let is_reported = named.any(|line| line.contains("is a directory"));
-            let is_folder = service.mounts.iter().any(|mount| mount.target() == path)
-                && (is_reported || !path.rsplit('/').next().unwrap_or_default().contains('.'));
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let is_file = name.contains('.') || name.ends_with("file");
+            let is_folder =
+                service.mounts.iter().any(|mount| mount.target() == path) && (is_reported || !is_file);
             let mode = match (is_folder, is_absent(path)) {
                 (true, _) => Some(0o040_755),
                 (false, true) => None,
