@@ -194,6 +194,15 @@ impl FailedRun {
             && (is_wrong_format(&self.error) || last_line.is_some_and(|line| is_wrong_format(line)))
     }
 
+    /// Returns whether the engine could not run the program, and ended with a code of its own.
+    fn was_not_executed(&self) -> bool {
+        const ENDS: [&str; 2] = [": no such file or directory", ": permission denied"];
+        let last_line = self.evidence.as_ref().and_then(|evidence| evidence.stderr.last());
+        let is_of_engine =
+            |line: &String| line.starts_with("exec /") && ENDS.iter().any(|end| line.ends_with(end));
+        self.exit_code == 255 && last_line.is_some_and(is_of_engine)
+    }
+
     /// Returns the dependency that explains the failure. A lack of memory, a signal, or a command that cannot run has a cause of
     /// its own.
     pub fn explaining_dependency(&self) -> Option<&ServiceName> {
@@ -260,7 +269,9 @@ pub fn kind(failed_run: &FailedRun) -> FailureKind {
             FailureKind::OutOfMemory
         }
         FailureCause::Exited if matches!(failed_run.exit_code, 126 | 127) => FailureKind::NotRunnable,
-        FailureCause::Exited if failed_run.has_wrong_format() => FailureKind::NotRunnable,
+        FailureCause::Exited if failed_run.has_wrong_format() || failed_run.was_not_executed() => {
+            FailureKind::NotRunnable
+        }
         FailureCause::Exited if signal(failed_run.exit_code).is_some() => FailureKind::Signal,
         FailureCause::Exited => FailureKind::Exit,
     }

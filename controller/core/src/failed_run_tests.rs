@@ -35,6 +35,14 @@ fn kind_follows_exit_code_and_memory_evidence() {
             failed_run(255, "exec /app: Exec format error"),
             FailureKind::NotRunnable,
         ),
+        (
+            failed_run(255, "exec /run.sh: no such file or directory"),
+            FailureKind::NotRunnable,
+        ),
+        (
+            failed_run(255, "open /run.sh: no such file or directory"),
+            FailureKind::Exit,
+        ),
         (flagged(137), FailureKind::OutOfMemory),
         (flagged(1), FailureKind::OutOfMemory),
         // A child ran out of memory, and its parent exited with 0.
