@@ -19,6 +19,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use argus_core::desired::{MAX_COMPONENTS, MAX_PATH_BYTES};
 use argus_core::quoting::PathText as _;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -29,10 +30,6 @@ pub mod sockets;
 
 /// Maximum number of links in one walk, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// Maximum number of bytes of a path that a file names, as in the kernel.
-const MAX_PATH_BYTES: usize = 4096;
-/// Maximum number of components of a path that a file names.
-const MAX_COMPONENTS: usize = 255;
 
 /// Reason for the refusal of a host path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -74,6 +74,7 @@ pub use image::{OWN_IMAGE, is_reserved_tag, own_image_tag, short_reference};
 pub use mock::RECORDINGS;
 pub use networks::NamedNetwork;
 pub use paths::{FILES_OF_ENGINE, KERNEL_FOLDERS};
+pub use paths::{MAX_COMPONENTS, MAX_PATH_BYTES};
 pub use policy::{Device, Privileges};
 pub use ports::{PortPolicy, PortStrategy};
 pub use probe::{HttpOptions, LogSearch, Probe, ProbeHandler};

@@ -9,7 +9,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::covers;
 use crate::desired::host;
 use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
-use crate::desired::paths;
+use crate::desired::paths::{self, MAX_COMPONENTS, MAX_PATH_BYTES};
 use crate::quoting::shell_path;
 
 /// Names of engine sockets. Access to such a socket is root access to the host.
@@ -183,7 +183,7 @@ pub(super) fn bind_source(
     if !paths::is_sane(text) {
         return reject(
             format!("`{}` is not a valid path", shown(text)),
-            "write a path of at most 4096 bytes and 255 components",
+            &format!("write a path of at most {MAX_PATH_BYTES} bytes and {MAX_COMPONENTS} components"),
         );
     }
     if text.starts_with('~') {

@@ -39,10 +39,16 @@ pub(crate) fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns whether the text can be a path: 1 to 4,096 bytes without control characters, and at most 256 parts between slashes.
+/// Maximum number of bytes of a path that a file names, as in the kernel.
+pub const MAX_PATH_BYTES: usize = 4096;
+/// Maximum number of components of a path that a file names.
+pub const MAX_COMPONENTS: usize = 255;
+
+/// Returns whether the text can be a path: not empty, without control characters, and within the maximum length.
 pub(super) fn is_sane(path: &str) -> bool {
-    let is_short = !path.is_empty() && path.len() <= 4096 && path.split('/').count() <= 256;
-    is_short && !path.chars().any(char::is_control)
+    // The part before the first slash of an absolute path is empty.
+    let is_short = path.len() <= MAX_PATH_BYTES && path.split('/').count() <= MAX_COMPONENTS + 1;
+    is_short && !path.is_empty() && !path.chars().any(char::is_control)
 }
 
 #[cfg(test)]

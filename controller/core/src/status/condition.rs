@@ -276,7 +276,7 @@ fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
 
 fn removal_message(services: &[ServiceStatus]) -> String {
     if services.is_empty() {
-        "its network and volumes are being removed".to_owned()
+        "its remaining objects are being removed".to_owned()
     } else {
         format!("its containers are being removed: {}", names(services.iter()))
     }

@@ -176,9 +176,9 @@ impl<'a> FailureContext<'a> {
 /// Adds a change and the steps after it. The output is in the error already, and only a change outside the spec file needs a retry.
 fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> StructuredError {
     let is_outside = edit.key.is_empty();
-    let error = error.edit(edit);
+    let error = error.edit(edit).without(&[ActionId::FixContainer]);
     let error = if has_output {
-        error.without(&[ActionId::InspectLogs, ActionId::FixContainer])
+        error.without(&[ActionId::InspectLogs])
     } else {
         error
     };
