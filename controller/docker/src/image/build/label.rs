@@ -41,11 +41,10 @@ pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<D
         dockerfile: DOCKERFILE.to_owned(),
         t: Some(build.tag.clone()),
         forcerm: true,
-        labels: Some(own_labels(build)),
         version: BuilderVersion::BuilderV1,
         ..BuildImageOptions::default()
     };
-    let context = pack(image).map_err(|why| context_error(&build.context, &why))?;
+    let context = pack(image, build).map_err(|why| context_error(&build.context, &why))?;
     let mut responses = client.build_image(options, None, Some(bollard::body_full(context)));
     loop {
         match tokio::time::timeout(shared.progress_timeout, responses.next()).await {
@@ -74,7 +73,7 @@ pub(crate) async fn is_own(shared: &Shared, image: &str) -> Result<bool, ActionE
     Ok(is_ours(&history) || has_triggers(shared, image).await?)
 }
 
-/// True when the last step writes our labels. The engine writes each label in its own step, in any order, at the end.
+/// True when the last step writes our labels.
 pub(crate) fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
     history.first().is_some_and(writes_our_label)
 }
@@ -115,9 +114,14 @@ async fn tag(shared: &Shared, build: &Build, image: &str) -> Result<Done, Action
     Ok(Done::Applied)
 }
 
-/// A context with a Dockerfile of one line.
-fn pack(image: &str) -> io::Result<Bytes> {
-    let text = format!("FROM {image}\n");
+/// A context with a Dockerfile that adds all labels in one step. Neither a digest nor a tag contains a quote or a dollar sign.
+fn pack(image: &str, build: &Build) -> io::Result<Bytes> {
+    let labels = own_labels(build).into_iter();
+    let mut labels: Vec<String> = labels
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
+    labels.sort();
+    let text = format!("FROM {image}\nLABEL {}\n", labels.join(" "));
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
     header.set_mode(0o644);
