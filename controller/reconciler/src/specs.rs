@@ -47,6 +47,7 @@ mod symlinks;
 pub mod sync_barrier;
 
 use folder_watcher::{FolderWatcher, Triggers};
+use loader::QUIET_TIME;
 pub use loader::{PersistedSpecs, SpecLoader};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 pub use settings::SpecLoaderSettings;
@@ -60,8 +61,6 @@ const PAUSE_PER_SCAN: u32 = 10;
 const MAX_PAUSE: Duration = Duration::from_secs(3);
 /// Bytes of all build contexts that a scan reads, so that large contexts delay no other file.
 const PART_BYTES: u64 = 64 << 20;
-/// Quiet time after any other notification before the folder is scanned.
-const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum delay of a scan after a notification.
 const MAX_SCAN_DELAY: Duration = Duration::from_secs(1);
 /// Scan interval while not every folder can be watched.
@@ -88,7 +87,7 @@ pub async fn run(
     loop {
         let generation = responder.begin();
         if generation > std::mem::replace(&mut served, generation) {
-            loader.end_build_delays();
+            loader.request();
         }
         let started = clock.now();
         // This scan sees what caused the notifications so far.
@@ -126,7 +125,10 @@ pub async fn run(
             () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
             () = triggers.changed.notified() => {
                 let earliest = (started + longest_pause).min(next);
-                wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop).await;
+                tokio::select! {
+                    () = wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop) => {}
+                    () = responder.requested() => {}
+                }
             }
             () = responder.requested() => {}
             () = clock.sleep_until(Some(next)) => {}
@@ -137,7 +139,7 @@ pub async fn run(
     }
 }
 
-/// Waits until no notification arrives for a while, not before `earliest` and at the latest until `next`. Files that change all the time
+/// Waits for [`QUIET_TIME`] without a notification, not before `earliest` and at the latest until `next`. Files that change all the time
 /// therefore cause few scans of a large context. A completely written file ends the wait after `pause`.
 async fn wait_until_quiet(
     triggers: &Triggers,

@@ -8,7 +8,8 @@ use argus_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::specs::evaluation::Fingerprints;
-use crate::specs::loader::SpecLoader;
+use crate::specs::file_writes::FileWrites;
+use crate::specs::loader::{QUIET_TIME, SpecLoader};
 use crate::specs::parsed_file::CALLS;
 use crate::specs::prefix_tests::{new_loader, rules};
 use crate::specs::registry::FileState;
@@ -275,7 +276,8 @@ fn stop_ends_a_scan_between_two_files() {
     };
     let mut enter = |now| {
         let evaluated = [(&path, Some(Fingerprints::of("directory")))].into();
-        loader.enter_all(&scan, evaluated, &BTreeMap::new(), Timestamp(now))
+        let at_start = FileWrites::default().inputs(QUIET_TIME, Timestamp(now));
+        loader.enter_all(&scan, evaluated, (&BTreeMap::new(), at_start), Timestamp(now))
     };
     assert_eq!(enter(1), Some(false));
     stop.cancel();

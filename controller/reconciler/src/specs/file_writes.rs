@@ -1,10 +1,11 @@
-//! Writes of spec files, as notifications report them: in progress, or complete.
+//! Writes of spec files, as notifications report them: in progress, or complete. Changes of their other inputs, such as build contexts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use argus_backend::host_path::FileId;
 use argus_core::time::Timestamp;
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind, RenameMode};
 
@@ -20,6 +21,25 @@ struct Writes {
     /// Number of the newest notification.
     last: u64,
     by_path: BTreeMap<PathBuf, Write>,
+    inputs: InputChanges,
+}
+
+/// Changes of the other inputs of spec files.
+#[derive(Debug, Default)]
+struct InputChanges {
+    /// Number of notifications, and the time of the last one.
+    last: (u64, Timestamp),
+    /// Files that a process writes, with the time of their last write.
+    in_progress: BTreeMap<PathBuf, Timestamp>,
+    /// Local folders whose changes are all reported.
+    watched: BTreeSet<FileId>,
+}
+
+/// State of the inputs at the start of a scan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InputState {
+    number: u64,
+    is_quiet: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +129,48 @@ impl FileWrites {
             .retain(|path, write| completed.get(path) != Some(&write.number));
     }
 
+    /// Records a change of another input; `event` is `None` if it is no write.
+    pub(super) fn record_input(&self, path: &Path, event: Option<WriteEvent>, now: Timestamp) {
+        let inputs = &mut self.lock().inputs;
+        inputs.last = (inputs.last.0 + 1, now);
+        match event {
+            Some(WriteEvent::Written) => {
+                inputs.in_progress.insert(path.to_owned(), now);
+            }
+            Some(WriteEvent::Completed | WriteEvent::Removed) => drop(inputs.in_progress.remove(path)),
+            None => {}
+        }
+    }
+
+    /// Replaces the local folders whose changes are all reported.
+    pub(super) fn set_watched(&self, folders: BTreeSet<FileId>) {
+        self.lock().inputs.watched = folders;
+    }
+
+    /// State of the inputs: they are quiet if no process writes them, and none has changed for `quiet_time`.
+    pub(super) fn inputs(&self, quiet_time: Duration, now: Timestamp) -> InputState {
+        let inputs = &mut self.lock().inputs;
+        inputs.in_progress.retain(|_, at| now.since(*at) < SILENT);
+        let (number, at) = inputs.last;
+        let is_quiet = inputs.in_progress.is_empty() && now.since(at) >= quiet_time;
+        InputState { number, is_quiet }
+    }
+
+    /// Returns true if the inputs in these folders were quiet when the scan started, and none has changed since.
+    pub(super) fn are_whole<'a>(
+        &self,
+        at_start: InputState,
+        mut folders: impl Iterator<Item = &'a FileId>,
+    ) -> bool {
+        let inputs = &self.lock().inputs;
+        at_start.is_quiet
+            && inputs.last.0 == at_start.number
+            && folders.all(|folder| inputs.watched.contains(folder))
+    }
+
     /// Drops everything, because notifications were lost.
     pub(super) fn clear(&self) {
-        self.lock().by_path.clear();
+        *self.lock() = Writes::default();
     }
 
     fn lock(&self) -> MutexGuard<'_, Writes> {
@@ -146,5 +205,29 @@ mod tests {
         writes.record(path, WriteEvent::Written, at(9));
         writes.record(path, WriteEvent::Removed, at(9));
         assert!(!writes.is_in_progress(path, at(9)));
+    }
+
+    #[test]
+    fn inputs_are_whole_after_a_quiet_time_in_watched_folders() {
+        let (dir, quiet) = (tempfile::tempdir().unwrap(), Duration::from_millis(150));
+        let folder = FileId::from(&std::fs::metadata(dir.path()).unwrap());
+        let (writes, path) = (FileWrites::default(), Path::new("/app/main.py"));
+        let is_whole = |at_start| writes.are_whole(at_start, [folder].iter());
+        let start = |ms| writes.inputs(quiet, Timestamp(ms));
+        assert!(!is_whole(start(1_000)), "nothing reports a change");
+        writes.set_watched([folder].into());
+        assert!(is_whole(start(1_000)));
+        writes.record_input(path, Some(WriteEvent::Written), Timestamp(1_000));
+        assert!(!is_whole(start(1_500)), "a process writes it");
+        writes.record_input(path, Some(WriteEvent::Completed), Timestamp(1_600));
+        assert!(!is_whole(start(1_749)), "it changed just now");
+        let at_start = start(1_750);
+        assert!(is_whole(at_start));
+        writes.record_input(path, None, Timestamp(1_760));
+        assert!(!is_whole(at_start), "it changed during the scan");
+        writes.record_input(path, Some(WriteEvent::Written), Timestamp(2_000));
+        assert!(is_whole(start(7_000)), "its writer is silent");
+        writes.clear();
+        assert!(!is_whole(start(8_000)), "notifications were lost");
     }
 }

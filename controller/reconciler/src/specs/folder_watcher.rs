@@ -29,6 +29,8 @@ pub struct FolderWatcher {
     clock: Clock,
     watcher: Option<RecommendedWatcher>,
     watched: BTreeMap<PathBuf, FileId>,
+    /// Watched folders of local file systems.
+    local: BTreeSet<FileId>,
     /// True if every folder of spec files is watched.
     complete: bool,
     /// Reason why a folder cannot be watched, with the remedy. The log reports it once.
@@ -81,6 +83,7 @@ impl FolderWatcher {
             clock,
             watcher: None,
             watched: BTreeMap::new(),
+            local: BTreeSet::new(),
             complete: false,
             limit: None,
             interests: Interests::default(),
@@ -140,6 +143,7 @@ impl FolderWatcher {
             if !stays {
                 // An error means that the folder is gone, so nothing is watched.
                 let _gone = watcher.unwatch(folder);
+                self.local.remove(identity);
             }
             stays
         });
@@ -151,6 +155,9 @@ impl FolderWatcher {
             match watcher.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(path.clone(), *identity);
+                    if filesystem::is_local(path) {
+                        self.local.insert(*identity);
+                    }
                     // One more scan covers changes between the list and the watch.
                     self.triggers.changed.notify_one();
                 }
@@ -166,6 +173,7 @@ impl FolderWatcher {
             }
         }
         self.watcher = Some(watcher);
+        self.writes.set_watched(self.local.clone());
         self.complete = specs.iter().all(|(path, _)| self.watched.contains_key(path));
         self.report_limit(limit.as_ref());
     }
@@ -204,7 +212,11 @@ impl FolderWatcher {
                 writes.clear();
             }
             let concerned = interests.of(&event);
-            match WriteEvent::of(event.kind).zip(event.paths.first()) {
+            let write = WriteEvent::of(event.kind);
+            for path in event.paths.iter().filter(|_| concerned != Concerned::Nothing) {
+                writes.record_input(path, write, clock.now());
+            }
+            match write.zip(event.paths.first()) {
                 Some((write, path))
                     if concerned == Concerned::Specs && source.is_spec(path) && is_on_local_folder(path) =>
                 {
@@ -226,6 +238,7 @@ impl FolderWatcher {
         self.writes.clear();
         self.watcher = None;
         self.watched.clear();
+        self.local.clear();
         self.limit = None;
         self.complete = false;
     }

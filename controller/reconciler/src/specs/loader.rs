@@ -14,13 +14,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::debounce::{Confirmation, Debounce, MIN_GAP};
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
-use super::file_writes::FileWrites;
+use super::file_writes::{FileWrites, InputState};
 use super::inputs::SpecInputs;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::settings::SpecLoaderSettings;
 use argus_core::desired::Accepted;
 
+/// Quiet time after a change, after which inputs that are watched count as whole.
+pub(super) const QUIET_TIME: Duration = Duration::from_millis(150);
+/// Quiet time if a command waits for the scan: the edits before it are complete.
+const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(20);
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 
@@ -51,6 +55,8 @@ pub struct SpecLoader {
     started: Option<Timestamp>,
     /// Files of the last scan whose build contexts need a further part, in the order of the scan.
     postponed: Vec<PathBuf>,
+    /// A command waits for the next scan.
+    is_requested: bool,
 }
 
 /// Result of a scan.
@@ -81,6 +87,7 @@ impl SpecLoader {
             first_seen: persisted_specs.first_seen,
             started: None,
             postponed: Vec::new(),
+            is_requested: false,
         }
     }
 
@@ -123,15 +130,22 @@ impl SpecLoader {
         }
     }
 
-    /// Lets the next scan use all build contexts as they are.
-    pub(super) fn end_build_delays(&mut self) {
+    /// Lets the next scan use all build contexts as they are: a command waits for the edits before it.
+    pub(super) fn request(&mut self) {
         self.build_contexts.delays.end();
+        self.is_requested = true;
     }
 
     /// Scans all files once. Blocks on the file system.
     pub fn scan_once(&mut self, now: Timestamp) -> ScanResult {
         let started = *self.started.get_or_insert(now);
         let completed = self.writes.completed();
+        let quiet_time = if std::mem::take(&mut self.is_requested) {
+            REQUESTED_QUIET_TIME
+        } else {
+            QUIET_TIME
+        };
+        let inputs_at_start = self.writes.inputs(quiet_time, now);
         let (debounce, folder) = (&self.debounce, &self.rules.source.folder);
         let is_read_again =
             |path: &Path| debounce.is_pending(path) || completed.contains_key(&folder.join(path));
@@ -152,7 +166,8 @@ impl SpecLoader {
         // Contents that return need another admission, because the registry took the first one.
         self.evaluations.retain(|path, _| is_present(path));
         let evaluated = self.evaluate_all(&scan, now);
-        let entered = evaluated.and_then(|all| self.enter_all(&scan, all, &completed, now));
+        let entered =
+            evaluated.and_then(|all| self.enter_all(&scan, all, (&completed, inputs_at_start), now));
         let Some(is_reading_new) = entered else {
             return ScanResult::default();
         };
@@ -195,10 +210,12 @@ impl SpecLoader {
         &mut self,
         scan: &Scan,
         evaluated: BTreeMap<&PathBuf, Option<Fingerprints>>,
-        completed: &BTreeMap<PathBuf, u64>,
+        (completed, inputs_at_start): (&BTreeMap<PathBuf, u64>, InputState),
         now: Timestamp,
     ) -> Option<bool> {
         let mut is_reading_new = false;
+        let folders = self.build_contexts.read.folders().values();
+        let are_inputs_whole = self.writes.are_whole(inputs_at_start, folders);
         for ((path, contents), current) in scan.files.iter().zip(evaluated.into_values()) {
             if self.build_contexts.digests.is_stopped() {
                 return None;
@@ -217,7 +234,7 @@ impl SpecLoader {
             let evaluation = self.evaluations.get(path);
             let by = if self.is_being_written(path, real, now) {
                 Confirmation::NoRead
-            } else if evaluation.is_none_or(|it| it.depends_on_file_alone(known))
+            } else if (are_inputs_whole || evaluation.is_none_or(|it| it.depends_on_file_alone(known)))
                 && scan.changed_at.get(path).is_some_and(|changed_at| {
                     now.since(*changed_at) >= MIN_GAP || self.is_complete(path, real, completed)
                 })

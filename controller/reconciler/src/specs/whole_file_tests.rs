@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use argus_backend::host_path::FileId;
 use argus_core::time::Timestamp;
 
 use super::file_writes::{FileWrites, WriteEvent};
@@ -56,6 +57,24 @@ impl Fixture {
         let accepted = self.loader.registry().environments.values().next()?;
         let service = accepted.desired.services.values().next()?;
         service.env_vars.get("N").cloned()
+    }
+
+    /// Edits a source file, and scans so many milliseconds later. Returns whether this scan changes the revision.
+    fn builds(&mut self, source: &str, milliseconds: i64) -> bool {
+        let revision = |loader: &SpecLoader| {
+            let mut environments = loader.registry().environments.values();
+            environments.next().map(|it| it.desired.revision.clone())
+        };
+        let before = revision(&self.loader);
+        let path = self.dir.path().join("app/main.py");
+        fs::write(&path, source).unwrap();
+        let at = Timestamp(self.now);
+        self.writes.record_input(&path, Some(WriteEvent::Completed), at);
+        self.scan_after(milliseconds);
+        let is_changed = revision(&self.loader) != before;
+        // Later edits are no consecutive ones.
+        self.scan_after(200_000);
+        is_changed
     }
 }
 
@@ -142,4 +161,25 @@ fn file_without_recent_changes_needs_one_read() {
         Some("1"),
         "unchanged for a minute"
     );
+}
+
+#[test]
+fn quiet_context_in_watched_folders_needs_one_read() {
+    let mut fixture = Fixture::new();
+    fixture.write(BUILD, "", 1);
+    let changed = fs::metadata(&fixture.file).unwrap();
+    fixture.now = std::os::unix::fs::MetadataExt::ctime(&changed) * 1_000;
+    fixture.scan_after(60_000);
+    fixture.scan_after(250);
+    assert!(!fixture.builds("1", 160), "the folders are not watched");
+    let folders = ["", "app"].map(|folder| fs::metadata(fixture.dir.path().join(folder)).unwrap());
+    fixture
+        .writes
+        .set_watched(folders.iter().map(FileId::from).collect());
+    assert!(fixture.builds("2", 160));
+    assert!(!fixture.builds("3", 100), "an editor may write the next file");
+    fixture.loader.request();
+    assert!(fixture.builds("4", 30), "a command waits");
+    fixture.loader.request();
+    assert!(!fixture.builds("5", 10), "the edit may be incomplete");
 }
