@@ -14,7 +14,7 @@ use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::image::{build_digest, default_tag};
 use crate::desired::namespace::NamespaceFrom;
 use crate::desired::nested_mounts::MountPlaces;
-use crate::desired::referenced_services::{ReferencedService, ReferencedServices, TOO_LONG};
+use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
     Build, Criticality, Desired, Image, Mount, NamedContext, Service, container, container_limits, covers,
     env_file, hosts, mock, needs, nested_mounts, networks, own_image_tag, replicas, secret_values,
@@ -148,7 +148,8 @@ pub fn admit_with_digests(
     let secrets = secret_values::secrets_of(spec, context, &referenced_services);
     secret_values::report_tokens(spec, context, &mut diagnostics);
     hosts::report_misspelled(&services, &secrets, &mut diagnostics);
-    let refused = is_refused(&referenced_services, &mut diagnostics);
+    diagnostics.extend(referenced_services.excess().cloned());
+    let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = networks.filter(|_| env.is_some() && !refused).map(|networks| {
         set_digests(&mut services, digest_of);
         let volumes = volume_names(&services);
@@ -202,16 +203,6 @@ pub fn admit_with_digests(
             .collect(),
         mounts,
     }
-}
-
-/// Returns whether a diagnostic rejects the file. Texts that are too long always do.
-fn is_refused(resolved: &ReferencedServices, diagnostics: &mut Vec<Diagnostic>) -> bool {
-    let is_reported = |found: &Diagnostic| found.message.starts_with(TOO_LONG);
-    if resolved.is_too_long() && !diagnostics.iter().any(is_reported) {
-        let message = format!("{TOO_LONG} after the resolution of its templates");
-        diagnostics.push(Diagnostic::error("services", message).hint("shorten the variables"));
-    }
-    diagnostics.iter().any(Diagnostic::is_error)
 }
 
 /// Returns the lifetime of the environment; zero is an error.

@@ -5,7 +5,7 @@ use argus_crds::{E2eSpec, PortText, Runner, RuntimeKind};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::identity::shown;
-use crate::desired::referenced_services::ReferencedServices;
+use crate::desired::referenced_services::{ReferencedServices, TEMPLATES};
 use crate::desired::template::{Segment, segments};
 use crate::quoting::shell_path;
 
@@ -59,7 +59,7 @@ fn filled(text: &str, context: &SpecContext, resolved: &ReferencedServices) -> S
                 let name = placeholder.strip_prefix("env.");
                 let value = name.and_then(|name| context.env_vars.get(name));
                 let value = value.map_or(raw, String::as_str);
-                let fits = resolved.add_resolved(value.len().min(MAX_FILLED));
+                let fits = resolved.add_resolved(value.len().min(MAX_FILLED), "services", TEMPLATES);
                 if !fits || result.len() + value.len() > MAX_FILLED {
                     let kept = if fits { MAX_FILLED } else { 0 };
                     result.extend(value.chars().take(kept).chain(['…']));

@@ -1,7 +1,9 @@
 //! Properties that services of one file can reference in each other, collected before admission.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
+
+use argus_crds::Diagnostic;
 
 use crate::desired::Port;
 
@@ -18,8 +20,8 @@ pub(super) struct ReferencedService {
 
 /// Maximum size of all texts of a file after the resolution of their templates, in bytes.
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
-/// Start of each message about a file with longer texts.
-pub(super) const TOO_LONG: &str = "the file exceeds 16 MiB";
+/// Cause and hint of the error about a file whose templates have longer values.
+pub(super) const TEMPLATES: [&str; 2] = ["after the resolution of its templates", "shorten the variables"];
 
 /// All services and mocks by name.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +30,8 @@ pub(super) struct ReferencedServices {
     /// Size of the texts whose templates are resolved, and of the further replicas, in bytes. A short file can refer to a long variable
     /// often.
     resolved: Cell<usize>,
+    /// Error about texts that are too long, at the place of the first excess.
+    excess: OnceCell<Diagnostic>,
 }
 
 impl ReferencedServices {
@@ -40,15 +44,20 @@ impl ReferencedServices {
         is_free
     }
 
-    /// Counts a resolved text; returns whether the texts of the file are still short enough.
-    pub(super) fn add_resolved(&self, bytes: usize) -> bool {
+    /// Counts a resolved text at a path; returns whether the texts of the file are still short enough.
+    pub(super) fn add_resolved(&self, bytes: usize, path: &str, [cause, hint]: [&str; 2]) -> bool {
         self.resolved.set(self.resolved.get().saturating_add(bytes));
-        !self.is_too_long()
+        if self.resolved.get() > MAX_RESOLVED {
+            let message = || format!("the file exceeds 16 MiB {cause}");
+            self.excess
+                .get_or_init(|| Diagnostic::error(path, message()).hint(hint));
+        }
+        self.excess().is_none()
     }
 
-    /// Returns whether the resolved texts of the file are too long.
-    pub(super) fn is_too_long(&self) -> bool {
-        self.resolved.get() > MAX_RESOLVED
+    /// Returns the error about resolved texts that are too long.
+    pub(super) fn excess(&self) -> Option<&Diagnostic> {
+        self.excess.get()
     }
 
     /// Returns the service or mock of a name.
@@ -59,5 +68,23 @@ impl ReferencedServices {
     /// Iterates over all names, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.by_name.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_excess_is_the_error() {
+        let services = ReferencedServices::default();
+        assert!(services.add_resolved(MAX_RESOLVED, "services.a", TEMPLATES));
+        assert_eq!(services.excess(), None);
+        for path in ["services.b", "services.c"] {
+            assert!(!services.add_resolved(1, path, TEMPLATES));
+        }
+        let error = services.excess().unwrap();
+        assert!(error.is_error());
+        assert_eq!(error.path, "services.b");
     }
 }

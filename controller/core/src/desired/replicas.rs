@@ -6,12 +6,17 @@ use std::collections::BTreeMap;
 
 use argus_crds::{DeclaredService, Diagnostic};
 
-use crate::desired::referenced_services::{ReferencedServices, TOO_LONG};
+use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::{Dependency, Service};
 use crate::ident::{ResourceName, ServiceName};
 
 /// Maximum number of containers of a service.
 const MAX_REPLICAS: u32 = 50;
+/// Cause and hint of the error about replicas with too many texts.
+const REPLICAS: [&str; 2] = [
+    "with the texts of all replicas",
+    "shorten the texts of the service, or write fewer replicas",
+];
 
 /// Returns the number of containers of a service, and reports an invalid one.
 pub(super) fn count(declared: &DeclaredService<'_>, diagnostics: &mut Vec<Diagnostic>) -> u32 {
@@ -39,10 +44,8 @@ pub(super) fn add(
     for (path, first) in services.clone() {
         let count = counts.get(&first.name).copied().unwrap_or(1);
         let size = || serde_json::to_vec(&first).map_or(usize::MAX, |json| json.len());
-        if count > 1 && !resolved.add_resolved(size().saturating_mul(count as usize - 1)) {
-            let message = format!("{TOO_LONG} with the texts of all replicas");
-            let error = Diagnostic::error(format!("{path}.replicas"), message);
-            diagnostics.push(error.hint("shorten the texts of the service, or write fewer replicas"));
+        let at = format!("{path}.replicas");
+        if count > 1 && !resolved.add_resolved(size().saturating_mul(count as usize - 1), &at, REPLICAS) {
             break;
         }
         for number in 2..=count {

@@ -44,7 +44,8 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
     }
     for declared in spec.declared_services() {
         let service = declared.service;
-        let vars = fill_vars(&service.vars, context, peers, "", &mut Vec::new());
+        let path = format!("{}.vars", declared.path);
+        let vars = fill_vars(&service.vars, context, peers, &path, &mut Vec::new());
         let container = service
             .container
             .iter()

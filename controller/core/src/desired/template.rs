@@ -6,7 +6,7 @@ use argus_crds::Diagnostic;
 
 use crate::desired::admit::{MAX_DIAGNOSTICS, SpecContext};
 use crate::desired::effective::env_hint;
-use crate::desired::referenced_services::{ReferencedServices, TOO_LONG};
+use crate::desired::referenced_services::{ReferencedServices, TEMPLATES};
 use crate::desired::suggest::did_you_mean;
 
 /// Part of a text with templates.
@@ -167,8 +167,7 @@ impl TemplateResolver<'_> {
         diagnostics: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
-        // The first excess is an error.
-        if self.referenced_services.is_too_long() {
+        if self.referenced_services.excess().is_some() {
             return text.to_owned();
         }
         let mut result = String::with_capacity(text.len());
@@ -191,11 +190,8 @@ impl TemplateResolver<'_> {
                             raw.to_owned()
                         }
                     });
-                    if !self.referenced_services.add_resolved(value.len()) {
-                        let message = format!("{TOO_LONG} after the resolution of its templates");
-                        if diagnostics.len() < MAX_DIAGNOSTICS {
-                            diagnostics.push(Diagnostic::error(path, message).hint("shorten the variables"));
-                        }
+                    let resolved = self.referenced_services;
+                    if !resolved.add_resolved(value.len(), path, TEMPLATES) {
                         return result;
                     }
                     if result.len() + value.len() > MAX_TEXT {
