@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::specs::evaluation::Fingerprints;
 use crate::specs::file_writes::FileWrites;
-use crate::specs::loader::{QUIET_TIME, SpecLoader};
+use crate::specs::loader::{PersistedSpecs, QUIET_TIME, SpecLoader};
 use crate::specs::parsed_file::CALLS;
 use crate::specs::prefix_tests::{new_loader, rules};
 use crate::specs::registry::FileState;
@@ -27,6 +27,24 @@ fn scan(loader: &mut SpecLoader, now: &mut i64) -> (usize, usize) {
         loader.scan_once(Timestamp(*now));
     }
     CALLS.get()
+}
+
+#[test]
+fn permitted_variables_precede_those_of_the_dotenv() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = SPEC.replace("build: {context: ./app}", "image: busybox");
+    let text = text.replace("{{env.A}}", "{{env.A}} {{env.B}} {{env.C}} {{env.ARGUS_ENV_D}}");
+    fs::write(dir.path().join("e2e.yaml"), text).unwrap();
+    fs::write(dir.path().join(".env"), "A=own\nB=own\nC=$A\nARGUS_ENV_D=own\n").unwrap();
+    let mut settings = rules(dir.path());
+    settings.env_allow = vec!["A".to_owned()];
+    let names = ["A", "B", "ARGUS_ENV_D"];
+    settings.process_env = names.map(|name| (name.to_owned(), "shell".to_owned())).into();
+    let mut loader = SpecLoader::new(settings, PersistedSpecs::default());
+    scan(&mut loader, &mut 0);
+    let accepted = loader.registry().environments.values().next().unwrap();
+    let web = accepted.desired.services.values().next().unwrap();
+    assert_eq!(web.command, Some(vec!["shell own shell shell".to_owned()]));
 }
 
 #[test]
