@@ -17,9 +17,9 @@ pub fn suite_schema() -> Value {
         "additionalProperties": false,
         "patternProperties": { "^x-": {} },
         "properties": {
-            "$schema": { "type": "string" },
+            "$schema": { "type": "string", "description": "Address of this schema, for editors." },
             "name": { "type": "string", "minLength": 1, "description": "Name of the suite for people." },
-            "description": { "type": "string" },
+            "description": { "type": "string", "description": "Purpose of the suite for people." },
             "sequential": {
                 "type": "boolean",
                 "description": "True to skip all cases after a failed one. Cases always run one after the other."
@@ -51,8 +51,15 @@ pub fn suite_schema() -> Value {
 
 #[allow(clippy::too_many_lines, reason = "the schema is one document")]
 fn definitions() -> Value {
-    let texts =
-        json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] });
+    let texts = |description: &str| {
+        json!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            "description": description
+        })
+    };
+    let contains = texts("Text that must occur, or a list of such texts.");
+    let not_contains = texts("Text that must not occur, or a list of such texts.");
+    let matches = json!({ "type": "string", "description": "Regular expression that must match somewhere in the text." });
     let container = json!({
         "type": "string",
         "description": "Container or service of the file, or a container of the engine. Default: the first service."
@@ -88,8 +95,8 @@ fn definitions() -> Value {
                     "additionalProperties": false,
                     "required": ["port"],
                     "properties": {
-                        "host": { "type": "string" },
-                        "port": { "type": ["integer", "string"] },
+                        "host": { "type": "string", "description": "Host to connect to. Default: `localhost`." },
+                        "port": { "type": ["integer", "string"], "description": "Number of the port." },
                         "timeout": { "$ref": "#/definitions/time" }
                     }
                 },
@@ -99,8 +106,8 @@ fn definitions() -> Value {
         "step": {
             "type": "object",
             "properties": {
-                "name": { "type": ["string", "number"] },
-                "description": { "type": "string" },
+                "name": { "type": ["string", "number"], "description": "Name of the step in reports." },
+                "description": { "type": "string", "description": "Purpose of the step for people." },
                 "delay": { "$ref": "#/definitions/time", "description": "Pause before each attempt of a case." },
                 "ignoreError": { "type": "boolean", "description": "True to pass even if the step fails." },
                 "retry": { "$ref": "#/definitions/retry" },
@@ -122,10 +129,13 @@ fn definitions() -> Value {
             "description": "Attempts of a case; replaces `retry` of the suite in `e2e.yaml`.",
             "additionalProperties": false,
             "properties": {
-                "maxAttempts": { "type": "integer", "minimum": 1 },
+                "maxAttempts": { "type": "integer", "minimum": 1, "description": "Maximum number of attempts. Default: 1." },
                 "delay": { "$ref": "#/definitions/time" },
-                "backoff": { "enum": ["linear", "exponential"] },
-                "backoffMultiplier": { "type": "number" }
+                "backoff": {
+                    "enum": ["linear", "exponential"],
+                    "description": "Growth of the pauses between attempts. Default: all pauses are equal."
+                },
+                "backoffMultiplier": { "type": "number", "description": "Factor of this growth. Default: 2." }
             }
         },
         "request": {
@@ -137,7 +147,11 @@ fn definitions() -> Value {
                 "method": { "type": "string", "description": "Method. Default: `GET`." },
                 "url": { "type": "string", "description": "Address. A local host port is replaced by the actual one." },
                 "path": { "type": "string", "description": "Path below the base URL of the service." },
-                "headers": { "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } },
+                "headers": {
+                    "type": "object",
+                    "description": "Headers of the request, by name.",
+                    "additionalProperties": { "type": ["string", "number", "boolean"] }
+                },
                 "body": { "description": "Body, sent as JSON." },
                 "timeout": { "$ref": "#/definitions/time", "description": "Maximum time. Default: `30s`." }
             }
@@ -147,7 +161,10 @@ fn definitions() -> Value {
             "description": "Command in a container, by `sh -c`, for at most 15 s.",
             "additionalProperties": false,
             "required": ["command"],
-            "properties": { "command": { "type": "string" }, "container": container }
+            "properties": {
+                "command": { "type": "string", "description": "Script for the shell of the container." },
+                "container": container
+            }
         },
         "file": {
             "type": "object",
@@ -155,15 +172,15 @@ fn definitions() -> Value {
             "additionalProperties": false,
             "required": ["path"],
             "properties": {
-                "path": { "type": "string" },
+                "path": { "type": "string", "description": "Path of the file in the container." },
                 "container": container,
-                "exists": { "type": "boolean" },
+                "exists": { "type": "boolean", "description": "True if the file must exist, false if it must not." },
                 "permissions": { "type": "string", "description": "Permissions such as `-rw-r--r--`." },
-                "owner": { "type": "string" },
+                "owner": { "type": "string", "description": "Name of the user that owns the file." },
                 "size": comparison,
-                "contains": texts,
-                "notContains": texts,
-                "matches": { "type": "string" },
+                "contains": contains,
+                "notContains": not_contains,
+                "matches": matches,
                 "json": fields
             }
         },
@@ -173,11 +190,11 @@ fn definitions() -> Value {
             "additionalProperties": false,
             "required": ["name"],
             "properties": {
-                "name": { "type": "string" },
+                "name": { "type": "string", "description": "Text that the lines of the process contain." },
                 "container": container,
-                "running": { "type": "boolean" },
+                "running": { "type": "boolean", "description": "True if a line must exist, false if none must exist." },
                 "count": comparison,
-                "user": { "type": "string" }
+                "user": { "type": "string", "description": "User in the first column of at least one line." }
             }
         },
         "port": {
@@ -186,7 +203,7 @@ fn definitions() -> Value {
             "additionalProperties": false,
             "required": ["port"],
             "properties": {
-                "port": { "type": ["integer", "string"] },
+                "port": { "type": ["integer", "string"], "description": "Number of the port." },
                 "host": { "type": "string", "description": "Host to connect to, for files without services." },
                 "container": container,
                 "listening": { "type": "boolean", "description": "Expected state. Default: `true`." },
@@ -208,18 +225,26 @@ fn definitions() -> Value {
                     "type": ["number", "object"],
                     "description": "Maximum time until the headers arrive, in milliseconds, or a map of comparisons."
                 },
-                "expr": texts,
-                "all": { "type": "array", "items": { "type": "object" } },
-                "any": { "type": "array", "items": { "type": "object" } },
+                "expr": texts("Comparison such as `body.total > 3`, or a list of them."),
+                "all": {
+                    "type": "array",
+                    "description": "Maps of expected fields of the body. Each map must hold.",
+                    "items": { "type": "object" }
+                },
+                "any": {
+                    "type": "array",
+                    "description": "Maps of expected fields of the body. At least one map must hold.",
+                    "items": { "type": "object" }
+                },
                 "exitCode": { "type": "number", "description": "Exit code of the command. Default: not checked." },
                 "output": {
                     "type": "object",
                     "description": "Output of the command.",
                     "additionalProperties": false,
                     "properties": {
-                        "contains": texts,
-                        "notContains": texts,
-                        "matches": { "type": "string" },
+                        "contains": contains,
+                        "notContains": not_contains,
+                        "matches": matches,
                         "json": fields,
                         "length": { "type": ["string", "number", "object"], "description": "Number of lines." }
                     }

@@ -146,6 +146,7 @@ fn every_field_has_a_description() {
         schema::error_schema(),
         schema::preflight_schema(),
         schema::incident_schema(),
+        schema::suite_schema(),
     ] {
         visit(&schema, "", &mut without);
     }
