@@ -107,7 +107,7 @@ impl TestEnvironment {
         fs::write(home.join("e2e.yaml"), self.spec())
     }
 
-    /// Spec with two services. Requests make `web` exit or exhaust its memory.
+    /// Spec with two services and the default restart budget. Requests make `web` exit or exhaust its memory.
     fn spec(&self) -> String {
         let (env, image) = (&self.env, self.image());
         let service = format!(
@@ -118,8 +118,7 @@ impl TestEnvironment {
         format!(
             r#"version: "1"
 project: {{ name: {env} }}
-resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }} }}
-argus: {{ restart: {{ window: 1s, resetAfter: 1s }} }}
+resilience: {{ container: {{ restartDelay: 500ms }} }}
 services:
   db:
     {service}
@@ -178,7 +177,13 @@ mod tests {
         };
         let read = argus_crds::yaml::read("e2e.yaml", test_env.spec().as_bytes());
         assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
-        assert!(read.spec.is_some());
+        let spec = read.spec.unwrap();
+        assert_eq!(spec.argus.restart, argus_crds::RestartPolicy::default());
+        let (written, default) = (
+            spec.resilience.container,
+            argus_crds::ContainerResilience::default(),
+        );
+        assert_eq!(written.max_restarts, default.max_restarts);
         assert_eq!(test_env.foreign_env().as_str(), "argus-selftest-abc123-foreign");
     }
 }

@@ -74,6 +74,9 @@ pub(super) async fn run_round(
     fixture: &mut Fixture<'_>,
     limit: Duration,
 ) -> Result<Result<Duration, String>, Failure> {
+    // Rounds do not share a restart budget.
+    let (environment, service) = (fixture.test_env.env().clone(), None);
+    send_command(fixture, Command::Retry { environment, service }).await?;
     let (run, port) = (fixture.run(), fixture.port());
     let started = clock::now();
     let foreign = inject(fault, round, fixture).await?;
@@ -87,6 +90,7 @@ pub(super) async fn run_round(
         })
         .await?;
     let took = clock::now().since(started);
+    let reaches = recovered && reaches_web(fixture).await;
     let moved = fault != Fault::PortConflict || fixture.port() != port;
     if let Some(id) = foreign {
         let name = id.to_string();
@@ -98,6 +102,8 @@ pub(super) async fn run_round(
             humantime::format_duration(limit),
             fixture.summary()
         ))
+    } else if !reaches {
+        Err("`db` does not reach `web`".to_owned())
     } else if moved {
         Ok(took)
     } else {
@@ -108,15 +114,15 @@ pub(super) async fn run_round(
 /// Injects a fault. Returns a foreign container that must be removed after the round.
 async fn inject(fault: Fault, round: u32, fixture: &mut Fixture<'_>) -> Result<Option<ContainerId>, Failure> {
     let web = fixture
-        .web()
+        .container("web")
         .map(|web| (web.id.clone(), web.name.clone(), web.labels.clone()));
     let Some((id, name, mut labels)) = web else {
         return Err(fixture.timed_out("service `web`", Duration::ZERO));
     };
     let env = fixture.test_env.env().clone();
     match fault {
-        Fault::ExitCrash => send_request(fixture, &id, "crash").await,
-        Fault::OomCrash => send_request(fixture, &id, "fill").await,
+        Fault::ExitCrash => drop(send_request(fixture, &id, "http://127.0.0.1:8080/crash").await),
+        Fault::OomCrash => drop(send_request(fixture, &id, "http://127.0.0.1:8080/fill").await),
         Fault::Stopped => {
             let grace = Duration::ZERO;
             execute(fixture, Action::StopContainer { id, grace }).await?;
@@ -238,12 +244,20 @@ async fn start_container(
     Ok(id)
 }
 
-/// Sends a request to `web` from inside its container. The result is ignored, because the request may end the container.
-async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, what: &str) {
-    let url = format!("http://127.0.0.1:8080/{what}");
-    let command = ["/argus", "demo-service", "--run-once", "--depends-on", &url].map(str::to_owned);
-    // The command ends together with the container.
-    drop(fixture.docker.exec(id, &command, ACTION_TIMEOUT).await);
+/// Returns true if `db` resolves the name of `web` and gets a response from it.
+async fn reaches_web(fixture: &Fixture<'_>) -> bool {
+    let Some(db) = fixture.container("db") else {
+        return false;
+    };
+    let output = send_request(fixture, &db.id, "http://web:8080/healthz").await;
+    output.is_some_and(|output| output.contains(r#":"ok"}"#))
+}
+
+/// Sends a request from inside a container. Returns the output, or `None` if the request ended the container.
+async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, url: &str) -> Option<String> {
+    let command = ["/argus", "demo-service", "--run-once", "--depends-on", url].map(str::to_owned);
+    let result = fixture.docker.exec(id, &command, ACTION_TIMEOUT).await;
+    result.ok().map(|result| result.output)
 }
 
 async fn hold(fixture: &Fixture<'_>) -> Result<(), Failure> {

@@ -89,15 +89,15 @@ impl Fixture<'_> {
                 .is_some_and(|status| status.phase == Phase::Ready && !status.stale)
     }
 
-    /// Container of `web`, the target of most faults.
-    pub(super) fn web(&self) -> Option<&Container> {
-        let name = format!("{}-web", self.test_env.env());
+    /// Container of a service.
+    pub(super) fn container(&self, service: &str) -> Option<&Container> {
+        let name = format!("{}-{service}", self.test_env.env());
         containers_of(&self.observer.store, self.test_env.env()).find(|found| found.name == name)
     }
 
     /// Current run of `web`.
     pub(super) fn run(&self) -> Run {
-        let web = self.web()?;
+        let web = self.container("web")?;
         Some((web.id.clone(), web.inspect.as_ref()?.started_at))
     }
 

@@ -223,8 +223,9 @@ fn table(rows: &[Row]) -> String {
 fn page(tables: &str, rounds: u32) -> String {
     format!(
         "# Results of the self-test\n\nWritten by `./scripts/selftest --rounds {rounds} --write`; do not edit.\n\n\
-         The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment. An environment has \
-         recovered if all its services are healthy again and no extra object exists. After `{}`, `{}` and `{RESTART}`, its suites must pass too. \
+         The first table counts recoveries on a private engine. `argus selftest` injects the faults of one environment, each \
+         with the default restart budget. An environment has recovered if all its services are healthy again, one reaches the other by \
+         its name, and no extra object exists. After `{}`, `{}` and `{RESTART}`, its suites must pass too. \
          The times do not include the suites. `{}` is the run after a controller that SIGKILL ended: it must get the same port, and the \
          leftovers must go.\n\n\
          In each round of the second table, the engine has one problem before the environment is created: an orphan has the name of a \
