@@ -1,12 +1,14 @@
 //! `argus exec` and `argus shell`: run a command in the container of a service.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 
 use argus_core::outcome::ActionError;
 use argus_docker::{Exec as StartedExec, ExecCommand, ExecOutput, ExecSession};
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
 use futures::StreamExt as _;
+use rustix::fs::{FileType, fstat};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::io::AsyncWriteExt as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,7 +29,7 @@ const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 pub(crate) struct Exec {
     /// Service, as ENVIRONMENT/SERVICE [default environment: the only one]
     target: String,
-    /// Pass stdin to the command [default: if stdin and stdout are a terminal]
+    /// Pass stdin to the command [default: if it is a pipe or a file, or if stdin and stdout are a terminal]
     #[arg(short, long)]
     interactive: bool,
     /// Allocate a terminal [default: if stdin and stdout are a terminal]
@@ -53,7 +55,7 @@ impl Exec {
         }
         let command = ExecCommand {
             words: self.command,
-            stdin: self.interactive || is_default,
+            stdin: self.interactive || is_default || is_redirected(std::io::stdin()),
             tty: tty || is_default,
         };
         execute(options, &self.target, &command)
@@ -73,6 +75,15 @@ impl Shell {
 
 fn is_on_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// True for input that somebody chose for this command. A terminal and `/dev/null` are what a command inherits.
+fn is_redirected(input: impl AsFd) -> bool {
+    let kind = fstat(input).map(|found| FileType::from_raw_mode(found.st_mode));
+    matches!(
+        kind,
+        Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile)
+    )
 }
 
 fn execute(options: &Options, target: &str, command: &ExecCommand) -> Result<Exit, Failure> {
@@ -198,5 +209,22 @@ impl Drop for RawMode {
     fn drop(&mut self) {
         // The terminal may be closed.
         let _closed = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn pipe_socket_and_file_are_passed_on() {
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        assert!(is_redirected(pipe) && is_redirected(socket));
+        assert!(is_redirected(tempfile::tempfile().unwrap()));
+        assert!(!is_redirected(File::open("/dev/null").unwrap()));
     }
 }

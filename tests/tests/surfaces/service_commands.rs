@@ -38,7 +38,7 @@ fn commands_reach_a_service_by_name() {
 
     // A command without `--` keeps its own flags.
     let mut piped = argus.command();
-    piped.args(["exec", "-i", target, "busybox", "wc", "-c"]);
+    piped.args(["exec", target, "busybox", "wc", "-c"]);
     piped.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.spawn().expect("argus runs");
     let mut stdin = child.stdin.take().expect("a pipe");
@@ -46,6 +46,17 @@ fn commands_reach_a_service_by_name() {
     drop(stdin);
     let output = child.wait_with_output().expect("argus ends");
     assert_eq!(stdout(&output).trim(), "100000", "the end of stdin is forwarded");
+    let mut open = argus.command();
+    let mut child = open
+        .args(["exec", target, "true"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("argus runs");
+    let _stdin = child.stdin.take().expect("a pipe");
+    let ended = argus.wait_until(LIMIT, "the end of the command", || {
+        child.try_wait().expect("our child")
+    });
+    assert_eq!(ended.code(), Some(0), "the end of the command ends `argus exec`");
 
     let interrupted = argus.command().args(["exec", target, "sleep", "601"]).spawn();
     let mut interrupted = interrupted.expect("argus runs");
