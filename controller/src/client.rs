@@ -29,6 +29,7 @@ pub(crate) mod http;
 pub(crate) mod remote;
 mod status_changes;
 mod statuses;
+mod sync;
 
 /// Client of a controller; cheap to clone.
 #[derive(Debug, Clone)]
@@ -293,6 +294,9 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
         CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string())
             .details(json!({ "operation": "accepting a command", "reason": "too many concurrent commands" }))
+            .retry_after(1),
+        CommandError::SpecsNotRead => StructuredError::new(Code::Timeout, error.to_string())
+            .details(json!({ "operation": "reading the spec files" }))
             .retry_after(1),
         CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
         CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())

@@ -157,7 +157,7 @@ impl Session {
         };
         let converged = async {
             // The sync makes earlier edits effective.
-            self.client.send(Command::Sync).await?;
+            self.client.sync_within(limits.timeout).await?;
             self.finish_removal(limits, view).await?;
             let names = [self.environment.clone()];
             let known = self.client.select_statuses(Some(&names)).await?.pop();

@@ -257,6 +257,9 @@ pub enum CommandError {
     /// The controller is stopping.
     #[error("controller is stopping")]
     Stopped,
+    /// The scan of the spec files lasts longer than one request waits; the client may repeat it.
+    #[error("the spec files are not read yet")]
+    SpecsNotRead,
     /// The environment does not exist.
     #[error("no environment `{0}`")]
     Unknown(EnvName),

@@ -50,10 +50,14 @@ impl Handle {
     }
 
     /// Sends a command, and waits until the reconciler has applied and persisted it, and the status files show it. The
-    /// command takes effect after all spec edits that were made before it. `id` identifies it in the journal.
+    /// command takes effect after all spec edits that were made before it; only [`Command::Sync`] fails if the scan lasts too long. `id`
+    /// identifies it in the journal.
     pub async fn send(&self, command: Command, id: String) -> Result<Reply, CommandError> {
-        self.spec_sync.wait().await;
+        let is_synced = self.spec_sync.wait().await;
         if command == Command::Sync {
+            if !is_synced {
+                return Err(CommandError::SpecsNotRead);
+            }
             self.repeat_failed_checks().await;
             self.wait_for_status_flush().await;
             return Ok(Reply::Done);

@@ -1,10 +1,11 @@
 //! Writes the change of the spec file that the first error of an environment proposes.
 
+use std::time::Duration;
+
 use argus_core::secrets::REDACTED;
 use argus_crds::error::{Code, Confidence, Reason, SpecEdit, StructuredError, ToolCall};
 use argus_crds::status::EnvironmentStatus;
 use argus_crds::yaml::text_edit;
-use argus_reconciler::Command;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool, target};
 use crate::client::ControllerClient;
 use crate::process::exit::Failure;
 use crate::spec_files;
+
+/// Maximum time for the scan of earlier edits.
+const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -66,7 +70,7 @@ impl Operation for Fix {
         let env = target::parse_whole_environment(&self.environment, why, remedy)?;
         if context.client.missing_controller().await?.is_none() {
             // The errors are those of the current file.
-            context.client.send(Command::Sync).await?;
+            context.client.sync_within(SYNC_LIMIT).await?;
         }
         let status = context.client.find_environment(env.as_str()).await?;
         let find =

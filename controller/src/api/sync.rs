@@ -17,7 +17,7 @@ impl Operation for Sync {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[Route::command(
         "/api/v1/commands/sync",
-        "scans the specs folder, repeats the preflight checks that an environment waits for, and responds when the status files show the result",
+        "scans the specs folder, repeats the preflight checks that an environment waits for, and responds when the status files show the result; with `TIMEOUT` if the scan lasts longer than 5 s",
     )];
     type Output = CommandReply;
 

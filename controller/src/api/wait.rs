@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use argus_crds::error::Reason;
 use argus_crds::status::{EnvironmentStatus, ServiceState, ServiceStatus};
-use argus_reconciler::Command;
+use argus_reconciler::clock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -194,10 +194,14 @@ impl Wait {
         report: impl FnMut(&[TargetStatus]),
     ) -> Result<WaitOutput, Failure> {
         let targets = self.parse_targets()?;
-        if context.client.is_trusted() {
-            // The wait takes effect after all earlier edits. Without a controller, only the files are used.
-            drop(context.client.send(Command::Sync).await);
-        }
+        let started = clock::now();
+        context.client.sync_if_possible(limits.timeout).await?;
+        // Usually 0.
+        let spent = Duration::from_secs(clock::now().since(started).as_secs());
+        let limits = WaitLimits {
+            timeout: limits.timeout.saturating_sub(spent),
+            ..limits
+        };
         let reached =
             goal::wait_until(&context.client, targets.as_deref(), self.goal, limits, report).await?;
         let mut reached: Vec<Reached> = reached

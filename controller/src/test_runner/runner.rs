@@ -300,9 +300,9 @@ impl Runner<'_> {
     /// Waits until the environment is Ready. `None` if stopped.
     pub(super) async fn wait_until_ready(&self) -> Result<Option<EnvironmentStatus>, Failure> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
-        self.client.send(Command::Sync).await?;
-        let targets = [Target::environment(self.environment.as_str())];
         let limits = self.settings.wait_limits();
+        self.client.sync_within(limits.timeout).await?;
+        let targets = [Target::environment(self.environment.as_str())];
         let mut engine_reports = EngineReports::default();
         let show = |seen: &[TargetStatus]| {
             if let Some(change) = engine_reports.find_change(seen) {

@@ -109,9 +109,9 @@ const SUBJECTS: [Subject; 8] = [
     },
     Subject {
         // With deadlines of tools and breakers in the answers of MCP, `stop SERVICE`, `start`, `config` and `--allow-external`. With `pull` and
-        // `build`. With marks of rollbacks. With second listeners of a port.
+        // `build`. With marks of rollbacks. With second listeners of a port. With repeated requests to read the files.
         name: "interfaces: api, cli, http, mcp, client, views",
-        budget: 29_140,
+        budget: 29_200,
         paths: &["controller/src/"],
     },
 ];

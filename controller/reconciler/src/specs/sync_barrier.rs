@@ -35,16 +35,16 @@ pub fn channel() -> (SyncRequester, SyncResponder) {
 }
 
 impl SyncRequester {
-    /// Waits until all files that exist at the call are accepted or refused, at most [`SYNC_TIMEOUT`].
-    pub async fn wait(&self) {
+    /// Waits until all files that exist at the call are accepted or refused, at most [`SYNC_TIMEOUT`]. Returns false if they are not.
+    pub async fn wait(&self) -> bool {
         let mut own = 0;
         self.requested.send_modify(|requested| {
             *requested += 1;
             own = *requested;
         });
         let mut read = self.read.clone();
-        // On a timeout the command uses the last known specs.
-        drop(tokio::time::timeout(SYNC_TIMEOUT, read.wait_for(|read| *read >= own)).await);
+        let reached = tokio::time::timeout(SYNC_TIMEOUT, read.wait_for(|read| *read >= own)).await;
+        matches!(reached, Ok(Ok(_)))
     }
 }
 
@@ -86,8 +86,7 @@ mod tests {
         responder.requested().await;
         let generation = responder.begin();
         responder.completed(generation);
-        assert!(futures::poll!(&mut waiting).is_ready());
-        // The responder no longer scans: the wait ends nevertheless.
-        requester.wait().await;
+        assert!(waiting.await);
+        assert!(!requester.wait().await, "a scan that lasts longer ends the wait");
     }
 }

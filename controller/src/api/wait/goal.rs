@@ -5,7 +5,6 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{Condition, EnvironmentStatus, Phase, Truth};
-use argus_reconciler::Command;
 use argus_reconciler::clock;
 use clap::ValueEnum;
 
@@ -93,7 +92,7 @@ pub(crate) async fn wait_until(
                 found.try_for_each(rejected::check)?;
             }
             statuses.iter().try_for_each(TargetStatus::check_blocked)?;
-            check_known(client, &statuses, started).await?;
+            check_known(client, &statuses, (started, deadline)).await?;
         }
         if goal == WaitGoal::Gone && liveness.is_running() {
             removal::check_held(&statuses)?;
@@ -150,7 +149,7 @@ fn check_engine(
 async fn check_known(
     client: &ControllerClient,
     statuses: &[TargetStatus],
-    started: Timestamp,
+    (started, deadline): (Timestamp, Timestamp),
 ) -> Result<(), Failure> {
     let Some(missing) = statuses.iter().find(|seen| seen.status.is_none()) else {
         return Ok(());
@@ -162,9 +161,9 @@ async fn check_known(
         return Ok(());
     }
     let is_late = clock::now().since(started) >= UNKNOWN_DELAY;
-    if is_late && client.is_trusted() {
+    if is_late {
         // A file that is still being written can have this name.
-        drop(client.send(Command::Sync).await);
+        client.sync_if_possible(deadline.since(clock::now())).await?;
     }
     let check = move |client: &ControllerClient| match status::removal_failure(client.state(), &env) {
         Some(removed) => Err(removed.with_exit(Exit::GaveUp)),
