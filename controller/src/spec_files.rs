@@ -149,8 +149,8 @@ pub(crate) fn parse_text(
     }
 }
 
-/// Formats an accepted file as YAML: a Compose file after its translation, with the values of variables. All secrets are redacted, and a
-/// variable with a secret name keeps its reference.
+/// Formats an accepted file as YAML: a Compose file after its translation, with the values of variables. All secrets are redacted. A
+/// variable with a secret name, and one without a value here, keep their references.
 pub(crate) fn format_resolved(settings: &Settings, file: &SpecFile) -> Result<String, Failure> {
     let absolute = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
     let location = create_admitter(settings).locate(&host_path::real(&absolute));
@@ -188,7 +188,8 @@ pub(crate) fn format_resolved(settings: &Settings, file: &SpecFile) -> Result<St
         if is_secret {
             secrets.add(value);
         }
-        !is_secret
+        // The controller can have a value.
+        !is_secret && !value.is_empty()
     });
     fill_variables(&mut value, &variables);
     let value = secrets.redacted_json(value, &[]);

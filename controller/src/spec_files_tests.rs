@@ -80,10 +80,11 @@ fn resolved_file_has_values_and_no_secrets() {
         ..Options::default()
     };
     let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
-    let dotenv = "TAG=1.25\nDB_PASSWORD=hunter2hunter2\nDATABASE_URL=postgres://u:${DB_PASSWORD}@db/x\n";
+    let dotenv =
+        "TAG=1.25\nDB_PASSWORD=hunter2hunter2\nDATABASE_URL=postgres://u:${DB_PASSWORD}@db/x\nHOST=\n";
     std::fs::write(dir.path().join(".env"), dotenv).unwrap();
     let text = "x-base: &base { image: \"web:${TAG}\" }\nservices:\n  web: { <<: *base, environment: { API_TOKEN: s3cr3ts3cr3t, \
-                WORD: \"the ${DB_PASSWORD}\", URL: \"${DATABASE_URL}\", PIN_PASSWORD: 87654321 } }\n  debug: { image: x, profiles: [debug] }\n";
+                WORD: \"the ${DB_PASSWORD}\", AT: \"${HOST}/${UNSET}\", URL: \"${DATABASE_URL}\", PIN_PASSWORD: 87654321 } }\n  debug: { image: x, profiles: [debug] }\n";
     let path = dir.path().join("compose.yaml");
     let file = parse_text(&settings, &path, text.as_bytes(), &CancellationToken::new());
     let resolved = format_resolved(&settings, &file).unwrap();
@@ -91,6 +92,7 @@ fn resolved_file_has_values_and_no_secrets() {
         "image: web:1.25",
         "API_TOKEN: \"[redacted]\"",
         "{{env.DB_PASSWORD}}",
+        "{{env.HOST}}/{{env.UNSET}}",
     ] {
         assert!(resolved.contains(part), "{part}: {resolved}");
     }
