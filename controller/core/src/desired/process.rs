@@ -191,9 +191,15 @@ fn parse_ulimit(text: &str) -> Option<(i64, i64)> {
 }
 
 fn is_own_sysctl(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    // The runtime makes a path of the name. It also separates by `/`, and can exchange both separators.
+    let is_plain = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
     let is_own = SYSCTLS.iter().any(|prefix| name.starts_with(prefix)) || OTHER_SYSCTLS.contains(&name);
-    is_own && name.chars().all(is_plain)
+    is_own && name.split('.').all(is_plain)
 }
 
 /// Reports a working directory that is relative, or in a folder of the kernel.
@@ -261,6 +267,11 @@ mod tests {
             "kernel.panic",
             "net.a b",
             "kernel.core_pattern",
+            "net.ipv4.../../x",
+            "net.ipv4//..//x",
+            "net./etc",
+            "net..x",
+            "net.",
             "",
         ] {
             assert!(!is_own_sysctl(other), "{other}");
