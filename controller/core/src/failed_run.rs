@@ -9,6 +9,7 @@ use crate::observed::Container;
 use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
+mod dependency;
 mod facts;
 pub mod host_view;
 mod log;
@@ -16,6 +17,7 @@ mod memory;
 pub(crate) mod probe_program;
 
 pub use facts::{RunFacts, Stopper};
+pub use dependency::DependencyState;
 pub use host_view::similar_name;
 pub use log::{first_line_of, last_lines};
 pub use memory::{OomConfidence, oom_confidence, oom_suspected};
@@ -94,6 +96,9 @@ pub struct FailedRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<ServiceName>,
     /// Saved evidence; `None` until it is collected.
+    /// State of that dependency; `None` in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependency_state: Option<DependencyState>,
     #[serde(default)]
     pub evidence: Option<Evidence>,
     /// True after a later run was observed.
@@ -141,6 +146,7 @@ impl FailedRun {
             memory_used: None,
             failed_dependency: None,
             evidence: None,
+            dependency_state: None,
             followed_by_run: false,
             image_retagged: false,
             budget_reset: false,

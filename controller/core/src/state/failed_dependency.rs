@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::desired::{Condition, Probe, Service};
-use crate::failed_run::FailedRun;
+use crate::failed_run::{DependencyState, FailedRun};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 use crate::probe::{self, HealthStates, ProbeStatus};
@@ -18,8 +18,12 @@ use super::run_end;
 /// Maximum time between a restart of a dependency and a failure that it explains.
 const MAX_REACTION_TIME: Duration = Duration::from_secs(10);
 
-/// Returns the dependency that was not ready when the run of this container failed.
-pub(super) fn find(observer: &RunObserver<'_>, container: &Container, at: Timestamp) -> Option<ServiceName> {
+/// Returns the dependency that was not ready when the run of this container failed, with its state.
+pub(super) fn find(
+    observer: &RunObserver<'_>,
+    container: &Container,
+    at: Timestamp,
+) -> Option<(ServiceName, DependencyState)> {
     let dependencies = observer.service.depends_on.iter();
     let started = dependencies.filter(|dependency| dependency.condition != Condition::Completed);
     let services = started.filter_map(|dependency| observer.desired.services.get(&dependency.service));
@@ -27,7 +31,31 @@ pub(super) fn find(observer: &RunObserver<'_>, container: &Container, at: Timest
     let mut failed = services
         .filter(|other| !other.one_shot && !run_end::is_completed(observer, other))
         .filter(|other| !is_ready(observer, other, started_at, at));
-    failed.next().map(|other| other.name.clone())
+    let other = failed.next()?;
+    Some((other.name.clone(), state_of(observer, other)))
+}
+
+/// State of a dependency that was not ready.
+fn state_of(observer: &RunObserver<'_>, dependency: &Service) -> DependencyState {
+    let (health, outages) = (observer.context.health, observer.context.outages);
+    let probe = dependency.probe.as_ref();
+    let find = |state| {
+        let mut containers = observer.observed.containers.of(&dependency.name);
+        containers.find(|container| container.state == state)
+    };
+    if let Some(container) = find(ContainerState::Running) {
+        let is_unhealthy =
+            probe::probe_status(probe, container, health, outages) == Some(ProbeStatus::Unhealthy);
+        return if is_unhealthy || is_failing(container, probe, health) {
+            DependencyState::Unhealthy
+        } else {
+            DependencyState::Restarted
+        };
+    }
+    let ended = find(ContainerState::Exited).and_then(|container| container.inspect.as_ref());
+    ended.map_or(DependencyState::Absent, |info| {
+        DependencyState::Ended(info.exit_code)
+    })
 }
 
 /// True if a container of the dependency explains no failure: it runs, has not just restarted during the failed run, and its

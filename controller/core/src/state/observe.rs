@@ -361,13 +361,15 @@ impl RunObserver<'_> {
             return;
         }
         service_history.failure_count += 1;
+        let (failed_dependency, dependency_state) = failed_dependency::find(self, container, at).unzip();
         restart::clear_replaced_image(service_history);
         service_history.failures.push(FailedRun {
             observed_at: Some(self.context.now),
             cause,
             number: service_history.failure_count,
             started_by: service_history.last_start.clone(),
-            failed_dependency: failed_dependency::find(self, container, at),
+            failed_dependency,
+            dependency_state,
             healthy_duration: healthy_run::healthy_duration_before(
                 service_history,
                 self.service,

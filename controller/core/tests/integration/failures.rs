@@ -10,7 +10,7 @@ use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::mounted_file::MountedFile;
 use argus_core::desired::{Accepted, Mount, Probe};
 use argus_core::failed_run;
-use argus_core::failed_run::{FailureCause, FailureKind, RunFacts, Stopper};
+use argus_core::failed_run::{DependencyState, FailureCause, FailureKind, RunFacts, Stopper};
 use argus_core::ident::{ContainerId, EnvName, Revision, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
@@ -407,6 +407,10 @@ fn ends(fixture: &mut Fixture) -> Option<String> {
     last.failed_dependency.as_ref().map(ToString::to_string)
 }
 
+fn dependency_state(fixture: &Fixture) -> Option<DependencyState> {
+    fixture.history().failures.last().unwrap().dependency_state
+}
+
 #[test]
 fn failing_check_of_a_dependency_explains_a_failure() {
     let mut fixture = fixture_with_dependency();
@@ -416,6 +420,7 @@ fn failing_check_of_a_dependency_explains_a_failure() {
     for (status, failing) in [(ProbeStatus::Healthy, true), (ProbeStatus::Unhealthy, false)] {
         observe_health(&mut fixture, status, failing);
         assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "{status:?}");
+        assert_eq!(dependency_state(&fixture), Some(DependencyState::Unhealthy));
     }
     let policy = fixture.accepted.desired.restart.clone();
     let used = restart::used_restarts(&policy, &fixture.history().failures, &[]);
@@ -461,6 +466,7 @@ fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
     fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
     let last = fixture.history().failures.last().unwrap();
     assert_eq!(last.failed_dependency.as_ref().unwrap().as_str(), "db");
+    assert_eq!(dependency_state(&fixture), Some(DependencyState::Restarted));
     // The next run began after the restart.
     assert_eq!(ends(&mut fixture), None);
     let db_ended = fixture.now;
@@ -471,6 +477,7 @@ fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
         Some((db_ended, 1)),
     );
     assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "it does not run");
+    assert_eq!(dependency_state(&fixture), Some(DependencyState::Ended(1)));
 }
 
 #[test]

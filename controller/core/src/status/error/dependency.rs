@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::probe_result;
 use crate::desired::{Accepted, Role, Service};
+use crate::failed_run::DependencyState;
 use crate::ident::ServiceName;
 use crate::observed::Container;
 use crate::probe::{self, ProbeStatus};
@@ -28,6 +29,18 @@ pub(super) fn with_remedies(
     match edit(input, name) {
         Some(edit) => error.edit(edit.hint(step)),
         None => error.details(json!({ "hint": step })),
+    }
+}
+
+/// Describes a dependency that explains a failure.
+pub(super) fn describe(name: &ServiceName, state: Option<DependencyState>) -> String {
+    let name = format!("its dependency `{name}`");
+    match state {
+        Some(DependencyState::Unhealthy) => format!("the health check of {name} failed"),
+        Some(DependencyState::Restarted) => format!("{name} restarted"),
+        Some(DependencyState::Ended(code)) => format!("{name} had ended with exit code {code}"),
+        Some(DependencyState::Absent) => format!("{name} did not run"),
+        None => format!("{name} was not ready"),
     }
 }
 

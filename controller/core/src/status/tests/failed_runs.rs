@@ -5,7 +5,7 @@ use argus_crds::{ProbeMethod, ProbeScheme};
 
 use super::*;
 use crate::desired::HttpOptions;
-use crate::failed_run::FailureCause;
+use crate::failed_run::{DependencyState, FailureCause};
 use crate::lease::LeaseHolder;
 use crate::outcome::Evidence;
 use crate::status::error::unwritable;
@@ -157,6 +157,23 @@ fn failure_by_a_dependency_has_its_remedies() {
     // It ended or restarted, so its health check is not the cause.
     let restarted = with_health(ProbeStatus::Starting, false);
     assert_eq!(restarted, (vec![logs], Some(why.into()), again, vec![]));
+    for (state, cause) in [
+        (
+            Some(DependencyState::Unhealthy),
+            "the health check of its dependency `db` failed",
+        ),
+        (
+            Some(DependencyState::Ended(3)),
+            "its dependency `db` had ended with exit code 3",
+        ),
+        (None, "its dependency `db` was not ready"),
+    ] {
+        shop.history.service_mut(&name("web")).failures[0].dependency_state = state;
+        let status = shop.status();
+        let row = status.services.iter().find(|row| row.name == "web").unwrap();
+        let message = &row.last_error.as_ref().unwrap().message;
+        assert!(message.contains(&format!(" while {cause}")), "{message}");
+    }
 }
 
 #[test]
