@@ -15,9 +15,10 @@ pub mod host_view;
 mod log;
 mod memory;
 pub(crate) mod probe_program;
+mod unfit_probe;
 
-pub use facts::{RunFacts, Stopper};
 pub use dependency::DependencyState;
+pub use facts::{RunFacts, Stopper};
 pub use host_view::similar_name;
 pub use log::{first_line_of, last_lines};
 pub use memory::{OomConfidence, oom_confidence, oom_suspected};
@@ -95,10 +96,10 @@ pub struct FailedRun {
     /// Dependency that was not ready when the run failed, and that explains the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<ServiceName>,
-    /// Saved evidence; `None` until it is collected.
     /// State of that dependency; `None` in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dependency_state: Option<DependencyState>,
+    /// Saved evidence; `None` until it is collected.
     #[serde(default)]
     pub evidence: Option<Evidence>,
     /// True after a later run was observed.
@@ -145,8 +146,8 @@ impl FailedRun {
             late_answer: None,
             memory_used: None,
             failed_dependency: None,
-            evidence: None,
             dependency_state: None,
+            evidence: None,
             followed_by_run: false,
             image_retagged: false,
             budget_reset: false,
@@ -217,17 +218,6 @@ impl FailedRun {
             FailureKind::Exit | FailureKind::Unhealthy => Some(dependency),
             FailureKind::Signal | FailureKind::OutOfMemory | FailureKind::NotRunnable => None,
         }
-    }
-
-    /// Returns whether the image does not have the program of the health check, so that no restart can help: each recorded output
-    /// says only that.
-    pub fn has_missing_probe(&self) -> bool {
-        self.cause == FailureCause::Unhealthy
-            && !self.probe_output.is_empty()
-            && self
-                .probe_output
-                .iter()
-                .all(|output| probe_program::is_missing(output))
     }
 }
 

@@ -38,7 +38,7 @@ pub struct ProbedHealth {
     pub output: String,
     /// Outputs of the last probes before the status change, oldest first.
     pub recent: Vec<String>,
-    /// True if the last probe failed although the container counts as healthy.
+    /// True if the last probe failed although the container counts as healthy, or has been starting for a while.
     pub failing: bool,
     /// True if the container did not respond at all.
     #[serde(rename = "dead")]

@@ -28,7 +28,7 @@ mod flaky;
 mod image_command;
 mod missing_source;
 mod port;
-mod probe_result;
+pub(super) mod probe_result;
 mod spec;
 mod wait;
 

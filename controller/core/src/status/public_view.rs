@@ -17,8 +17,8 @@ const QUOTES_ERROR: &str = "Blocked";
 const QUOTES_FILE: &str = "SpecAccepted";
 /// Wait reason whose message quotes the name of a test case.
 const QUOTES_CASE: &str = "TestLease";
-/// Wait reasons whose messages quote the text of a failed call.
-const QUOTE_CALLS: [&str; 2] = ["Failed", "RetryBackoff"];
+/// Wait reasons whose messages quote the text of a failed call or probe.
+const QUOTE_CALLS: [&str; 3] = ["Failed", "ProbeFailing", "RetryBackoff"];
 /// Message of a condition that quotes hidden text.
 const HIDDEN: &str = "only clients with the token see the reason";
 

@@ -18,7 +18,7 @@ use crate::probe::{self, ProbeStatus};
 use crate::state::{ServiceHistory, restart};
 use crate::wait::WaitReason;
 
-use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
+use super::error::{ErrorScope, error_of_last_run, error_of_wait, probe_result, same_occurrence};
 use super::wait::{action_message, describe_wait};
 use super::{StatusInput, port, state, warning};
 use crate::outcome::one_line;
@@ -274,6 +274,10 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     if let Some(on) = facts.wait {
         return Some(match on {
             WaitReason::Image { reference } => image_wait(&facts.image, reference, on),
+            WaitReason::Probe => {
+                let probe = facts.desired.and_then(|service| service.probe.as_ref());
+                probe_result::with_last(describe_wait(on), probe, facts.container, input.health)
+            }
             on => describe_wait(on),
         });
     }

@@ -569,6 +569,31 @@ fn check_that_fails_on_a_starved_host_is_shown() {
 }
 
 #[test]
+fn check_that_fails_during_the_start_is_named() {
+    let mut shop = Shop::ready();
+    shop.add_running("web", "e1", ProbeStatus::Starting);
+    shop.add_wait("web", WaitReason::Probe);
+    let shown = |shop: &Shop| {
+        let on = shop.status().services[1].waiting_on.clone().unwrap();
+        format!("{}: {}", on.reason, on.message)
+    };
+    assert_eq!(shown(&shop), "ProbePending: its health check to succeed");
+    let id = ContainerId::new("c-web-e1").unwrap();
+    shop.health.get_mut(&id).unwrap().failing = true;
+    assert_eq!(
+        shown(&shop),
+        "ProbeFailing: its health check to succeed, which fails so far: connection refused"
+    );
+    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+    let web = services.get_mut(&name("web")).unwrap();
+    web.probe.as_mut().unwrap().start_period = Duration::from_secs(30);
+    assert!(shown(&shop).ends_with("so far: connection refused (start period 30 s)"));
+    let public = super::public_view::environment(&shop.status());
+    let on = public.services[1].waiting_on.as_ref().unwrap();
+    assert_eq!(on.message, "only clients with the token see the reason");
+}
+
+#[test]
 fn restart_of_a_ready_service_degrades_the_environment() {
     let mut shop = Shop::ready();
     shop.history.last_ready = Some(hash("aaaa"));

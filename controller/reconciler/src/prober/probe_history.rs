@@ -15,6 +15,8 @@ use super::pressure::Pressure;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum of these growing pauses.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Time after the start from which a failed probe is reported, although it may not count yet. Most services start faster.
+const REPORTED_AFTER: Duration = Duration::from_secs(5);
 /// Maximum length of a stored output, in bytes.
 const MAX_OUTPUT: usize = 4 * 1024;
 
@@ -107,6 +109,8 @@ pub struct ProbeHistory {
     unsent_count: u32,
     /// The next failure counts no earlier than one interval after this time.
     counted_at: Timestamp,
+    /// Failures from this time on are reported during the start.
+    reported_at: Timestamp,
     /// Time of the first counted failure without a later success.
     failing_since: Option<Timestamp>,
     /// Pressure of the host before that failure.
@@ -128,10 +132,11 @@ impl ProbeHistory {
     /// Creates an empty history.
     pub fn new(probe: &Probe, started_at: Option<Timestamp>, now: Timestamp) -> Self {
         // The engine's clock may be ahead of the controller's.
-        let counted_at = started_at.unwrap_or(now).min(now) + probe.start_period;
+        let begun_at = started_at.unwrap_or(now).min(now);
         Self {
             started_at,
-            counted_at,
+            counted_at: begun_at + probe.start_period,
+            reported_at: begun_at + REPORTED_AFTER,
             pause: FIRST_PAUSE,
             no_reply_since_success: true,
             ..Self::default()
@@ -199,12 +204,23 @@ impl ProbeHistory {
         // An unsent probe changes nothing.
         let was_failing = self.health.as_ref().is_some_and(|health| health.failing);
         let has_failed = if reply.sent { !reply.success } else { was_failing };
-        let failing = status == ProbeStatus::Healthy && has_failed;
+        let failing = match status {
+            ProbeStatus::Starting => !reply.success && now >= self.reported_at,
+            ProbeStatus::Healthy => has_failed,
+            ProbeStatus::Unhealthy => false,
+        };
+        let mut output = reply.output;
+        output.truncate(start_of(&output, MAX_OUTPUT).len());
         let is_held_back = status != ProbeStatus::Unhealthy && self.failures >= retries;
         let host_pressure = pressure.filter(|_| is_held_back || status == ProbeStatus::Unhealthy);
         let is_same = self.health.as_ref().is_some_and(|health| {
             let is_settled = status == ProbeStatus::Unhealthy || health.host_pressure == host_pressure;
-            health.status == status && health.flapping == flapping && health.failing == failing && is_settled
+            let is_reported = status != ProbeStatus::Starting || !failing || health.output == output;
+            health.status == status
+                && health.flapping == flapping
+                && health.failing == failing
+                && is_settled
+                && is_reported
         });
         if is_same {
             return false;
@@ -213,8 +229,6 @@ impl ProbeHistory {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
-        let mut output = reply.output;
-        output.truncate(start_of(&output, MAX_OUTPUT).len());
         self.health = Some(ProbedHealth {
             status,
             since,

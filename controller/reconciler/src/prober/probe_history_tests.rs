@@ -15,8 +15,8 @@ fn probe() -> Probe {
     }
 }
 
-/// Replays replies such as `second:+` or `second:-`, and returns the changes of the status. `!` marks a healthy container
-/// whose last probe failed.
+/// Replays replies such as `second:+` or `second:-`, and returns the changes of the status. `!` marks a container that is not unhealthy
+/// although its last probe failed.
 fn replay(probe: &Probe, replies: &str) -> String {
     let mut history = ProbeHistory::new(probe, Some(Timestamp(0)), Timestamp(0));
     let mut flips = Vec::new();
@@ -54,7 +54,7 @@ fn replies_result_in_a_status() {
         (
             &one,
             "0:- 5:- 6:- 14:- 15:- 16:- 25:- 34:- 35:-",
-            "0:Starting 35:Unhealthy",
+            "0:Starting 5:Starting! 35:Unhealthy",
         ),
         (
             &one,
@@ -70,6 +70,26 @@ fn replies_result_in_a_status() {
     ] {
         assert_eq!(replay(probe, replies), flips, "{replies}");
     }
+}
+
+#[test]
+fn long_start_has_the_last_result_of_its_probe() {
+    let slow = Probe {
+        start_period: Duration::from_secs(60),
+        ..probe()
+    };
+    let mut history = ProbeHistory::new(&slow, Some(Timestamp(0)), Timestamp(0));
+    let mut output_at = |seconds: i64, output: &str| {
+        let is_changed = history.add(&slow, ProbeResult::failure(output), Timestamp(seconds * 1_000));
+        is_changed.then(|| history.health().unwrap().output.clone())
+    };
+    let results = [(0, "refused"), (1, "500"), (6, "500"), (7, "500"), (8, "404")]
+        .map(|(seconds, output)| output_at(seconds, output));
+    let reported = |output: &str| Some(output.to_owned());
+    assert_eq!(
+        results,
+        [reported("refused"), None, reported("500"), None, reported("404")]
+    );
 }
 
 #[test]

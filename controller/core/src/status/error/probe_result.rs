@@ -2,8 +2,12 @@
 
 use std::net::SocketAddr;
 
+use argus_crds::status::WaitingOn;
+
 use crate::desired::{Probe, ProbeHandler};
+use crate::observed::Container;
 use crate::outcome::one_line;
+use crate::probe::HealthStates;
 
 /// Maximum number of addresses in a text.
 const MAX_ADDRESSES: usize = 4;
@@ -25,6 +29,33 @@ pub(super) fn describe(probe: Option<&Probe>, output: &str, listening: Option<&[
         Some([]) => format!("{result}; the container listens on no TCP port"),
         Some(listening) => format!("{result}; the container listens on {}", addresses(listening)),
         None => result,
+    }
+}
+
+/// Adds the last result of a health check that has failed for a while to the wait for its first success.
+pub(in crate::status) fn with_last(
+    wait: WaitingOn,
+    probe: Option<&Probe>,
+    container: Option<&Container>,
+    health: &HealthStates,
+) -> WaitingOn {
+    let seen = container.and_then(|container| {
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+        let seen = health.get(&container.id);
+        seen.filter(|seen| seen.failing && seen.started_at == started_at)
+    });
+    let Some(seen) = seen else { return wait };
+    let start_period = probe.map(|probe| probe.start_period).unwrap_or_default();
+    let grace = if start_period.is_zero() {
+        String::new()
+    } else {
+        format!(" (start period {} s)", start_period.as_secs_f32())
+    };
+    let result = describe(probe, &seen.output, None);
+    WaitingOn {
+        reason: "ProbeFailing".to_owned(),
+        message: format!("{}, which fails so far: {result}{grace}", wait.message),
+        ..wait
     }
 }
 
