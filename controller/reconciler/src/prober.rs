@@ -4,7 +4,7 @@
 //! container changes, and pauses while the engine is unreachable.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use argus_core::desired::ProbeHandler;
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::observed::Store;
 use argus_core::probe::HealthStates;
-use argus_core::state::Run;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +35,8 @@ mod tls;
 
 pub use argus_core::published::Addresses;
 use environments::ProbedEnvironment;
-use log::{Follower, LogState, ReadyRun};
+pub use log::ReadyRun;
+use log::{Follower, LogState};
 pub use pressure::Pressure;
 use probe_history::{LATE_FACTOR, ProbeHistory, ProbeResult};
 use request::{kind_label, probe_once};
@@ -54,7 +54,7 @@ pub struct ProberIo {
     /// Health of each probed container.
     pub healths: watch::Sender<Arc<HealthStates>>,
     /// Runs that were healthy before the start of the controller. Their log probes need no search.
-    pub healthy_runs: BTreeSet<Run>,
+    pub healthy_runs: BTreeMap<ContainerId, ReadyRun>,
     /// Reads the pressure of the host. `None` where the kernel does not measure it.
     pub pressure: fn(Timestamp) -> Option<Pressure>,
     /// Metrics of the probes.
@@ -117,8 +117,7 @@ pub async fn run<B: Backend>(
     stop: CancellationToken,
 ) {
     let mut prober = Prober::new(backend, addresses, clock, (io.metrics, io.pressure));
-    let before = |(id, started_at)| (id, (started_at, None));
-    prober.ready_runs = io.healthy_runs.into_iter().map(before).collect();
+    prober.ready_runs = io.healthy_runs;
     let mut has_new_inputs = true;
     loop {
         if has_new_inputs {

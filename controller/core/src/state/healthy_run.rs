@@ -1,17 +1,18 @@
 //! Duration of healthy runs. It resets the restart budget of a service with a health check. Without a health check, the
 //! running time resets the budget.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::hash::hash_of;
 use crate::desired::{Probe, Service};
 use crate::failed_run::{FailedRun, FailureCause};
-use crate::ident::ContainerId;
+use crate::ident::{ContainerId, Hash};
 use crate::observed::{Container, InspectInfo};
 use crate::probe::ProbeStatus;
-use crate::state::{PlannerState, Run, ServiceHistory};
+use crate::state::{PlannerState, ServiceHistory};
 use crate::time::Timestamp;
 
 /// A run that is healthy.
@@ -24,9 +25,9 @@ pub struct HealthyRun {
     pub started_at: Option<Timestamp>,
     /// Time since which it is healthy.
     pub since: Timestamp,
-    /// Health check of the file that found it. `None` without one, and after a restart of the controller.
-    #[serde(skip)]
-    pub probe: Option<Probe>,
+    /// Hash of the health check of the file that found it, which can contain secrets. `None` without one, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Hash>,
 }
 
 impl HealthyRun {
@@ -37,15 +38,16 @@ impl HealthyRun {
 }
 
 impl PlannerState {
-    /// Runs that are healthy. A log probe of such a run needs no search, because the engine may have dropped the lines by then.
-    pub fn healthy_runs(&self) -> BTreeSet<Run> {
+    /// Starts of the runs that are healthy, with the hashes of their health checks. A log probe of such a run needs no search, because the
+    /// engine may have dropped the lines by then.
+    pub fn healthy_runs(&self) -> BTreeMap<ContainerId, (Option<Timestamp>, Option<Hash>)> {
         let histories = self
             .environments
             .values()
             .flat_map(|history| history.services.values());
         histories
             .filter_map(|history| history.healthy_run.as_ref())
-            .map(|run| (run.container.clone(), run.started_at))
+            .map(|run| (run.container.clone(), (run.started_at, run.probe.clone())))
             .collect()
     }
 }
@@ -68,7 +70,7 @@ impl ServiceHistory {
 /// Forgets what another health check found: an edit can change the health check of a container that runs on.
 pub(super) fn forget_other_probe(history: &mut ServiceHistory, probe: Option<&Probe>) {
     let known = history.healthy_run.as_ref().and_then(|run| run.probe.as_ref());
-    if known.is_some() && known != probe {
+    if known.is_some_and(|known| probe.map(hash_of).as_ref() != Some(known)) {
         history.healthy_run = None;
         history.health = None;
     }
@@ -95,7 +97,7 @@ pub(super) fn record(
                 container: container.id.clone(),
                 started_at: container.inspect.as_ref().and_then(|info| info.started_at),
                 since: now,
-                probe: probe.cloned(),
+                probe: probe.map(hash_of),
             });
         }
     }

@@ -781,15 +781,22 @@ fn health_before_an_edit_is_not_that_of_the_edit() {
         fixture
     };
     // The edit changes only the health check, so the container runs on.
-    let mut fixture = healthy();
-    let check = "      healthcheck: { path: /, port: 81, interval: 30s, retries: 3 }\n";
-    fixture.accepted = Fixture::new(check).accepted;
-    fixture.observe();
-    fixture.advance(200);
-    fixture.observe_probe(ProbeStatus::Unhealthy);
-    assert_eq!(fixture.history().health_transitions, []);
-    let failed = fixture.history().failures[0].clone();
-    assert_eq!(failed.healthy_duration, Some(Duration::ZERO));
+    for during_a_stop in [false, true] {
+        let mut fixture = healthy();
+        if during_a_stop {
+            let history = fixture.state.environments.get_mut(&env()).unwrap();
+            let stored = serde_json::to_string(&**history).unwrap();
+            *history = Arc::new(serde_json::from_str(&stored).unwrap());
+        }
+        let check = "      healthcheck: { path: /, port: 81, interval: 30s, retries: 3 }\n";
+        fixture.accepted = Fixture::new(check).accepted;
+        fixture.observe();
+        fixture.advance(200);
+        fixture.observe_probe(ProbeStatus::Unhealthy);
+        assert_eq!(fixture.history().health_transitions, []);
+        let failed = fixture.history().failures[0].clone();
+        assert_eq!(failed.healthy_duration, Some(Duration::ZERO));
+    }
     // The edit replaces the container, or another client starts the same one again.
     for (hash, transitions) in [("bbbbbbbb", 0), ("aaaaaaaa", 1)] {
         let mut fixture = healthy();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_backend::Backend;
+use argus_core::desired::hash::hash_of;
 use argus_core::desired::{Accepted, ProbeHandler};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::observed::{Observed, Store};
@@ -72,7 +73,7 @@ impl<B: Backend> Prober<B> {
                 && matches!(dropped.log, LogState::Ready)
                 && store.container(id).is_some()
             {
-                let run = (dropped.target.started_at, Some(dropped.target.probe.kind));
+                let run = (dropped.target.started_at, Some(hash_of(&dropped.target.probe)));
                 self.ready_runs.insert(id.clone(), run);
             }
         }
@@ -80,14 +81,18 @@ impl<B: Backend> Prober<B> {
 
     /// True if the run was ready by the log search of its probe, so that the lines need not be there any more.
     fn was_ready(&mut self, id: &ContainerId, target: &Target) -> bool {
-        let known = self.containers.get(id);
-        let known = known.filter(|known| matches!(known.log, LogState::Ready));
-        let known = known.map(|known| (known.target.started_at, Some(known.target.probe.kind.clone())));
-        let Some((started_at, search)) = known.or_else(|| self.ready_runs.remove(id)) else {
+        let known = self.containers.get(id).map(|known| (&known.log, &known.target));
+        let (started_at, is_same) = if let Some((LogState::Ready, known)) = known {
+            // Other times are the same search.
+            (known.started_at, known.probe.kind == target.probe.kind)
+        } else if let Some((started_at, probe)) = self.ready_runs.remove(id) {
+            let is_same = probe.is_none_or(|probe| probe == hash_of(&target.probe));
+            (started_at, is_same)
+        } else {
             return false;
         };
         let is_log = matches!(target.probe.kind, ProbeHandler::Log { .. });
-        is_log && started_at == target.started_at && search.is_none_or(|search| search == target.probe.kind)
+        is_log && started_at == target.started_at && is_same
     }
 
     /// Adds new containers.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use argus_backend::{Backend, LogQuery, run_log};
 use argus_core::desired::{LogSearch, ProbeHandler};
-use argus_core::ident::ContainerId;
+use argus_core::ident::{ContainerId, Hash};
 use argus_core::time::Timestamp;
 use futures::StreamExt as _;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -22,8 +22,8 @@ use crate::supervise::task_set::TaskFailure;
 /// A container with the number of its follower.
 pub(super) type Follower = (ContainerId, u64);
 
-/// Start of a run that was ready by its log, and the search of that probe. `None` for a run from before the start of the controller.
-pub(super) type ReadyRun = (Option<Timestamp>, Option<ProbeHandler>);
+/// Start of a run that was ready by its log, and the hash of that probe; `None` in older records.
+pub type ReadyRun = (Option<Timestamp>, Option<Hash>);
 
 /// Search of a log probe.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -464,7 +464,7 @@ async fn dependents_of_a_restarted_service_are_probed_immediately() {
         stores_seen,
         ProberIo {
             healths,
-            healthy_runs: BTreeSet::new(),
+            healthy_runs: BTreeMap::new(),
             pressure: |_| None,
             metrics: TaskMetrics::default(),
         },
@@ -512,7 +512,7 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
         stores_seen,
         ProberIo {
             healths,
-            healthy_runs: BTreeSet::new(),
+            healthy_runs: BTreeMap::new(),
             pressure: |_| None,
             metrics: metrics.clone(),
         },
@@ -599,7 +599,7 @@ async fn probes_pause_during_an_outage_and_restart_after_it() {
         stores_seen,
         ProberIo {
             healths,
-            healthy_runs: BTreeSet::new(),
+            healthy_runs: BTreeMap::new(),
             pressure: |_| None,
             metrics: TaskMetrics::default(),
         },
@@ -654,7 +654,7 @@ async fn container_is_inspected_once_before_it_becomes_unhealthy() {
     };
     let io = ProberIo {
         healths,
-        healthy_runs: BTreeSet::new(),
+        healthy_runs: BTreeMap::new(),
         pressure: |_| None,
         metrics: TaskMetrics::default(),
     };
