@@ -8,6 +8,28 @@ use crate::process::exit::{Exit, Failure};
 use crate::render::output;
 use crate::settings::Colour;
 
+/// Commands of `docker compose` that Argus does not have, each with its counterpart; empty without one.
+const OF_COMPOSE: [(&str, &str); 18] = [
+    ("attach", "docker attach"),
+    ("commit", "docker commit"),
+    ("cp", "docker cp"),
+    ("create", ""),
+    ("export", "docker export"),
+    ("images", "docker image ls"),
+    ("kill", ""),
+    ("ls", "argus get"),
+    ("pause", ""),
+    ("push", "docker push"),
+    ("rm", ""),
+    ("scale", ""),
+    ("stats", "docker stats"),
+    ("top", "docker top"),
+    ("unpause", ""),
+    ("version", "argus --version"),
+    ("volumes", "docker volume ls"),
+    ("watch", "argus up"),
+];
+
 /// Prints the error, or the requested help or version, and returns the exit code.
 pub(crate) fn print_error(error: &Error, command: &Command) -> Exit {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -56,11 +78,13 @@ fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<F
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = of(ContextKind::InvalidSubcommand);
-            let nearest = find_nearest(&word, command, &path);
-            format!(
-                "`{path}` has no command `{word}`{}",
-                format_suggestion(nearest.as_deref())
-            )
+            let of_compose = OF_COMPOSE.iter().find(|(name, _)| *name == word);
+            let suggestion = match of_compose.filter(|_| path == command.get_name()) {
+                Some((_, "")) => ", and no counterpart of that of Compose".to_owned(),
+                Some((_, counterpart)) => format!("; its counterpart is `{counterpart}`"),
+                None => format_suggestion(find_nearest(&word, command, &path).as_deref()),
+            };
+            format!("`{path}` has no command `{word}`{suggestion}")
         }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
             let nearest = context_text(error, ContextKind::SuggestedArg);
@@ -156,6 +180,10 @@ mod tests {
         );
         assert_eq!(message(&["kubernetes"]), "`argus` has no command `kubernetes`");
         assert_eq!(
+            message(&["breaker", "top"]),
+            "`argus breaker` has no command `top`"
+        );
+        assert_eq!(
             message(&["get", "--outptu", "json"]),
             "`argus get` has no flag `--outptu`; the nearest is `--output`"
         );
@@ -169,6 +197,21 @@ mod tests {
             "`xml` is not a valid value for `--output`; expected one of table, wide, json, yaml, name"
         );
         assert_eq!(message(&["rollback"]), "`argus rollback` needs <ENVIRONMENT>");
+    }
+
+    #[test]
+    fn command_of_compose_has_its_counterpart_or_none() {
+        for (command, counterpart) in OF_COMPOSE {
+            let expected = match counterpart {
+                "" => ", and no counterpart of that of Compose".to_owned(),
+                other => format!("; its counterpart is `{other}`"),
+            };
+            let expected = format!("`argus` has no command `{command}`{expected}");
+            assert_eq!(message(&[command, "web"]), expected);
+            if let Some(words) = counterpart.strip_prefix("argus ").filter(|it| *it != "--version") {
+                assert!(Cli::command().find_subcommand(words).is_some(), "{words}");
+            }
+        }
     }
 
     #[test]
