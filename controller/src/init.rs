@@ -15,7 +15,6 @@ use argus_core::secrets::render_diagnostics;
 use argus_crds::compose::COMPOSE_NAMES;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason};
-use argus_reconciler::specs::git_paths;
 use argus_reconciler::specs::location::worktrees_of;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use clap::Args;
@@ -69,23 +68,20 @@ impl Init {
         }
         let dir = resolve_folder(&self.dir)?;
         let real = spec_files::resolve_new_folder(&settings, folder)?;
-        let has_others = [resolve_folder(Path::new("."))?, real.clone()]
-            .map(|folder| permission::has_spec_file(folder, &dir));
         Folder::create(&real, 0o755).map_err(|error| {
             Failure::operation_failed(&format!("cannot create `{}`", folder.shown()), &error)
         })?;
         let (name, mut draft, document) = create_draft(&dir, &real)?;
+        let others = document.iter().flat_map(Document::other_files);
+        let sources = draft.from.iter().map(Path::new).chain(others);
+        let sources: Vec<PathBuf> = sources.map(|file| dir.join(file)).collect();
+        let is_allowed = permission::is_safe([resolve_folder(Path::new("."))?, real.clone()], &sources);
         write_secrets(&real.join(".env"), &draft.secrets)?;
         let text = repair::repair(&name, &mut draft, &settings, &target, |service, key| {
             document.as_ref()?.place(service, key)
         })?;
         self.write(&target, &real, &text)?;
-        // A checkout can contain it.
-        let is_tracked = draft
-            .from
-            .as_deref()
-            .is_some_and(|name| git_paths::is_tracked(&dir, &[name]));
-        if has_others == [false, false] && !is_tracked {
+        if is_allowed {
             permission::allow_project(&target);
         }
         let settings = Settings::resolve(options, &self.specs)?;

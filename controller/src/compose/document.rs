@@ -212,7 +212,7 @@ impl Document {
     }
 
     /// Returns the paths of the other files, relative to the project.
-    pub(super) fn other_files(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn other_files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().skip(1).map(|file| file.path.as_path())
     }
 

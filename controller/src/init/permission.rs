@@ -1,10 +1,12 @@
 //! Permission that `argus init` gives to a project without other files for Argus.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use argus_core::desired::excluded::is_spec_name;
 use argus_crds::compose::is_compose_name;
+use argus_reconciler::specs::git_paths;
 
 use crate::process::exit::state_failure;
 use crate::render::output;
@@ -32,15 +34,32 @@ pub(super) fn allow_project(target: &Path) {
     output::print_note(&format!("note: {note}"));
 }
 
-/// Returns true if a command could read a file with the permission of a folder: a spec file or a Compose file at any depth, except the
-/// Compose files in `dir`, which are the input. Also true for a folder with too many entries.
-pub(super) fn has_spec_file(folder: PathBuf, dir: &Path) -> bool {
+/// Returns true if the permission of these folders gives nothing to a repository: git tracks none of the translated files, and a
+/// command could read no other one with it.
+pub(super) fn is_safe(folders: [PathBuf; 2], translated: &[PathBuf]) -> bool {
+    // A name can lead to another folder, and the index has the name of a link.
+    let place = |file: &PathBuf| Some((file.parent()?.canonicalize().ok()?, file.file_name()?.to_owned()));
+    let Some(places) = translated.iter().map(place).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let is_tracked = |(folder, name): &(PathBuf, OsString)| {
+        name.to_str()
+            .is_none_or(|name| git_paths::is_tracked(folder, &[name]))
+    };
+    let known: Vec<PathBuf> = places.iter().map(|(folder, name)| folder.join(name)).collect();
+    !folders.into_iter().any(|folder| has_spec_file(folder, &known)) && !places.iter().any(is_tracked)
+}
+
+/// Returns true if a folder has a spec file or a Compose file at any depth, except the known ones. Also true for a folder with too many
+/// entries.
+fn has_spec_file(folder: PathBuf, known: &[PathBuf]) -> bool {
     let (mut folders, mut left) = (vec![folder], MAX_ENTRIES);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_named = |is: fn(&str) -> bool| name.to_str().is_some_and(is);
-            if left == 0 || is_named(is_spec_name) || is_named(is_compose_name) && folder != dir {
+            let is_new = || !known.contains(&entry.path());
+            if left == 0 || is_named(is_spec_name) || is_named(is_compose_name) && is_new() {
                 return true;
             }
             left -= 1;
