@@ -120,6 +120,8 @@ pub(crate) fn create_draft_with_dotenv(
             document.place_of("services"),
         ));
     }
+    let is_error = |name: &String| variables.unset.contains(name) || variables.required.contains_key(name);
+    variables.missing.retain(|name| !is_error(name));
     let (network, networks) = networks::find_settings(&value, &found);
     Draft {
         network,
@@ -128,6 +130,7 @@ pub(crate) fn create_draft_with_dotenv(
         services: found,
         from: None,
         notes,
+        missing: variables.missing,
         secrets,
     }
 }

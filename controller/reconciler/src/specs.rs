@@ -45,6 +45,7 @@ mod settings;
 pub mod source;
 mod symlinks;
 pub mod sync_barrier;
+mod translated_file;
 
 use folder_watcher::{FolderWatcher, Triggers};
 use loader::QUIET_TIME;

@@ -15,6 +15,7 @@ impl Service<'_> {
             let value = parts::scalar_to_text(value);
             let is_set = self.project.is_inlined || self.project.variables.contains_key(name);
             if value.is_none() && !is_set {
+                self.variables.missing.insert(name.clone());
                 let what = format!("`{key}`: the variable `{name}`, which is not set");
                 self.add_note(&format!("{key}.{name}"), &what);
                 continue;

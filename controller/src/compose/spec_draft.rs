@@ -1,6 +1,6 @@
 //! Content of a spec file before it is written or read: from a Compose file, a Dockerfile or an example.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -45,6 +45,8 @@ pub(crate) struct Draft {
     pub(crate) from: Option<String>,
     /// Comments at the top of the file, such as keys without a translation.
     pub(crate) notes: Vec<Note>,
+    /// Variables without a value, except those of errors.
+    pub(crate) missing: BTreeSet<String>,
     /// Secret values of the project that the spec file reads from the `.env` next to it.
     pub(crate) secrets: BTreeMap<String, String>,
 }

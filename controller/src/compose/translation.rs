@@ -1,15 +1,16 @@
 //! Translation of a Compose file that a command or a controller reads in place of a spec file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use argus_core::ident::EnvName;
 use argus_crds::compose::is_compose_name;
-use argus_crds::diagnostic::Diagnostic;
+use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::yaml::{self, ParsedSpec, SourceMap};
 use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
 
-use super::variables::{NAME, Variables};
-use super::{Document, create_draft};
+use super::variables::{NAME, Variables, is_name_char};
+use super::{Document, FILES, PROFILES, create_draft};
 use crate::compose::spec_draft::note::Note;
 use crate::compose::spec_draft::{ProjectInfo, format_file};
 
@@ -42,14 +43,13 @@ pub(crate) fn translate(source: &ComposeSource<'_>) -> Option<Translation> {
 fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Translation {
     let dir = source.file.parent().unwrap_or(Path::new("/"));
     let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
-    let named = document.value["name"].as_str().map(|name| {
-        let mut variables = Variables {
-            is_inlined: true,
-            project: source.variables.clone(),
-            ..Variables::default()
-        };
-        variables.replace(name)
-    });
+    let mut in_name = Variables {
+        is_inlined: true,
+        project: source.variables.clone(),
+        ..Variables::default()
+    };
+    let named = document.value["name"].as_str();
+    let named = named.map(|name| in_name.replace(name));
     let own = source
         .variables
         .get(NAME)
@@ -65,7 +65,17 @@ fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Transl
         variables: source.variables,
         is_inlined: false,
     };
-    let draft = create_draft(document, &project);
+    let mut draft = create_draft(document, &project);
+    draft.missing.append(&mut in_name.missing);
+    // Compose reads them as well.
+    let own = [NAME, FILES, PROFILES].map(str::to_owned).into_iter();
+    draft
+        .missing
+        .extend(own.filter(|name| !source.variables.contains_key(name)));
+    let written = String::from_utf8_lossy(source.bytes);
+    let unset = draft.missing.iter();
+    let unset = unset.map(|name| (name.clone(), locate_variable(&written, name)));
+    let unset = unset.collect();
     let text = match format_file(&slug, &draft) {
         Ok(text) => text,
         Err(failure) => return rejected(Diagnostic::error("", failure.message())),
@@ -80,7 +90,22 @@ fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Transl
         text,
         contents,
         files: document.other_files().map(|file| dir.join(file)).collect(),
+        unset,
     }
+}
+
+/// First line with the name of a variable before a comment; `None` for a name in another file.
+fn locate_variable(text: &str, name: &str) -> Option<Location> {
+    let is_name = |line: &str| {
+        let code = line.split('#').next().unwrap_or_default();
+        code.split(|c| !is_name_char(c)).any(|word| word == name)
+    };
+    let line = text.lines().position(is_name)?;
+    Some(Location {
+        line: line + 1,
+        column: 1,
+        length: 1,
+    })
 }
 
 fn rejected(diagnostic: Diagnostic) -> Translation {
@@ -93,6 +118,7 @@ fn rejected(diagnostic: Diagnostic) -> Translation {
             source: SourceMap::default(),
         },
         files: Vec::new(),
+        unset: BTreeMap::new(),
     }
 }
 

@@ -45,6 +45,23 @@ fn errors(text: &str, files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
+fn variables_without_a_value_have_their_first_lines() {
+    let text = "# OTHER\nservices:\n  a:\n    image: \"x:${TAG}-${OTHER:-1}\" # PIN\n    volumes: [\"$HOME/x:/x\"]\n    environment: [PIN, P]\n";
+    let unset = translated(text, &[]).unset.into_iter();
+    let unset: Vec<String> = unset
+        .map(|(name, at)| format!("{name} {}", at.map_or(0, |at| at.line)))
+        .collect();
+    let expected = [
+        "COMPOSE_FILE 0",
+        "COMPOSE_PROFILES 0",
+        "COMPOSE_PROJECT_NAME 0",
+        "OTHER 4",
+        "PIN 6",
+    ];
+    assert_eq!(unset, expected, "an error names `HOME`");
+}
+
+#[test]
 fn invalid_files_are_errors_and_never_fewer_services() {
     for good in [
         "services: { a: { image: x } }",

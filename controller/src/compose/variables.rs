@@ -31,6 +31,8 @@ pub(super) struct Variables {
     pub(super) unset: BTreeSet<String>,
     /// Names of `${NAME:?message}` that have no value, with their messages.
     pub(super) required: BTreeMap<String, String>,
+    /// Names without a value.
+    pub(super) missing: BTreeSet<String>,
     /// Length of the inserted values, in bytes.
     pub(super) inserted: usize,
     /// First variable whose value was left out, because the values are longer than [`MAX_INSERTED`].
@@ -113,10 +115,10 @@ impl Variables {
         };
         // A value can be long, so it is copied only into the text.
         let value = self.project.get(name);
+        self.missing.extend(value.is_none().then(|| name.to_owned()));
         let is_set = value.is_some_and(|value| empty_counts || !value.is_empty());
         if let Some(other) = rest.strip_prefix('+') {
-            let other = if is_set { other } else { "" };
-            return replace(self, other);
+            return replace(self, if is_set { other } else { "" });
         }
         if is_set {
             if self.is_inlined && !is_secret(name) {

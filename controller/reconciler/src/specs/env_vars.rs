@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use argus_core::dotenv::{self, Problem};
 use argus_core::hex;
 use argus_core::quoting::PathText as _;
-use argus_crds::diagnostic::{Diagnostic, OtherFile};
+use argus_crds::diagnostic::{Diagnostic, Location, OtherFile};
 use sha2::{Digest, Sha256};
 
 use super::location::SpecLocation;
@@ -72,6 +72,24 @@ pub fn permitted(process: &BTreeMap<String, String>, allowed: &[String]) -> BTre
         .collect()
 }
 
+/// Warnings about variables of this process that a Compose file names and does not get, because its project is not allowed.
+pub(super) fn warn_of_unread<'a>(
+    unset: &'a BTreeMap<String, Option<Location>>,
+    process: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = Diagnostic> {
+    let unread = unset.iter().filter(|(name, _)| process.contains_key(*name));
+    unread.map(|(name, location)| {
+        let message = format!("`{name}` of the shell is not read, because the project is not allowed");
+        let hint = format!(
+            "run `argus allow`, write it to the `.env`, or pass `--env-allow {name}`; only the `.env` reaches a controller that runs"
+        );
+        Diagnostic {
+            location: *location,
+            ..Diagnostic::warning("", message).hint(hint)
+        }
+    })
+}
+
 /// Hash of variables.
 pub(super) fn hash(variables: &BTreeMap<String, String>) -> Sha256 {
     let mut hash = Sha256::new();
@@ -115,6 +133,30 @@ mod tests {
         ]);
         let all = permitted(&process, &["CI".to_owned()]);
         assert_eq!(all, map(&[("ARGUS_ENV_X", "x"), ("CI", "yes")]));
+    }
+
+    #[test]
+    fn only_set_variables_of_the_shell_are_unread() {
+        let location = Location {
+            line: 3,
+            column: 1,
+            length: 1,
+        };
+        let unset = [("TAG", Some(location)), ("OTHER", None)];
+        let unset = unset.map(|(name, at)| (name.to_owned(), at)).into();
+        let process = [("TAG", "hunter2"), ("HOME", "/root")];
+        let process = process.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found: Vec<_> = warn_of_unread(&unset, &process.into()).collect();
+        let [warning] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!(
+            !warning.is_error() && warning.location == Some(location),
+            "{warning:?}"
+        );
+        let hint = warning.hint.as_deref().unwrap();
+        assert!(hint.contains("--env-allow TAG"), "{hint}");
+        assert!(!format!("{warning:?}").contains("hunter2"));
     }
 
     #[test]

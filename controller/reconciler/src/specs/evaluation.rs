@@ -1,9 +1,8 @@
 //! Evaluation of a spec file: its contents are parsed once, and admitted once per revision of all inputs.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use argus_core::hex::hex;
 use argus_core::ident::Hash;
@@ -14,8 +13,6 @@ use argus_crds::diagnostic::DiagnosticSeverity;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::thread_cpu_time;
-
 use super::admission::AdmissionInput;
 use super::build_context::BuildContext;
 use super::build_delay::BuildDelays;
@@ -24,10 +21,11 @@ use super::env_vars;
 use super::inputs::SpecInputs;
 use super::location::SpecLocation;
 use super::nested_git::NestedGit;
-use super::parsed_file::{ComposeSource, ParsedFile, Translation};
+use super::parsed_file::ParsedFile;
 use super::registry::Admission;
-use super::scan::{MAX_FILE_BYTES, Text};
+use super::scan::Text;
 use super::settings::SpecLoaderSettings;
+use super::translated_file::translate;
 
 /// Hash of inputs of an admission.
 pub(super) type Fingerprint = [u8; 32];
@@ -150,12 +148,10 @@ impl Evaluation {
     ) -> Option<Fingerprints> {
         let admitter = &settings.admitter;
         let mut location = admitter.locate(real);
-        let permitted = env_vars::permitted(&settings.process_env, &settings.env_allow);
-        let (dotenv, dotenv_problems) = env_vars::dotenv(&location, &permitted);
-        let mut variables = dotenv.clone();
-        variables.extend(permitted);
+        let (dotenv, dotenv_problems, mut variables) = read_variables(settings, &location);
         let name = path.shown().to_string();
-        let translated = translate(settings, (&name, &location, text), &mut variables, contexts);
+        let digests = &contexts.digests;
+        let translated = translate(settings, (&name, &location, text), &mut variables, digests);
         let compose_files = translated.iter().flat_map(|translated| &translated.read);
         contexts.read.add_file(&env_vars::dotenv_path(&location));
         contexts.read.add_files(compose_files.map(PathBuf::as_path));
@@ -241,6 +237,9 @@ impl Evaluation {
         admission.file_hash = Hash::new(hex(&file_hash)).ok();
         admission.diagnostics.extend(dotenv_problems);
         finish_diagnostics(&mut admission, settings.strict, left_out);
+        // A warning about the shell of one user stays a warning, too.
+        let unread = translated.iter().flat_map(|it| it.unread.clone());
+        admission.diagnostics.extend(unread);
         let inputs = Inputs {
             without_builds,
             is_alone: is_alone && builds.is_empty(),
@@ -297,83 +296,18 @@ impl Evaluation {
     }
 }
 
-/// A translated Compose file.
-struct TranslatedFile {
-    translation: Translation,
-    /// Text of the translation, with the hash of both texts.
-    text: Text,
-    /// Paths of the other files that the translator read.
-    read: Vec<PathBuf>,
-    /// Hash of these files; `None` without any.
-    others: Option<Fingerprint>,
-    /// Hash of the Compose file and of the other Compose files that it names.
-    files: Fingerprint,
-    took: Duration,
-}
+type Variables = BTreeMap<String, String>;
 
-fn translate(
+/// Returns the variables of the `.env`, its problems, and all variables of the spec file: with the permitted ones of the controller.
+fn read_variables(
     settings: &SpecLoaderSettings,
-    (name, location, text): (&str, &SpecLocation, &Text),
-    variables: &mut BTreeMap<String, String>,
-    contexts: &BuildContexts,
-) -> Option<TranslatedFile> {
-    // A person allowed the project, so its Compose files receive the variables of the shell, as in Compose.
-    let mut known = variables.clone();
-    if location.host.allowed {
-        known.extend(settings.process_env.clone());
-    }
-    let others = RefCell::new(BTreeMap::new());
-    let read = |path: &Path| {
-        let found = match location.read(path, MAX_FILE_BYTES) {
-            // The caller of the translation has ended.
-            _ if contexts.digests.is_stopped() => Err("the evaluation has ended".to_owned()),
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
-            Err(error) => Err(error.to_string()),
-        };
-        let hash = Fingerprint::from(Sha256::digest(format!("{}\0{found:?}", path.display())));
-        others.borrow_mut().insert(path.to_owned(), hash);
-        found
-    };
-    let before = thread_cpu_time();
-    let translation = settings.translate?(&ComposeSource {
-        name,
-        file: &location.file,
-        bytes: &text.bytes,
-        read: &read,
-        variables: &known,
-    })?;
-    let used = referenced_variables(&translation.text);
-    known.retain(|name, _| used.contains(name.as_str()));
-    variables.extend(known);
-    let took = thread_cpu_time().saturating_sub(before);
-    let hash = Sha256::new()
-        .chain_update(text.hash)
-        .chain_update(&translation.text)
-        .finalize();
-    let others = others.into_inner();
-    let compose_files = translation.files.iter().filter_map(|file| others.get(file));
-    Some(TranslatedFile {
-        files: combine(compose_files.chain([&text.hash])),
-        read: others.keys().cloned().collect(),
-        others: (!others.is_empty()).then(|| combine(others.values())),
-        text: Text {
-            bytes: translation.text.as_bytes().into(),
-            hash: hash.into(),
-        },
-        translation,
-        took,
-    })
-}
-
-/// Names in the references `{{env.NAME}}` of a text.
-fn referenced_variables(text: &str) -> BTreeSet<&str> {
-    let after = text.split("{{env.").skip(1);
-    after.filter_map(|rest| Some(rest.split_once("}}")?.0)).collect()
-}
-
-fn combine<'a>(hashes: impl Iterator<Item = &'a Fingerprint>) -> Fingerprint {
-    hashes.fold(Sha256::new(), Sha256::chain_update).finalize().into()
+    location: &SpecLocation,
+) -> (Variables, Vec<Diagnostic>, Variables) {
+    let permitted = env_vars::permitted(&settings.process_env, &settings.env_allow);
+    let (dotenv, problems) = env_vars::dotenv(location, &permitted);
+    let mut all = dotenv.clone();
+    all.extend(permitted);
+    (dotenv, problems, all)
 }
 
 /// Makes warnings errors in strict mode. What the builds of these services leave out stays a warning, because such files come and go with

@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_core::desired::env_file::env_file_in;
 use argus_core::desired::host::{host_paths_in, writable_paths_in};
 use argus_crds::Mock;
+use argus_crds::diagnostic::Location;
 use argus_crds::yaml::{self, ParsedSpec};
 
 use super::location::SpecLocation;
@@ -52,6 +53,8 @@ pub struct Translation {
     pub contents: ParsedSpec,
     /// Paths of the other Compose files, as they were read.
     pub files: Vec<PathBuf>,
+    /// Variables that it names and that have no value, each with its first line. Those of an error are left out.
+    pub unset: BTreeMap<String, Option<Location>>,
 }
 
 /// Parsed contents of a spec file.
