@@ -17,6 +17,7 @@ mod allow;
 pub(crate) mod breaker;
 mod call;
 mod ci;
+mod commands;
 mod completions;
 mod config;
 mod demo;

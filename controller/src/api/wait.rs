@@ -1,6 +1,7 @@
 //! Waits until environments or services are ready or gone, with progress.
 
 mod ended;
+pub(crate) mod engine_reports;
 pub(crate) mod goal;
 mod rejected;
 pub(crate) mod removal;
@@ -21,7 +22,8 @@ use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::process::exit::Failure;
 use crate::render::output;
 use crate::render::status_text::format_ports;
-use goal::{ENGINE_PATIENCE, EngineReports, WaitGoal, WaitLimits};
+use engine_reports::EngineReports;
+use goal::{ENGINE_PATIENCE, WaitGoal, WaitLimits};
 use target_status::TargetStatus;
 
 /// Maximum number of waiting clients over HTTP.

@@ -10,9 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
-use super::call;
+use super::commands::Commands;
 use crate::api::commands;
-use crate::api::target::parse_service_target;
+use crate::api::target::{Target, parse_service_target};
+use crate::api::wait::goal::WaitGoal;
 use crate::process::exit::{Exit, Failure};
 use crate::process::runtime;
 use crate::render::output;
@@ -22,14 +23,22 @@ use crate::settings::{Options, Settings, SpecOptions};
 /// Interval of checks whether the controller has released its lock.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Time until the controller has ended, unless the command has another one.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time until services have stopped, which can have long grace periods.
+const STOP_TIMEOUT: Duration = Duration::from_secs(600);
+
 #[derive(Debug, Args)]
 pub(crate) struct Stop {
     /// Services to stop until `argus start` [default: end the controller]
     #[arg(value_name = "SERVICE")]
     targets: Vec<String>,
-    /// Maximum time until the controller has ended
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::settings::parse_duration)]
-    timeout: Duration,
+    /// Return before the services have stopped
+    #[arg(short, long, requires = "targets")]
+    detach: bool,
+    /// Maximum time of the stop [default: 60s; of services: 10m]
+    #[arg(long, value_name = "TIME", value_parser = crate::settings::parse_duration)]
+    timeout: Option<Duration>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -51,7 +60,8 @@ impl Stop {
             };
             kill_process(pid, Signal::TERM)
                 .map_err(|error| Failure::operation_failed("cannot stop the controller", &error))?;
-            timeout(self.timeout, wait_for_end(&state)).await.map_err(|_| {
+            let limit = self.timeout.unwrap_or(END_TIMEOUT);
+            timeout(limit, wait_for_end(&state)).await.map_err(|_| {
                 let message = format!("the controller (process {pid}) has not ended");
                 Failure::operation_failed("cannot stop the controller", &std::io::Error::other(message))
             })?;
@@ -70,8 +80,14 @@ impl Stop {
 
     /// Stops the containers of services, and holds the services until their start.
     fn stop_services(self, options: &Options, state: &StateDir) -> Result<Exit, Failure> {
-        for target in self.targets {
-            let (environment, service) = parse_service_target(state, &target)?;
+        let wait = (WaitGoal::Stopped, self.timeout.unwrap_or(STOP_TIMEOUT));
+        let mut all = Commands::default();
+        for typed in self.targets {
+            let (environment, service) = parse_service_target(state, &typed)?;
+            let target = Target {
+                environment: environment.clone(),
+                service: Some(service.clone()),
+            };
             let operation = commands::Hold {
                 environment,
                 service: Some(service),
@@ -80,10 +96,11 @@ impl Stop {
                 reason: "stopped by `argus stop`".to_owned(),
                 holder: None,
             };
-            let text = format!("{target} stops; `argus start {target}` starts it again\n");
-            call::execute_command(options, &operation, self.output, |_| text)?;
+            let effect = if self.detach { "stops" } else { "stopped" };
+            let text = format!("{typed} {effect}; `argus start {typed}` starts it again\n");
+            all.add(target, operation, text);
         }
-        Ok(Exit::Done)
+        all.execute(options, (!self.detach).then_some(wait), self.output)
     }
 }
 

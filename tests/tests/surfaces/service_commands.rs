@@ -126,8 +126,9 @@ fn commands_reach_a_service_by_name() {
     let container = Controller::service(&started, "web")["containerId"].clone();
     let start = || engine.docker_ok(&["inspect", "-f", "{{.State.StartedAt}}", "reached-web"]);
     let before = start();
-    assert!(argus.cli(&["restart", "web"]).status.success());
-    argus.wait_until(LIMIT, "another start", || (start() != before).then_some(()));
+    let output = argus.cli(&["restart", "web"]);
+    assert_eq!(stdout(&output), "web restarted\n", "{output:?}");
+    assert_ne!(start(), before, "the command returns after the restart");
     let status = argus.wait_ready("reached", LIMIT);
     let row = Controller::service(&status, "web");
     assert_eq!(row["containerId"], container, "the container stays");
@@ -160,7 +161,7 @@ fn stopped_service_starts_only_on_request() {
     };
     let output = argus.cli(&["stop", "web"]);
     assert!(stdout(&output).contains("argus start web"), "{output:?}");
-    argus.wait_until(LIMIT, "the service stops", || (!runs()).then_some(()));
+    assert!(!runs(), "the command returns after the stop");
     argus.wait_until(LIMIT, "the status names the stop", || {
         let why = stdout(&argus.cli(&["why", "web"]));
         why.contains("stopped by `argus stop`").then_some(())
@@ -174,11 +175,14 @@ fn stopped_service_starts_only_on_request() {
     assert!(!runs(), "also after a restart of the controller");
     let output = argus.cli(&["stop", "halted"]);
     assert_eq!(output.status.code(), Some(2), "a whole environment: {output:?}");
-    assert!(argus.cli(&["start", "web"]).status.success());
-    argus.wait_until(LIMIT, "the service starts", || runs().then_some(()));
-    let status = argus.wait_ready("halted", LIMIT);
+    let output = argus.cli(&["start", "web"]);
+    assert_eq!(stdout(&output), "web started\n", "{output:?}");
+    let status = argus.status("halted");
+    assert_eq!(status["phase"], "Ready", "the command returns after the start");
     let row = Controller::service(&status, "web");
     assert_eq!(row["restartBudget"]["used"], 0, "it is no failure: {row}");
+    let output = argus.cli(&["stop", "web", "--detach"]);
+    assert!(stdout(&output).starts_with("web stops; "), "{output:?}");
 }
 
 #[test]
@@ -225,6 +229,8 @@ services:
         let output = stdout(&argus.cli(&["evidence", "partial/broken", "--list", "-o", "json"]));
         output.matches("\"run\":").count()
     };
+    let output = argus.cli(&["start", "partial/broken"]);
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
     let before = failures();
     let output = argus.cli(&["retry", "partial/broken"]);
     assert_eq!(stdout(&output), "partial/broken is retried\n", "{output:?}");

@@ -127,9 +127,13 @@ impl Fixture {
     }
 
     fn request_restart(&mut self) {
+        self.request_restart_of(None);
+    }
+
+    fn request_restart_of(&mut self, service: Option<&ServiceName>) {
         let (desired, store) = (self.accepted.desired.clone(), self.store());
         self.state
-            .request_restart(&desired, None, store.of(&env()).unwrap());
+            .request_restart(&desired, service, store.of(&env()).unwrap());
     }
 
     fn is_restart_requested(&mut self) -> bool {
@@ -885,6 +889,27 @@ fn requested_restart_is_no_failure() {
     let ended = fixture.advance(1);
     fixture.observe_container(ContainerState::Exited, again, Some((ended, 1)));
     assert_eq!(fixture.history().failure_count, 1, "the next run can fail");
+}
+
+#[test]
+fn requested_restart_runs_a_completed_job_again() {
+    let mut fixture = Fixture::new("    oneShot: true\n");
+    let started = fixture.now;
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 0)));
+    assert!(fixture.history().completed.is_some());
+    fixture.request_restart();
+    assert!(
+        fixture.history().completed.is_some(),
+        "that of the environment does not"
+    );
+    fixture.request_restart_of(Some(&ServiceName::new("web").unwrap()));
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 0)));
+    assert!(fixture.history().completed.is_none() && fixture.is_restart_requested());
+    let again = fixture.advance(1);
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, again, Some((ended, 0)));
+    assert!(fixture.history().completed.is_some() && !fixture.is_restart_requested());
 }
 
 #[test]

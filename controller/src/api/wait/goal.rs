@@ -57,6 +57,10 @@ pub(crate) enum WaitGoal {
     Ready,
     #[value(help = "Removed: the environment has no status file, or no such service")]
     Gone,
+    /// Without a running container: the end of a stop on request.
+    #[value(skip)]
+    #[serde(skip)]
+    Stopped,
 }
 
 impl WaitGoal {
@@ -64,6 +68,7 @@ impl WaitGoal {
         match self {
             Self::Ready => "ready",
             Self::Gone => "gone",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -249,21 +254,6 @@ pub(crate) fn find_engine_error(status: &EnvironmentStatus) -> Option<&Structure
     status.errors.iter().find(is_of_engine)
 }
 
-/// Last reported error of the engine during a wait.
-#[derive(Default)]
-pub(crate) struct EngineReports(Option<Code>);
-
-impl EngineReports {
-    /// Returns the error of the engine as text if it changed since the last call.
-    pub(crate) fn find_change(&mut self, seen: &[TargetStatus]) -> Option<String> {
-        let mut statuses = seen.iter().filter_map(|seen| seen.status.as_ref());
-        let found = statuses.find_map(find_engine_error);
-        let before = std::mem::replace(&mut self.0, found.map(|error| error.code));
-        let error = found.filter(|error| before != Some(error.code))?;
-        Some(format!("{}: {}", error.code, error.message))
-    }
-}
-
 /// Returns true if the other controller is certainly alive, so that waiting does not help.
 fn is_holder_alive(lease_error: &StructuredError) -> bool {
     let holder = lease_error.details.get("holder");
@@ -355,26 +345,6 @@ mod tests {
         assert_eq!(check(&away, 1).ok(), Some(Some(at(25))), "the next outage");
         let ended = check(&open, 10).map(drop);
         assert_eq!(exit_of(&ended), Some(Exit::Unreachable));
-    }
-
-    #[test]
-    fn engine_is_reported_once_per_change() {
-        let seen = |code| {
-            let status = status(StructuredError::new(code, "why"));
-            let target = Target::environment("shop");
-            [TargetStatus {
-                target,
-                status: Some(status),
-            }]
-        };
-        let mut reports = EngineReports::default();
-        let mut find = |code| reports.find_change(&seen(code));
-        let away = Some("DOCKER_UNAVAILABLE: why".to_owned());
-        assert_eq!(find(Code::DockerUnavailable), away);
-        assert_eq!(find(Code::DockerUnavailable), None);
-        assert_eq!(find(Code::CircuitOpen), Some("CIRCUIT_OPEN: why".to_owned()));
-        assert_eq!(find(Code::ContainerCrash), None);
-        assert_eq!(find(Code::DockerUnavailable), away, "the next outage");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use argus_core::status::is_blocking;
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus};
 
 use super::goal::{WaitGoal, add_warnings, check_blocked, check_lease};
 use crate::api::evidence_store::no_service_failure;
@@ -52,6 +52,8 @@ impl TargetStatus {
                 status.is_none_or(|status| self.row().is_none() && is_current(status))
             }
             (Some(_), WaitGoal::Ready) => self.row().is_some_and(is_good) && status.is_some_and(is_current),
+            (None, WaitGoal::Stopped) => status.is_none_or(|status| status.services.iter().all(is_stopped)),
+            (Some(_), WaitGoal::Stopped) => self.row().is_none_or(is_stopped),
         }
     }
 
@@ -90,6 +92,25 @@ impl TargetStatus {
 
 fn find_row<'a>(status: &'a EnvironmentStatus, service: &str) -> Option<&'a ServiceStatus> {
     status.services.iter().find(|row| row.name == service)
+}
+
+/// True if a service certainly has no running container.
+fn is_stopped(row: &ServiceStatus) -> bool {
+    match row.state {
+        ServiceState::Waiting
+        | ServiceState::Pulling
+        | ServiceState::Building
+        | ServiceState::Completed
+        | ServiceState::Failed => true,
+        ServiceState::Unknown
+        | ServiceState::Creating
+        | ServiceState::Starting
+        | ServiceState::Running
+        | ServiceState::Ready
+        | ServiceState::Stopping
+        | ServiceState::Restarting
+        | ServiceState::Paused => false,
+    }
 }
 
 /// True if the status describes the current content of the file.
@@ -157,7 +178,7 @@ fn find_blocking_error<'a>(
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::{ServiceState, WaitingOn};
+    use argus_crds::status::WaitingOn;
     use serde_json::{Value, json};
 
     use super::*;
@@ -293,6 +314,20 @@ mod tests {
                 seen.status.as_mut().expect("a status").errors = vec![held.clone()];
                 assert_eq!(seen.check_blocked().is_err(), is_blocked, "{until}");
             }
+        }
+    }
+
+    #[test]
+    fn stopped_service_has_no_running_container() {
+        for (state, is_stopped) in [
+            (ServiceState::Ready, false),
+            (ServiceState::Stopping, false),
+            (ServiceState::Unknown, false),
+            (ServiceState::Waiting, true),
+            (ServiceState::Completed, true),
+        ] {
+            let seen = seen("web", vec![row("web", state), row("db", ServiceState::Ready)]);
+            assert_eq!(seen.is_reached(WaitGoal::Stopped), is_stopped, "{state:?}");
         }
     }
 
