@@ -15,6 +15,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::Command;
+use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
@@ -257,6 +258,24 @@ impl Session {
             }
         }
     }
+}
+
+/// Environments that the controller of this file removes: with a running controller those that the file had under another name, else all
+/// others of the state directory.
+pub(crate) fn list_replaced(settings: &Settings, spec: &SpecChoice) -> Result<Vec<String>, Failure> {
+    let state = &settings.state;
+    let mut names = status::list_names(state)?;
+    let client = ControllerClient::remote(settings.clone());
+    let source = status::is_alive(state).then(|| SpecSource::new(&client.specs_folder(), state.root()));
+    let file = spec.file.canonicalize().ok();
+    names.retain(|name| {
+        let is_of_file = |source: &SpecSource| {
+            let status = status::read_environment(state, name).ok().flatten();
+            status.is_some_and(|it| source.folder.join(it.spec_path).canonicalize().ok() == file)
+        };
+        *name != spec.environment && source.as_ref().is_none_or(is_of_file)
+    });
+    Ok(names)
 }
 
 /// Fails if the state directory has other environments, which a controller for one file would remove.

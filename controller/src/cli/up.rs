@@ -1,13 +1,13 @@
 //! `argus up`: creates the environment of one file, and removes it at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use argus_core::ident::ServiceName;
 use argus_core::quoting::PathText as _;
 use argus_crds::error::StructuredError;
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{EnvironmentStatus, ServiceState, ServiceStatus};
 use argus_reconciler::clock;
 use argus_reconciler::shutdown::Signals;
 use clap::Args;
@@ -26,7 +26,7 @@ use crate::render::live::View;
 use crate::render::live::screen::LiveBlock;
 use crate::render::output;
 use crate::render::output::OutputArgs;
-use crate::session::{KeepOptions, Session, SpecChoice, start_in_background};
+use crate::session::{KeepOptions, Session, SpecChoice, list_replaced, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::test_runner::report::Report;
 use crate::test_runner::selection::Selection;
@@ -73,6 +73,8 @@ pub(crate) struct Up {
 /// Everything that the command found out, for its output.
 #[derive(Default)]
 struct Findings {
+    /// Status before the command.
+    before: Option<EnvironmentStatus>,
     ready: Option<EnvironmentStatus>,
     report: Option<Report>,
 }
@@ -113,6 +115,8 @@ impl Up {
             settings = Settings::resolve(options, &self.specs)?;
         }
         settings.specs.clone_from(&spec.file);
+        let before = status::read_environment(&settings.state, &spec.environment)?;
+        warn_of_replaced(&settings, &spec, self.detach)?;
         let screen = LiveBlock::for_terminal();
         // The table and the lines show progress already.
         telemetry::start(settings.log_format, "warn", screen.as_ref());
@@ -138,7 +142,10 @@ impl Up {
                 kept = kept || self.keep.is_kept(has_failed, &spec.environment);
                 kept
             };
-            let mut findings = Findings::default();
+            let mut findings = Findings {
+                before,
+                ..Findings::default()
+            };
             let work = Session::run(&settings, &spec, is_kept, &stop, async |session: &Session| {
                 Box::pin(self.work(session, started, &mut view, &stop, &mut findings)).await
             });
@@ -178,6 +185,10 @@ impl Up {
             return Ok(Exit::Interrupted);
         };
         let ready = findings.ready.insert(ready);
+        for note in note_completed(findings.before.as_ref(), ready, started) {
+            view.clear();
+            output::print_note(&note);
+        }
         if self.detach && self.output.is_text() {
             output::print(&format!(
                 "{} {}\n",
@@ -257,5 +268,85 @@ impl Up {
             error,
         };
         self.output.print(&output, [environment], String::new)
+    }
+}
+
+/// Warns about the environments that this one replaces. In the foreground, a new controller refuses them.
+fn warn_of_replaced(settings: &Settings, spec: &SpecChoice, is_detached: bool) -> Result<(), Failure> {
+    if !is_detached && !status::is_alive(&settings.state) {
+        return Ok(());
+    }
+    for former in list_replaced(settings, spec)? {
+        output::print_note(&format!(
+            "{} environment `{former}` is replaced by `{}`: its containers and networks are removed, and its volumes stay unless \
+`argus.deletion.volumes` is `Delete`",
+            output::yellow("warning:"),
+            spec.environment
+        ));
+    }
+    Ok(())
+}
+
+/// Notes about the started services, or all, that completed before the command, and did not run again.
+fn note_completed(
+    before: Option<&EnvironmentStatus>,
+    now: &EnvironmentStatus,
+    started: &[ServiceName],
+) -> Vec<String> {
+    let run = |row: &ServiceStatus| {
+        let is_done = row.state == ServiceState::Completed;
+        is_done.then(|| (row.name.clone(), row.container_id.clone(), row.restarts))
+    };
+    let earlier: BTreeSet<_> = before
+        .into_iter()
+        .flat_map(|it| &it.services)
+        .filter_map(run)
+        .collect();
+    let is_started = |name: &str| started.is_empty() || started.iter().any(|it| it.as_str() == name);
+    let same = now.services.iter().filter_map(run);
+    let same = same.filter(|run| earlier.contains(run) && is_started(&run.0));
+    let targets = same.map(|(name, ..)| format!("{}/{name}", now.environment));
+    targets
+        .map(|target| {
+            format!(
+                "note: `{target}` completed earlier and does not run again; `argus restart {target}` runs it"
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_job_of_an_earlier_command_is_noted() {
+        let row = |name: &str, state, id: &str| ServiceStatus {
+            name: name.to_owned(),
+            state,
+            container_id: Some(id.to_owned()),
+            ..ServiceStatus::default()
+        };
+        let status = |services| EnvironmentStatus {
+            environment: "shop".to_owned(),
+            services,
+            ..EnvironmentStatus::default()
+        };
+        let done = ServiceState::Completed;
+        let now = status(vec![
+            row("migrate", done, "a"),
+            row("seed", done, "c"),
+            row("web", ServiceState::Ready, "d"),
+        ]);
+        let before = status(vec![
+            row("migrate", done, "a"),
+            row("seed", done, "b"),
+            row("web", ServiceState::Ready, "d"),
+        ]);
+        let note = "note: `shop/migrate` completed earlier and does not run again; `argus restart shop/migrate` runs it";
+        assert_eq!(note_completed(Some(&before), &now, &[]), [note]);
+        let web = [ServiceName::new("web").unwrap()];
+        assert_eq!(note_completed(Some(&before), &now, &web), [""; 0]);
+        assert_eq!(note_completed(None, &now, &[]), [""; 0]);
     }
 }

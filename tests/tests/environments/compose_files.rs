@@ -218,7 +218,7 @@ fn up_of_a_service_keeps_the_others() {
 
     // A running controller starts a stopped service with its dependencies, and no other stopped one.
     me.types("argus stop api db web", 0);
-    run.until("the services stop", || names().is_empty().then_some(()));
+    assert_eq!(names(), [""; 0], "the command returns after the stop");
     me.sees("argus up -d web", &["parts "]);
     assert_eq!(names(), ["parts-db", "parts-web"]);
     // The environment existed before both commands, so it stays.
@@ -255,9 +255,9 @@ fn images_come_without_containers() {
 }
 
 #[test]
-fn force_recreate_replaces_unchanged_containers() {
+fn up_says_what_it_replaces_and_what_it_does_not_run() {
     let me = NewUser::clones("parts", &[("compose.yaml", PARTS)]);
-    let _run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
+    let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
     me.waits();
     let first = container_runs(&me.engine, "parts");
     assert_eq!(first.len(), 3, "{first:?}");
@@ -269,7 +269,43 @@ fn force_recreate_replaces_unchanged_containers() {
     for (name, (id, _)) in &second {
         assert_ne!(*id, first[name].0, "{name}");
     }
-    me.leaves();
+    drop(run);
+
+    // A completed job runs again only on request.
+    me.replaces(
+        "compose.yaml",
+        "job: { image: busybox:local, command: sleep 3600",
+        "job: { image: busybox:local, command: \"true\"",
+    );
+    me.replaces(
+        "compose.yaml",
+        "depends_on: [db]",
+        "depends_on: { job: { condition: service_completed_successfully } }",
+    );
+    let started = || me.types("docker inspect -f '{{.State.StartedAt}}' parts-job", 0);
+    let shown = me.types("argus up -d", 0);
+    assert!(!shown.contains("completed earlier"), "{shown}");
+    let before = started();
+    me.sees(
+        "argus up -d",
+        &[
+            "`parts/job` completed earlier",
+            "`argus restart parts/job` runs it",
+        ],
+    );
+    assert_eq!(started(), before);
+    me.sees("argus restart parts/job", &["parts/job restarted"]);
+    assert_ne!(started(), before);
+
+    // Another project name replaces the environment.
+    me.types("argus stop", 0);
+    me.sees(
+        "argus up -d -p other",
+        &["environment `parts` is replaced by `other`", "other Ready"],
+    );
+    me.types("argus wait parts --for gone --timeout 60s", 0);
+    assert!(container_runs(&me.engine, "parts").is_empty());
+    me.types("argus down other && argus stop", 0);
 }
 
 #[test]
