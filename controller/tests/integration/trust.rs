@@ -535,7 +535,16 @@ fn init_allows_only_a_project_without_files_of_argus() {
     git(&home, &["init", "-q"]);
     git(&home, &["add", "compose.yaml"]);
     assert!(!init(&[]) && !is_allowed(), "a checkout can contain it");
-    for file in ["e2e.yaml", "compose.yaml"] {
+    // Git tracks a file of another name.
+    git(&home, &["mv", "-f", "compose.yaml", "compose.ci.yaml"]);
+    std::fs::remove_file(home.path("e2e.yaml")).unwrap();
+    assert!(!init(&[]) && !is_allowed(), "`argus up -f` would read it");
+    git(&home, &["mv", "-f", "compose.ci.yaml", "stack.yml"]);
+    std::fs::write(home.path("compose.yaml"), "services: { web: { image: nginx } }\n").unwrap();
+    std::fs::write(home.path(".env"), "COMPOSE_FILE=compose.yaml:./stack.yml\n").unwrap();
+    std::fs::remove_file(home.path("e2e.yaml")).unwrap();
+    assert!(!init(&[]) && !is_allowed(), "`COMPOSE_FILE` names it");
+    for file in ["e2e.yaml", "compose.yaml", "stack.yml", ".env"] {
         std::fs::remove_file(home.path(file)).unwrap();
     }
     let elsewhere = tempfile::tempdir().unwrap();
@@ -709,6 +718,42 @@ fn refusal_names_both_lines_and_the_permission() {
         shown.contains("PORT: [1]") && !shown.contains("hunter2"),
         "{shown}"
     );
+}
+
+#[test]
+fn unread_variable_of_the_shell_is_named_once() {
+    let home = Home::new();
+    let text = "services:\n  web:\n    image: nginx:${TAG:-1}\n    command: echo ${TAG:-1} ${NOTHING:-1}\n";
+    std::fs::write(home.path("compose.yaml"), text).unwrap();
+    let shown = |args: &[&str]| {
+        let mut command = command(&home, args);
+        let output = command.env("TAG", "hunter2").output().unwrap();
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        err(&output)
+    };
+    let warning = "`TAG` of the shell is not read, because the project is not allowed";
+    for args in [
+        &["validate", "compose.yaml"][..],
+        &["validate", "compose.yaml", "--strict"],
+        &["config", "compose.yaml"],
+    ] {
+        let shown = shown(args);
+        assert_eq!(shown.matches(warning).count(), 1, "{shown}");
+        assert!(shown.contains("compose.yaml:3:"), "{shown}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("NOTHING"),
+            "{shown}"
+        );
+    }
+    let permitted = shown(&["validate", "compose.yaml", "--env-allow", "TAG"]);
+    assert!(!permitted.contains("of the shell"), "{permitted}");
+    std::fs::write(home.path(".env"), "TAG=2\n").unwrap();
+    let written = shown(&["validate", "compose.yaml"]);
+    assert!(!written.contains("of the shell"), "{written}");
+    std::fs::remove_file(home.path(".env")).unwrap();
+    assert_eq!(code(&run(&home, &["allow"])), 0);
+    let allowed = shown(&["validate", "compose.yaml"]);
+    assert!(!allowed.contains("of the shell"), "{allowed}");
 }
 
 #[test]
