@@ -98,8 +98,8 @@ impl Scenario {
         }
     }
 
-    /// Files below the mounts that the output names: a source without an ending, other than a `Caddyfile`, is a folder of root, and a file exists unless a line
-    /// reports that it does not, or that it cannot be made. Facts of scripts that cannot run are unknown.
+    /// Files below the mounts that the output names: a source without an ending, other than a `Caddyfile`, is a folder of root, and a file
+    /// exists unless a line reports that it does not, or that it cannot be made. Facts of scripts that cannot run are unknown.
     fn observe_host(&mut self) {
         let service = &self.accepted.desired.services["web"];
         let evidence = self.run.evidence.as_ref().unwrap();
