@@ -16,6 +16,8 @@ use crate::failed_run::host_view::differs_by_one_error;
 parts! {
     /// Words that mark any word in capitals as a variable, in lower case.
     VARIABLE_WORDS: "variable" "env" "parameter" "keyerror" "setting" "unbound";
+    /// Words after a name in capitals that make it a variable, in lower case.
+    AFTER_NAME: "is not set" "not set" "is unset" "must be set" "must be provided" "must be specified" "is required" "is missing";
 }
 
 /// Variable that the program reports as missing.
@@ -322,12 +324,20 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
         .map_or(line, |(_, rest)| rest);
+    let lower_text = text.to_ascii_lowercase();
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     // The name itself can contain a part of the message.
     let is_set = |word: &str| set.get(word).is_some_and(|value| !value.is_empty());
+    let is_subject = |word: &str| {
+        let mut places = text.match_indices(word);
+        places.any(|(at, _)| {
+            let rest = lower_text[at + word.len()..].trim_start_matches(|c: char| " \"'`)".contains(c));
+            AFTER_NAME.iter().any(|part| rest.starts_with(part))
+        })
+    };
     let word = words.find(|word| {
         is_variable(word)
-            && (word.contains('_') || is_about_variables)
+            && (word.contains('_') || is_about_variables || is_subject(word))
             && !CAPITALS.contains(word)
             && !word.starts_with("ERR_")
             && !is_set(word)
@@ -335,7 +345,8 @@ fn variable_in(line: &str, set: &BTreeMap<String, String>) -> Option<String> {
     let around = lower.replace(&word.to_lowercase(), " ");
     let is_of_environment = ["environment", "env var", "envvar", "environ["]
         .iter()
-        .any(|part| lower.contains(part));
+        .any(|part| lower.contains(part))
+        || lower.split_whitespace().any(|word| word == "env");
     let is_missing = MISSING_VARIABLE.iter().any(|part| around.contains(part))
         || (is_of_environment && OF_ENVIRONMENT.iter().any(|part| around.contains(part)));
     (is_missing && is_plain(word)).then(|| word.to_owned())

@@ -36,6 +36,13 @@ fn missing_variable_is_found_in_common_messages() {
         ("Error: SECRET_KEY_BASE must be set", Some("SECRET_KEY_BASE")),
         ("ERROR: a required field is missing", None),
         ("LOG_LEVEL is not set", None),
+        ("GREETING is not set", Some("GREETING")),
+        ("sh: GREETING: GREETING must be set", Some("GREETING")),
+        ("Error: `GREETING` is required", Some("GREETING")),
+        ("env GREETING not found", Some("GREETING")),
+        ("missing required environment variable GREETING", Some("GREETING")),
+        ("TLS is required", None),
+        ("POST /cart failed: the quantity is not set", None),
         ("usage: SEED_FILE must name the seed file", Some("SEED_FILE")),
         ("usage: main.py [-h] --config-file CONFIG_FILE", None),
         ("started with DATABASE_URL", None),
@@ -45,6 +52,14 @@ fn missing_variable_is_found_in_common_messages() {
     ] {
         assert_eq!(variable_in(line, &set).as_deref(), name, "{line}");
     }
+}
+
+#[test]
+fn variable_with_a_value_is_not_missing() {
+    let edit = |variable| edit_for(variable, &["GREETING is not set"]);
+    let expected = "services.web.container.environment.GREETING: add `GREETING` to `container.environment`";
+    assert!(edit("NAME: x").starts_with(expected), "{}", edit("NAME: x"));
+    assert_eq!(edit("GREETING: hello"), "none");
 }
 
 /// First edit for these lines of a service with one variable.

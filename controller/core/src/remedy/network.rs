@@ -49,10 +49,13 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
         Some((format!("container.environment.{name}"), now, meant))
     };
     let in_command = |word: &str| {
-        let mut texts = service.command.iter().flatten();
-        let is_used = texts.any(|text| text.contains(word));
+        let is_end = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+        let is_used = case
+            .words()
+            .any(|text| text.split(is_end).any(|part| part == word));
         let meant = meant(case, word, None).filter(|_| is_used)?;
-        Some(("command".to_owned(), word.to_owned(), meant.to_owned()))
+        let key = case.command_key(word).to_owned();
+        Some((key, word.to_owned(), meant.to_owned()))
     };
     let edit = |word: &str| {
         let (key, now, meant) = in_variable(word).or_else(|| in_command(word))?;

@@ -32,6 +32,26 @@ fn refused_port_is_the_port_of_the_healthy_sibling() {
 }
 
 #[test]
+fn host_of_the_command_is_that_of_a_sibling() {
+    for line in [
+        "nc: bad address 'dbx'",
+        "wget: bad address 'dbx:5432'",
+        "curl: (6) Could not resolve host: dbx",
+        "ping: dbx: Name or service not known",
+    ] {
+        for (key, words) in [
+            ("command", "[sh, \"-c\", \"nc -z dbx 5432 && exec web\"]"),
+            ("entrypoint", "[wget, \"http://dbx:5432\"]"),
+        ] {
+            let text = format!("{DB}{}", web("", &format!("{key}: {words},")));
+            TestEnvironment::new(&text)
+                .wrote(line)
+                .assert_edit(&format!("web.{key}"), "from `dbx` to `db`");
+        }
+    }
+}
+
+#[test]
 fn sibling_that_was_healthy_later_is_a_dependency() {
     for line in [
         "dial tcp 10.0.0.2:5432: connect: connection refused",
