@@ -103,7 +103,8 @@ pub struct HostFile {
     /// Similar name in its folder, if nothing exists there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similar: Option<String>,
-    /// Path on the host of a file that the build copies into the image; `None` for a file of a mount or of the project.
+    /// Path on the host of a file that the build copies into the image, or of the similar one; `None` for a file of a mount or of the
+    /// project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<String>,
 }

@@ -21,6 +21,7 @@ macro_rules! parts {
     };
 }
 
+mod built;
 mod case;
 mod classes;
 mod command;
@@ -176,7 +177,7 @@ impl EditContext<'_> {
             host_files::script_line_ends,
             host_files::script_interpreter,
             command::mounted_script,
-            command::built_script,
+            built::built_script,
         ];
         if of_files.iter().any(|rule| rule(case).is_some()) {
             return None;

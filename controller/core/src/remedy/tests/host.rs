@@ -23,7 +23,7 @@ fn similar(name: &str) -> HostFile {
 }
 
 impl Scenario {
-    fn facts(mut self, path: &str, facts: HostFile) -> Self {
+    pub(super) fn facts(mut self, path: &str, facts: HostFile) -> Self {
         let evidence = self.run.evidence.as_mut().unwrap();
         evidence.host_files.insert(path.to_owned(), facts);
         self
