@@ -186,21 +186,39 @@ impl KeyLines {
         complete(SpecEdit::new(file, key, reason), self.environment.get(key))
     }
 
-    /// Creates a change of a key of a service; `key` is relative to the service.
-    pub fn edit_service(&self, file: &str, service: &str, key: &str, reason: impl Into<String>) -> SpecEdit {
-        let Some(known) = self.services.get(service) else {
-            return SpecEdit::new(file, format!("services.{service}.{key}"), reason);
-        };
-        let written = if self.is_compose {
+    /// Returns a key of a service as the file writes it; `key` is relative to the service.
+    pub fn write_key(&self, key: &str) -> String {
+        if self.is_compose {
             compose_key(key)
         } else {
             key.to_owned()
+        }
+    }
+
+    /// Returns the path of a key of a service or mock as the file writes it; `key` is relative to the service.
+    pub fn service_key(&self, service: &str, key: &str) -> String {
+        let known = self.known(service).map(|known| known.path.clone());
+        let path = known.unwrap_or_else(|| format!("services.{service}"));
+        let path = format!("{path}.{}", self.write_key(key));
+        path.trim_end_matches('.').to_owned()
+    }
+
+    /// Keys of a service, or of the one that a replica such as `web-2` repeats.
+    fn known(&self, service: &str) -> Option<&ServiceKeys> {
+        let first = || {
+            let (first, number) = service.rsplit_once('-')?;
+            number.parse::<u32>().ok()?;
+            self.services.get(first)
         };
-        let edit = SpecEdit::new(
-            file,
-            format!("{}.{written}", known.path).trim_end_matches('.'),
-            reason,
-        );
+        self.services.get(service).or_else(first)
+    }
+
+    /// Creates a change of a key of a service; `key` is relative to the service.
+    pub fn edit_service(&self, file: &str, service: &str, key: &str, reason: impl Into<String>) -> SpecEdit {
+        let edit = SpecEdit::new(file, self.service_key(service, key), reason);
+        let Some(known) = self.known(service) else {
+            return edit;
+        };
         let parents = std::iter::successors(Some(key), |key| {
             (!key.is_empty()).then(|| key.rfind(['.', '[']).map_or("", |end| &key[..end]))
         });
@@ -329,6 +347,12 @@ mod tests {
             ("init", "services.web.init", 3, None),
             ("noNewPrivileges", "services.web.security_opt", 3, None),
             ("", "services.web", 3, None),
+            (
+                "container.healthcheck.startPeriod",
+                "services.web.healthcheck.start_period",
+                3,
+                None,
+            ),
         ] {
             let edit = lines.edit_service("compose.yaml", "web", key, "x");
             assert_eq!(
@@ -336,6 +360,11 @@ mod tests {
                 (written, Some(line), now)
             );
         }
+        let replica = lines.edit_service("compose.yaml", "web-2", "memory", "x");
+        assert_eq!(
+            (replica.key.as_str(), replica.line),
+            ("services.web.mem_limit", Some(7))
+        );
         assert_eq!(
             lines.write_value("dependsOn[0].condition", "healthy"),
             "service_healthy"

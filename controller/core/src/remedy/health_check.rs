@@ -144,14 +144,17 @@ impl EditContext<'_> {
         let edit = self.edit("container.healthcheck.port", reason.clone());
         let entry = self.edit("container.ports[0]", reason);
         let is_published = matches!(&self.service.ports[..], [only] if only.container == port);
+        // A health check of a Compose file has no port of its own.
+        let is_compose = self.accepted.lines.is_compose();
         let written = entry
             .now
             .as_deref()
-            .filter(|_| is_published && edit.now.is_none());
+            .filter(|_| is_published && (is_compose || edit.now.is_none()));
         let meant =
             written.and_then(|written| Some(format!("{}{other}", written.strip_suffix(&port.to_string())?)));
         match meant {
             Some(meant) => entry.suggest(meant),
+            None if is_compose => entry.hint(format!("publish the port {other} of the container")),
             None => edit.suggest(other.to_string()),
         }
     }

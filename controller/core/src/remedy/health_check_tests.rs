@@ -262,3 +262,25 @@ fn published_port_is_that_of_the_program() {
     web("\"9000:80\"", "{ path: / }").assert_edit("web.container.ports[0]", "to `9000:8080`");
     web("\"80\"", "{ path: /, port: 80 }").assert_edit("web.container.healthcheck.port", "8080");
 }
+
+#[test]
+fn port_of_a_compose_file_is_a_published_one() {
+    let web = |ports: &str| {
+        let services = format!(
+            "  web: {{ image: web:1, container: {{ name: web, ports: [{ports}], healthcheck: {{ type: tcp, port: 80 }} }} }}\n"
+        );
+        TestEnvironment::compose(&services).unhealthy("connect to :80: connection refused", &["0.0.0.0:3000"])
+    };
+    web("\"18080:80\"").assert_edit("web.ports[0]", "from `18080:80` to `18080:3000`");
+    web("\"18080:80\", \"18081:81\"").assert_edit("web.ports[0]", "publish the port 3000");
+}
+
+#[test]
+fn edits_of_a_compose_file_have_its_keys() {
+    let web = |line| {
+        let services = "  web: { image: web:1, command: [web], capDrop: [ALL], container: { name: web } }\n";
+        TestEnvironment::compose(services).wrote(line)
+    };
+    web("GREETING is not set").assert_edit("web.environment.GREETING", "add `GREETING` to `environment`");
+    web("chown: /data: Operation not permitted").assert_edit("web.cap_drop", "that `cap_drop` removes");
+}

@@ -57,7 +57,8 @@ pub(super) fn capability(case: &Case<'_>) -> Option<SpecEdit> {
     let dropped = &case.context.service.process.cap_drop;
     case.line_with(&NO_CAPABILITY).filter(|_| !dropped.is_empty())?;
     let reason = format!(
-        "its program needs a capability that `capDrop` removes: {}",
+        "its program needs a capability that `{}` removes: {}",
+        case.context.accepted.lines.write_key("capDrop"),
         dropped.join(", ")
     );
     Some(case.context.edit("capDrop", reason).suggest("[]"))

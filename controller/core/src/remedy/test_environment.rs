@@ -68,6 +68,20 @@ impl TestEnvironment {
         }
     }
 
+    /// The same for a Compose file, whose translation has these services.
+    pub(super) fn compose(services: &str) -> Self {
+        let text = format!("project: {{ name: shop }}\nservices:\n{services}");
+        let first = argus_crds::Location {
+            line: 1,
+            column: 1,
+            length: 1,
+        };
+        let read = argus_crds::yaml::read_translated("compose.yaml", &text, &|_| Some(first));
+        let mut environment = Self::new(services);
+        environment.accepted.lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
+        environment
+    }
+
     /// The program wrote this line between others and ended.
     pub(super) fn wrote(mut self, line: &str) -> Self {
         self.evidence().stderr = ["starting", line, "bye"].map(str::to_owned).to_vec();

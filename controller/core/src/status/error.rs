@@ -214,12 +214,16 @@ fn persistent_retry(retry: Option<&WaitReason>) -> Option<&WaitReason> {
 /// Error of a valid file that does not fit its image.
 fn no_healthcheck_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {
     let image = service_of(input, error_scope).map_or("", |service| service.image.reference());
+    let key = "container.healthcheck.type";
+    let path = input
+        .accepted
+        .map_or_else(|| key.to_owned(), |accepted| accepted.lines.write_key(key));
     let message =
         format!("its `healthcheck` has the type `docker`, and the image `{image}` has no HEALTHCHECK");
     StructuredError::new(Code::SpecInvalid, message)
         .suggest(&[ActionId::FixHealthcheck, ActionId::FixImage])
         .details(json!({
-            "path": "container.healthcheck.type",
+            "path": path,
             "image": image,
             "hint": "use the type `http`, `tcp` or `exec`, or an image with a HEALTHCHECK",
         }))

@@ -40,10 +40,9 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
 
 /// Warnings about services with ports that only the engine's host reaches.
 pub(super) fn unreachable(input: &StatusInput<'_>) -> Vec<Diagnostic> {
-    let services = input
-        .accepted
-        .iter()
-        .flat_map(|accepted| accepted.desired.services.values());
+    let Some(accepted) = input.accepted else {
+        return Vec::new();
+    };
     let warning = |service: &Service| {
         let is_unreachable = |port: &&Port| input.addresses.client_host(port.address).is_none();
         let ports = service.ports.iter().filter(is_unreachable);
@@ -54,12 +53,14 @@ pub(super) fn unreachable(input: &StatusInput<'_>) -> Vec<Diagnostic> {
             service.name,
             numbers.join(", ")
         );
-        let path = match service.role {
-            Role::Mock => format!("mocks.{}", service.name),
-            Role::Service => format!("services.{}.container.ports", service.name),
+        let key = match service.role {
+            Role::Mock => "",
+            Role::Service => "container.ports",
         };
+        let path = accepted.lines.service_key(service.name.as_str(), key);
         Some(Diagnostic::warning(path, message).hint(UNREACHABLE_HINT))
     };
+    let services = accepted.desired.services.values();
     services.filter_map(warning).collect()
 }
 

@@ -37,10 +37,11 @@ fn replaced_file(input: &StatusInput<'_>, accepted: &Accepted, service: &Service
         paths.join(", "),
         input.env
     );
-    let path = match service.role {
-        Role::Mock => format!("mocks.{name}.volumes"),
-        Role::Service => format!("services.{name}.container.volumes"),
+    let key = match service.role {
+        Role::Mock => "volumes",
+        Role::Service => "container.volumes",
     };
+    let path = accepted.lines.service_key(name, key);
     let hint = format!(
         "run `argus restart {}/{name}`, or mount the folder of the file",
         input.env

@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 ///     "add `API_KEY` to `container.environment` in shop.e2e.yaml:8 (the program needs it)"
 /// );
 ///
+/// let edit = SpecEdit::new("compose.yaml", "services.web.environment.API_KEY", "the program needs it");
+/// assert_eq!(edit.to_string(), "add `API_KEY` to `environment` in compose.yaml (the program needs it)");
+///
 /// let edit = |key| SpecEdit::new("shop.e2e.yaml", key, "none is free").suggest("8").to_string();
 /// assert!(edit("argus.policy.pidsLimit").starts_with("set `argus.policy.pidsLimit: 8` in"));
 /// assert!(edit("services.web.container.healthcheck.retries").starts_with("set `container.healthcheck.retries: 8` in"));
@@ -166,7 +169,8 @@ impl SpecEdit {
             (None, None) if name.is_empty() => "fix ".to_owned(),
             // A variable has a value, so this one is missing.
             (None, None) if self.key.ends_with(&format!(".environment.{name}")) => {
-                format!("add `{name}` to `container.environment` in ")
+                let variables = self.path().rsplit_once('.').map_or("", |(parent, _)| parent);
+                format!("add `{name}` to `{variables}` in ")
             }
             (None, None) => format!("change `{name}` in "),
         };

@@ -114,12 +114,12 @@ actions! {
     FreePort: manual("free the port", "retry", "argus retry {env}", "argus_retry", ENV);
     UseAutoPorts: edit("set `resilience.network.portConflictStrategy: auto` to move the port");
     WidenPortRange: edit("widen `isolation.portRange`");
-    RaiseMemoryLimit: edit("raise the service's `memory`, or reduce the memory use of its process");
+    RaiseMemoryLimit: edit("raise the memory limit of the service, or reduce the memory use of its process");
     InspectLogs: call("read the container's log", "argus logs {env} {service}", "argus_logs", SERVICE);
     FixContainer: manual("fix the program or its image",
         "see the last failure", "argus evidence {env} {service}", "argus_evidence", SERVICE);
-    FixHealthcheck: edit("fix path, port and type under `container.healthcheck`");
-    RaiseTimeout: edit("raise `startPeriod` or `retries` of the health check");
+    FixHealthcheck: edit("fix path, port and type of the health check");
+    RaiseTimeout: edit("raise the start period or the retries of the health check");
     Retry: call("retry with the same inputs", "argus retry {env}", "argus_retry", ENV);
     Wait: call("wait for the environment to become ready", "argus wait {env}", "argus_wait", ENV);
     ResetCircuit: call("test the engine immediately instead of after the cooldown",

@@ -78,7 +78,7 @@ pub(in crate::status) fn failing_checks(input: &StatusInput<'_>) -> impl Iterato
 }
 
 fn failing_check(input: &StatusInput<'_>, name: &ServiceName) -> Option<Diagnostic> {
-    let (_, service, container) = running(input, name)?;
+    let (accepted, service, container) = running(input, name)?;
     let probe = service.probe.as_ref();
     if !probe::is_failing(probe, container, input.health) {
         return None;
@@ -86,7 +86,7 @@ fn failing_check(input: &StatusInput<'_>, name: &ServiceName) -> Option<Diagnost
     let last = probe::recent_output(container, input.health).pop()?;
     let last = redact::secrets(input).redacted(&last);
     let result = probe_result::describe(probe, &last, None);
-    let key = format!("services.{name}.container.healthcheck");
+    let key = accepted.lines.service_key(name.as_str(), "container.healthcheck");
     let hint = format!("read its log with `argus logs {} {name}`", input.env);
     Some(Diagnostic::warning(key, format!("the health check of `{name}` fails: {result}")).hint(hint))
 }
