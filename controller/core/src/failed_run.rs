@@ -15,7 +15,6 @@ pub mod host_view;
 mod log;
 mod memory;
 pub(crate) mod probe_program;
-mod unfit_probe;
 
 pub use dependency::DependencyState;
 pub use facts::{RunFacts, Stopper};
@@ -218,6 +217,17 @@ impl FailedRun {
             FailureKind::Exit | FailureKind::Unhealthy => Some(dependency),
             FailureKind::Signal | FailureKind::OutOfMemory | FailureKind::NotRunnable => None,
         }
+    }
+
+    /// Returns whether the image does not have the program of the health check, so that no restart can help: each recorded output
+    /// says only that.
+    pub fn has_missing_probe(&self) -> bool {
+        self.cause == FailureCause::Unhealthy
+            && !self.probe_output.is_empty()
+            && self
+                .probe_output
+                .iter()
+                .all(|output| probe_program::is_missing(output))
     }
 }
 

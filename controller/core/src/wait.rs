@@ -156,7 +156,7 @@ pub enum WaitReason {
         /// Exit code: 126, 127, or that of a program of a wrong format.
         exit_code: i64,
     },
-    /// The image does not have the program of the health check, or the container listens elsewhere; a restart does not help.
+    /// The image does not have the program of the health check; a restart does not help.
     ProbeNotRunnable,
     /// The spec relies on the image's health check, and the image has none.
     NoHealthcheck,

@@ -35,7 +35,7 @@ pub enum RestartDecision {
     Halted(u32),
     /// The command cannot run; its exit code.
     NotRunnable(i64),
-    /// The health check does not fit the container.
+    /// The image does not have the program of the health check.
     ProbeNotRunnable,
     /// The policy disables restarts, or does not restart this exit code.
     Disabled,
@@ -54,7 +54,7 @@ pub fn decide_restart(
     if is_caused_by_engine(last, outages) {
         return RestartDecision::WhenDependenciesReady;
     }
-    if last.has_unfit_probe() {
+    if last.has_missing_probe() {
         return RestartDecision::ProbeNotRunnable;
     }
     if failed_run::kind(last) == failed_run::FailureKind::NotRunnable {

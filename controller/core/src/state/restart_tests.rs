@@ -242,44 +242,6 @@ fn health_check_without_its_program_uses_no_restart() {
     }
 }
 
-#[test]
-fn health_check_of_another_port_uses_no_restart() {
-    const REFUSED: &str = "GET /a:1 on :8081: connection refused";
-    for (output, listening, is_permanent) in [
-        (REFUSED, &["0.0.0.0:8080"][..], true),
-        ("connect to :8081: connection refused", &["[::]:8080"], true),
-        (
-            "GET / on :8081 with TLS: connection refused",
-            &["0.0.0.0:80"],
-            true,
-        ),
-        (REFUSED, &["127.0.0.1:8081"], true),
-        // It may still start.
-        (REFUSED, &[], false),
-        (REFUSED, &["127.0.0.11:40001"], false),
-        (REFUSED, &["0.0.0.0:8081", "0.0.0.0:8080"], false),
-        ("GET / on :8081: 404 Not Found", &["0.0.0.0:8080"], false),
-        (
-            "exec check: exit code 1: not on :8081: connection refused",
-            &["0.0.0.0:8080"],
-            false,
-        ),
-    ] {
-        let mut failed_runs = failures(&[1_000]);
-        let last = &mut failed_runs[0];
-        last.cause = failed_run::FailureCause::Unhealthy;
-        last.probe_output = vec![output.to_owned(), output.to_owned()];
-        last.evidence = Some(Evidence {
-            listening: Some(listening.iter().map(|at| at.parse().unwrap()).collect()),
-            ..Evidence::default()
-        });
-        let is_final = |runs: &[FailedRun]| decide(&policy(), runs, &[]) == RestartDecision::ProbeNotRunnable;
-        assert_eq!(is_final(&failed_runs), is_permanent, "{output} {listening:?}");
-        failed_runs[0].healthy_duration = Some(Duration::from_secs(1));
-        assert!(!is_final(&failed_runs), "it listened there before");
-    }
-}
-
 /// A service that failed at these times, after budgets that ended with the same failure.
 fn same_failures(at: &[i64], ended_by_retry: &[bool]) -> ServiceHistory {
     let mut history = ServiceHistory {

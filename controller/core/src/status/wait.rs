@@ -161,7 +161,7 @@ fn message(on: &WaitReason) -> String {
         }
         WaitReason::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitReason::ProbeNotRunnable => {
-            "a change of its health check, which cannot succeed; restarting will not help".to_owned()
+            "the image does not have the program of the health check; restarting will not help".to_owned()
         }
         WaitReason::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()

@@ -411,7 +411,7 @@ fn ends(fixture: &mut Fixture) -> Option<String> {
     last.failed_dependency.as_ref().map(ToString::to_string)
 }
 
-fn dependency_state(fixture: &Fixture) -> Option<DependencyState> {
+fn dependency_state(fixture: &mut Fixture) -> Option<DependencyState> {
     fixture.history().failures.last().unwrap().dependency_state
 }
 
@@ -424,7 +424,7 @@ fn failing_check_of_a_dependency_explains_a_failure() {
     for (status, failing) in [(ProbeStatus::Healthy, true), (ProbeStatus::Unhealthy, false)] {
         observe_health(&mut fixture, status, failing);
         assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "{status:?}");
-        assert_eq!(dependency_state(&fixture), Some(DependencyState::Unhealthy));
+        assert_eq!(dependency_state(&mut fixture), Some(DependencyState::Unhealthy));
     }
     let policy = fixture.accepted.desired.restart.clone();
     let used = restart::used_restarts(&policy, &fixture.history().failures, &[]);
@@ -470,7 +470,7 @@ fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
     fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
     let last = fixture.history().failures.last().unwrap();
     assert_eq!(last.failed_dependency.as_ref().unwrap().as_str(), "db");
-    assert_eq!(dependency_state(&fixture), Some(DependencyState::Restarted));
+    assert_eq!(dependency_state(&mut fixture), Some(DependencyState::Restarted));
     // The next run began after the restart.
     assert_eq!(ends(&mut fixture), None);
     let db_ended = fixture.now;
@@ -481,7 +481,7 @@ fn restart_of_a_dependency_explains_a_failure_shortly_after_it() {
         Some((db_ended, 1)),
     );
     assert_eq!(ends(&mut fixture).as_deref(), Some("db"), "it does not run");
-    assert_eq!(dependency_state(&fixture), Some(DependencyState::Ended(1)));
+    assert_eq!(dependency_state(&mut fixture), Some(DependencyState::Ended(1)));
 }
 
 #[test]
