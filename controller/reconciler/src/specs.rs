@@ -5,7 +5,8 @@
 //! sync requests ([`sync_barrier`]) and a timer trigger scans. Notifications cover the specs folder and the other inputs of its files
 //! ([`inputs`]), such as build contexts.
 //!
-//! A file takes effect immediately after its writer has closed it or renamed it into place ([`file_writes`]).
+//! A file takes effect immediately after its writer has closed it or renamed it into place, and its other inputs after a quiet time
+//! ([`file_writes`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +49,8 @@ pub mod sync_barrier;
 mod translated_file;
 
 use folder_watcher::{FolderWatcher, Triggers};
-use loader::QUIET_TIME;
 pub use loader::{PersistedSpecs, SpecLoader};
+use loader::{QUIET_TIME, REQUESTED_QUIET_TIME};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 pub use settings::SpecLoaderSettings;
 use sync_barrier::SyncResponder;
@@ -84,10 +85,14 @@ pub async fn run(
     let mut loader = loader
         .with_writes(watcher.writes())
         .in_parts(PART_BYTES, stop.clone());
-    let mut served = 0;
+    let writes = watcher.writes();
+    let (mut served, mut is_waiting) = (0, false);
     loop {
         let generation = responder.begin();
-        if generation > std::mem::replace(&mut served, generation) {
+        // The next requests before the end of the wait are part of it: a context that changes all the time must not hold it back.
+        if generation > std::mem::replace(&mut served, generation)
+            && !std::mem::replace(&mut is_waiting, true)
+        {
             loader.request();
         }
         let started = clock.now();
@@ -111,6 +116,7 @@ pub async fn run(
         publish(&loader, &registries, &persisted_specs);
         if !loader.has_unconfirmed_files() {
             responder.completed(generation);
+            is_waiting = false;
         }
         let tick = if watcher.is_complete() {
             interval
@@ -128,10 +134,10 @@ pub async fn run(
                 let earliest = (started + longest_pause).min(next);
                 tokio::select! {
                     () = wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop) => {}
-                    () = responder.requested() => {}
+                    () = responder.requested() => clock.sleep_until(Some(writes.quiet_at(REQUESTED_QUIET_TIME))).await,
                 }
             }
-            () = responder.requested() => {}
+            () = responder.requested() => clock.sleep_until(Some(writes.quiet_at(REQUESTED_QUIET_TIME))).await,
             () = clock.sleep_until(Some(next)) => {}
         }
         if stop.is_cancelled() {

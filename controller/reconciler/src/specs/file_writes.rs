@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_backend::host_path::FileId;
 use argus_core::time::Timestamp;
-use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind, RenameMode};
+use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, ModifyKind, RenameMode};
 
 /// Time after the last write of an open file after which its writer counts as silent: two equal reads then suffice.
 const SILENT: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ struct Writes {
 /// Changes of the other inputs of spec files.
 #[derive(Debug, Default)]
 struct InputChanges {
-    /// Number of notifications, and the time of the last one.
+    /// Number of changes, and the time of the last one.
     last: (u64, Timestamp),
     /// Files that a process writes, with the time of their last write.
     in_progress: BTreeMap<PathBuf, Timestamp>,
@@ -129,22 +129,32 @@ impl FileWrites {
             .retain(|path, write| completed.get(path) != Some(&write.number));
     }
 
-    /// Records a change of another input; `event` is `None` if it is no write.
-    pub(super) fn record_input(&self, path: &Path, event: Option<WriteEvent>, now: Timestamp) {
+    /// Records a change in a watched folder. The kernel reports a write after it, so a new file counts as being written.
+    pub(super) fn record_input(&self, path: &Path, event: EventKind, now: Timestamp) {
         let inputs = &mut self.lock().inputs;
         inputs.last = (inputs.last.0 + 1, now);
-        match event {
-            Some(WriteEvent::Written) => {
+        match WriteEvent::of(event) {
+            Some(WriteEvent::Completed | WriteEvent::Removed) => drop(inputs.in_progress.remove(path)),
+            Some(WriteEvent::Written) => drop(inputs.in_progress.insert(path.to_owned(), now)),
+            None if event == EventKind::Create(CreateKind::File) => {
                 inputs.in_progress.insert(path.to_owned(), now);
             }
-            Some(WriteEvent::Completed | WriteEvent::Removed) => drop(inputs.in_progress.remove(path)),
             None => {}
         }
     }
 
-    /// Replaces the local folders whose changes are all reported.
-    pub(super) fn set_watched(&self, folders: BTreeSet<FileId>) {
-        self.lock().inputs.watched = folders;
+    /// Replaces the local folders whose changes are all reported. Those of a new folder are unknown so far.
+    pub(super) fn set_watched(&self, folders: BTreeSet<FileId>, now: Timestamp) {
+        let inputs = &mut self.lock().inputs;
+        if !folders.is_subset(&inputs.watched) {
+            inputs.last = (inputs.last.0 + 1, now);
+        }
+        inputs.watched = folders;
+    }
+
+    /// End of a quiet time after the last change so far.
+    pub(super) fn quiet_at(&self, quiet_time: Duration) -> Timestamp {
+        self.lock().inputs.last.1 + quiet_time
     }
 
     /// State of the inputs: they are quiet if no process writes them, and none has changed for `quiet_time`.
@@ -169,8 +179,11 @@ impl FileWrites {
     }
 
     /// Drops everything, because notifications were lost.
-    pub(super) fn clear(&self) {
-        *self.lock() = Writes::default();
+    pub(super) fn clear(&self, now: Timestamp) {
+        let mut writes = self.lock();
+        let last = (writes.inputs.last.0 + 1, now);
+        *writes = Writes::default();
+        writes.inputs.last = last;
     }
 
     fn lock(&self) -> MutexGuard<'_, Writes> {
@@ -180,6 +193,8 @@ impl FileWrites {
 
 #[cfg(test)]
 mod tests {
+    use notify::event::DataChange;
+
     use super::*;
 
     #[test]
@@ -209,25 +224,34 @@ mod tests {
 
     #[test]
     fn inputs_are_whole_after_a_quiet_time_in_watched_folders() {
+        const WRITTEN: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        const CLOSED: EventKind = EventKind::Access(AccessKind::Close(AccessMode::Write));
         let (dir, quiet) = (tempfile::tempdir().unwrap(), Duration::from_millis(150));
         let folder = FileId::from(&std::fs::metadata(dir.path()).unwrap());
         let (writes, path) = (FileWrites::default(), Path::new("/app/main.py"));
         let is_whole = |at_start| writes.are_whole(at_start, [folder].iter());
         let start = |ms| writes.inputs(quiet, Timestamp(ms));
+        let record = |event, ms| writes.record_input(path, event, Timestamp(ms));
         assert!(!is_whole(start(1_000)), "nothing reports a change");
-        writes.set_watched([folder].into());
-        assert!(is_whole(start(1_000)));
-        writes.record_input(path, Some(WriteEvent::Written), Timestamp(1_000));
-        assert!(!is_whole(start(1_500)), "a process writes it");
-        writes.record_input(path, Some(WriteEvent::Completed), Timestamp(1_600));
-        assert!(!is_whole(start(1_749)), "it changed just now");
-        let at_start = start(1_750);
-        assert!(is_whole(at_start));
-        writes.record_input(path, None, Timestamp(1_760));
+        writes.set_watched([folder].into(), Timestamp(1_000));
+        assert!(!is_whole(start(1_100)), "it may have changed before its watch");
+        writes.set_watched([folder].into(), Timestamp(1_100));
+        assert!(is_whole(start(1_150)));
+        for event in [WRITTEN, EventKind::Create(CreateKind::File)] {
+            record(event, 2_000);
+            assert!(!is_whole(start(2_500)), "a process writes it");
+            record(CLOSED, 2_600);
+            assert!(!is_whole(start(2_749)), "it changed just now");
+            assert!(is_whole(start(2_750)));
+        }
+        assert_eq!(writes.quiet_at(quiet), Timestamp(2_750));
+        let at_start = start(3_000);
+        record(EventKind::Create(CreateKind::Folder), 3_010);
         assert!(!is_whole(at_start), "it changed during the scan");
-        writes.record_input(path, Some(WriteEvent::Written), Timestamp(2_000));
-        assert!(is_whole(start(7_000)), "its writer is silent");
-        writes.clear();
-        assert!(!is_whole(start(8_000)), "notifications were lost");
+        record(WRITTEN, 4_000);
+        assert!(is_whole(start(9_000)), "its writer is silent");
+        writes.clear(Timestamp(10_000));
+        writes.set_watched([folder].into(), Timestamp(10_100));
+        assert!(!is_whole(start(10_200)), "notifications were lost");
     }
 }

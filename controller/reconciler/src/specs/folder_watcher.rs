@@ -173,7 +173,7 @@ impl FolderWatcher {
             }
         }
         self.watcher = Some(watcher);
-        self.writes.set_watched(self.local.clone());
+        self.writes.set_watched(self.local.clone(), self.clock.now());
         self.complete = specs.iter().all(|(path, _)| self.watched.contains_key(path));
         self.report_limit(limit.as_ref());
     }
@@ -200,7 +200,7 @@ impl FolderWatcher {
         let interests = self.interests.clone();
         move |event| {
             let Ok(event) = event else {
-                writes.clear();
+                writes.clear(clock.now());
                 triggers.changed.notify_one();
                 return;
             };
@@ -209,14 +209,14 @@ impl FolderWatcher {
             }
             let is_rescan = event.need_rescan();
             if is_rescan {
-                writes.clear();
+                writes.clear(clock.now());
             }
             let concerned = interests.of(&event);
-            let write = WriteEvent::of(event.kind);
-            for path in event.paths.iter().filter(|_| concerned != Concerned::Nothing) {
-                writes.record_input(path, write, clock.now());
+            // A file that is no input so far can become one by an edit of the same time.
+            for path in &event.paths {
+                writes.record_input(path, event.kind, clock.now());
             }
-            match write.zip(event.paths.first()) {
+            match WriteEvent::of(event.kind).zip(event.paths.first()) {
                 Some((write, path))
                     if concerned == Concerned::Specs && source.is_spec(path) && is_on_local_folder(path) =>
                 {
@@ -235,7 +235,7 @@ impl FolderWatcher {
 
     /// Drops all watches after the folder is gone.
     pub fn unwatch_all(&mut self) {
-        self.writes.clear();
+        self.writes.clear(self.clock.now());
         self.watcher = None;
         self.watched.clear();
         self.local.clear();

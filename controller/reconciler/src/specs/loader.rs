@@ -24,7 +24,7 @@ use argus_core::desired::Accepted;
 /// Quiet time after a change, after which inputs that are watched count as whole.
 pub(super) const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Quiet time if a command waits for the scan: the edits before it are complete.
-const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(20);
+pub(super) const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(50);
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use argus_backend::host_path::FileId;
 use argus_core::time::Timestamp;
+use notify::event::{AccessKind, AccessMode, EventKind};
 
 use super::file_writes::{FileWrites, WriteEvent};
 use super::loader::SpecLoader;
@@ -69,7 +70,8 @@ impl Fixture {
         let path = self.dir.path().join("app/main.py");
         fs::write(&path, source).unwrap();
         let at = Timestamp(self.now);
-        self.writes.record_input(&path, Some(WriteEvent::Completed), at);
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        self.writes.record_input(&path, closed, at);
         self.scan_after(milliseconds);
         let is_changed = revision(&self.loader) != before;
         // Later edits are no consecutive ones.
@@ -175,11 +177,11 @@ fn quiet_context_in_watched_folders_needs_one_read() {
     let folders = ["", "app"].map(|folder| fs::metadata(fixture.dir.path().join(folder)).unwrap());
     fixture
         .writes
-        .set_watched(folders.iter().map(FileId::from).collect());
+        .set_watched(folders.iter().map(FileId::from).collect(), Timestamp(fixture.now));
     assert!(fixture.builds("2", 160));
     assert!(!fixture.builds("3", 100), "an editor may write the next file");
     fixture.loader.request();
-    assert!(fixture.builds("4", 30), "a command waits");
+    assert!(fixture.builds("4", 60), "a command waits");
     fixture.loader.request();
-    assert!(!fixture.builds("5", 10), "the edit may be incomplete");
+    assert!(!fixture.builds("5", 40), "the edit may be incomplete");
 }
