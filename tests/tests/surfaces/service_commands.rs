@@ -21,21 +21,8 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[test]
-fn commands_reach_a_service_by_name() {
-    let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
-    argus.write_spec("e2e.yaml", SPEC);
-    argus.wait_ready("reached", LIMIT);
-    let target = "reached/web";
-
-    let output = argus.cli(&["exec", target, "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
-    assert_eq!(output.status.code(), Some(7), "{output:?}");
-    assert_eq!(
-        (stdout(&output).as_str(), &output.stderr[..]),
-        ("out\n", &b"err\n"[..])
-    );
-
+/// Checks that a command gets redirected input with its end, and that `exec` ends with the command.
+fn check_input(argus: &Controller<'_>, target: &str) {
     // A command without `--` keeps its own flags.
     let mut piped = argus.command();
     piped.args(["exec", target, "busybox", "wc", "-c"]);
@@ -57,7 +44,24 @@ fn commands_reach_a_service_by_name() {
         child.try_wait().expect("our child")
     });
     assert_eq!(ended.code(), Some(0), "the end of the command ends `argus exec`");
+}
 
+#[test]
+fn commands_reach_a_service_by_name() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", SPEC);
+    argus.wait_ready("reached", LIMIT);
+    let target = "reached/web";
+
+    let output = argus.cli(&["exec", target, "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(
+        (stdout(&output).as_str(), &output.stderr[..]),
+        ("out\n", &b"err\n"[..])
+    );
+
+    check_input(&argus, target);
     let interrupted = argus.command().args(["exec", target, "sleep", "601"]).spawn();
     let mut interrupted = interrupted.expect("argus runs");
     let runs = || {
