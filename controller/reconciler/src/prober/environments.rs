@@ -28,7 +28,7 @@ impl<B: Backend> Prober<B> {
         let mut updated = 0;
         // A run from before the start can belong to a container that is not listed yet.
         self.ready_runs
-            .retain(|id, (_, search)| search.is_none() || store.container(id).is_some());
+            .retain(|id, _| !store.is_synced() || store.container(id).is_some());
         let gone = |env: &EnvName| !desired.contains_key(env) || store.of(env).is_none();
         let gone: Vec<EnvName> = self
             .environments

@@ -79,7 +79,7 @@ async fn probe_logs(
     let fake = FakeBackend::empty();
     *fake.logs.lock().unwrap() = logs.into();
     let (specs, specs_seen) = watch::channel(specs("ready: [0-9]", "10s"));
-    let (stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, START)));
+    let (stores, stores_seen) = watch::channel(Arc::<Store>::default());
     let (healths, seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
     let io = ProberIo {
@@ -102,6 +102,9 @@ async fn probe_logs(
         stop.clone(),
     );
     let script = async {
+        // The prober starts before the first list.
+        tokio::task::yield_now().await;
+        stores.send_replace(Arc::new(store(ContainerState::Running, START)));
         script(Observer {
             specs,
             stores,
@@ -154,15 +157,20 @@ async fn missing_lines_make_it_unhealthy_and_a_late_line_healthy() {
 #[tokio::test(start_paused = true)]
 async fn run_that_was_healthy_before_the_start_needs_no_lines() {
     let id = ContainerId::new("c").unwrap();
+    let desired = specs("ready: [0-9]", "10s");
+    let accepted = desired.values().next().unwrap();
+    let probe = accepted.desired.services["api"].probe.clone().unwrap();
     // Older records do not have the search.
-    let run = (id.clone(), (Some(Timestamp(START)), None));
-    probe_logs(Vec::new(), [run].into(), async |mut observer| {
-        assert_eq!(observer.reached(ProbeStatus::Healthy).await.0, 0);
-        let changed = observer.healths.changed();
-        let changed = tokio::time::timeout(Duration::from_secs(3_600), changed).await;
-        assert!(changed.is_err(), "{changed:?}");
-    })
-    .await;
+    for search in [None, Some(hash_of(&probe))] {
+        let run = (id.clone(), (Some(Timestamp(START)), search));
+        probe_logs(Vec::new(), [run].into(), async |mut observer| {
+            assert_eq!(observer.reached(ProbeStatus::Healthy).await.0, 0);
+            let changed = observer.healths.changed();
+            let changed = tokio::time::timeout(Duration::from_secs(3_600), changed).await;
+            assert!(changed.is_err(), "{changed:?}");
+        })
+        .await;
+    }
     // An edit before the start is another search.
     let run = (id, (Some(Timestamp(START)), Some(hash_of("another probe"))));
     let (_writer, lines) = log();
