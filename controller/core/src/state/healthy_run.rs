@@ -25,7 +25,8 @@ pub struct HealthyRun {
     pub started_at: Option<Timestamp>,
     /// Time since which it is healthy.
     pub since: Timestamp,
-    /// Hash of the health check of the file that found it, which can contain secrets. `None` without one, and in older records.
+    /// Hash of the kind of the health check of the file that found it, which can contain secrets: other times are the same check. `None`
+    /// without one, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Hash>,
 }
@@ -70,10 +71,14 @@ impl ServiceHistory {
 /// Forgets what another health check found: an edit can change the health check of a container that runs on.
 pub(super) fn forget_other_probe(history: &mut ServiceHistory, probe: Option<&Probe>) {
     let known = history.healthy_run.as_ref().and_then(|run| run.probe.as_ref());
-    if known.is_some_and(|known| probe.map(hash_of).as_ref() != Some(known)) {
+    if known.is_some_and(|known| hash_of_kind(probe).as_ref() != Some(known)) {
         history.healthy_run = None;
         history.health = None;
     }
+}
+
+fn hash_of_kind(probe: Option<&Probe>) -> Option<Hash> {
+    probe.map(|probe| hash_of(&probe.kind))
 }
 
 /// Records the probe result of a run.
@@ -97,7 +102,7 @@ pub(super) fn record(
                 container: container.id.clone(),
                 started_at: container.inspect.as_ref().and_then(|info| info.started_at),
                 since: now,
-                probe: probe.map(hash_of),
+                probe: hash_of_kind(probe),
             });
         }
     }

@@ -801,6 +801,14 @@ fn health_before_an_edit_is_not_that_of_the_edit() {
         let failed = fixture.history().failures[0].clone();
         assert_eq!(failed.healthy_duration, Some(Duration::ZERO));
     }
+    // Other times are the same check.
+    let mut fixture = healthy();
+    let check = "      healthcheck: { path: /, port: 80, interval: 60s, retries: 2 }\n";
+    fixture.accepted = Fixture::new(check).accepted;
+    fixture.observe();
+    fixture.advance(200);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().health_transitions.len(), 1);
     // The edit replaces the container, or another client starts the same one again.
     for (hash, transitions) in [("bbbbbbbb", 0), ("aaaaaaaa", 1)] {
         let mut fixture = healthy();

@@ -73,7 +73,10 @@ impl<B: Backend> Prober<B> {
                 && matches!(dropped.log, LogState::Ready)
                 && store.container(id).is_some()
             {
-                let run = (dropped.target.started_at, Some(hash_of(&dropped.target.probe)));
+                let run = (
+                    dropped.target.started_at,
+                    Some(hash_of(&dropped.target.probe.kind)),
+                );
                 self.ready_runs.insert(id.clone(), run);
             }
         }
@@ -82,11 +85,11 @@ impl<B: Backend> Prober<B> {
     /// True if the run was ready by the log search of its probe, so that the lines need not be there any more.
     fn was_ready(&mut self, id: &ContainerId, target: &Target) -> bool {
         let known = self.containers.get(id).map(|known| (&known.log, &known.target));
+        // Other times are the same search.
         let (started_at, is_same) = if let Some((LogState::Ready, known)) = known {
-            // Other times are the same search.
             (known.started_at, known.probe.kind == target.probe.kind)
         } else if let Some((started_at, probe)) = self.ready_runs.remove(id) {
-            let is_same = probe.is_none_or(|probe| probe == hash_of(&target.probe));
+            let is_same = probe.is_none_or(|probe| probe == hash_of(&target.probe.kind));
             (started_at, is_same)
         } else {
             return false;

@@ -22,7 +22,7 @@ use crate::supervise::task_set::TaskFailure;
 /// A container with the number of its follower.
 pub(super) type Follower = (ContainerId, u64);
 
-/// Start of a run that was ready by its log, and the hash of that probe; `None` in older records.
+/// Start of a run that was ready by its log, and the hash of the kind of that probe; `None` in older records.
 pub type ReadyRun = (Option<Timestamp>, Option<Hash>);
 
 /// Search of a log probe.
