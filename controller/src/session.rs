@@ -14,9 +14,9 @@ use argus_core::ident::ServiceName;
 use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use argus_crds::status::{EnvironmentStatus, Phase};
-use argus_reconciler::Command;
 use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::{Command, clock};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Context;
@@ -158,7 +158,9 @@ impl Session {
         };
         let converged = async {
             // The sync makes earlier edits effective.
+            let started = clock::now();
             self.client.sync_within(limits.timeout).await?;
+            let limits = limits.rest_since(started);
             self.finish_removal(limits, view).await?;
             let names = [self.environment.clone()];
             let known = self.client.select_statuses(Some(&names)).await?.pop();

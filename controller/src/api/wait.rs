@@ -198,12 +198,7 @@ impl Wait {
         let targets = self.parse_targets()?;
         let started = clock::now();
         context.client.sync_if_possible(limits.timeout).await?;
-        // Usually 0.
-        let spent = Duration::from_secs(clock::now().since(started).as_secs());
-        let limits = WaitLimits {
-            timeout: limits.timeout.saturating_sub(spent),
-            ..limits
-        };
+        let limits = limits.rest_since(started);
         let reached =
             goal::wait_until(&context.client, targets.as_deref(), self.goal, limits, report).await?;
         let mut reached: Vec<Reached> = reached

@@ -302,7 +302,9 @@ impl Runner<'_> {
     pub(super) async fn wait_until_ready(&self) -> Result<Option<EnvironmentStatus>, Failure> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         let limits = self.settings.wait_limits();
+        let started = clock::now();
         self.client.sync_within(limits.timeout).await?;
+        let limits = limits.rest_since(started);
         let targets = [Target::environment(self.environment.as_str())];
         let mut engine_reports = EngineReports::default();
         let show = |seen: &[TargetStatus]| {

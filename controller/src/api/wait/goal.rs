@@ -46,6 +46,15 @@ impl WaitLimits {
             ends_at_rejection: false,
         }
     }
+
+    /// Limits of the rest of a wait that started at this time, with whole seconds for its message.
+    pub(crate) fn rest_since(self, started: Timestamp) -> Self {
+        let spent = Duration::from_secs(clock::now().since(started).as_secs());
+        Self {
+            timeout: self.timeout.saturating_sub(spent),
+            ..self
+        }
+    }
 }
 
 /// Goal of a wait.
