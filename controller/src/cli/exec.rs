@@ -29,7 +29,8 @@ const SHELL: &str = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
 pub(crate) struct Exec {
     /// Service, as ENVIRONMENT/SERVICE [default environment: the only one]
     target: String,
-    /// Pass stdin to the command [default: if it is a pipe or a file, or if stdin and stdout are a terminal]
+    /// Pass stdin to the command [default: if it is a pipe or a file, or if stdin and stdout are a terminal]; in a loop that reads a list
+    /// from stdin, add `< /dev/null`
     #[arg(short, long)]
     interactive: bool,
     /// Allocate a terminal [default: if stdin and stdout are a terminal]
