@@ -52,8 +52,12 @@ impl TargetStatus {
                 status.is_none_or(|status| self.row().is_none() && is_current(status))
             }
             (Some(_), WaitGoal::Ready) => self.row().is_some_and(is_good) && status.is_some_and(is_current),
-            (None, WaitGoal::Stopped) => status.is_none_or(|status| status.services.iter().all(is_stopped)),
-            (Some(_), WaitGoal::Stopped) => self.row().is_none_or(is_stopped),
+            (None, WaitGoal::Stopped) => {
+                status.is_none_or(|status| status.services.iter().all(|row| is_stopped(status, row)))
+            }
+            (Some(_), WaitGoal::Stopped) => {
+                status.is_none_or(|status| self.row().is_none_or(|row| is_stopped(status, row)))
+            }
         }
     }
 
@@ -95,14 +99,17 @@ fn find_row<'a>(status: &'a EnvironmentStatus, service: &str) -> Option<&'a Serv
 }
 
 /// True if a service certainly has no running container.
-fn is_stopped(row: &ServiceStatus) -> bool {
+fn is_stopped(status: &EnvironmentStatus, row: &ServiceStatus) -> bool {
     match row.state {
-        ServiceState::Waiting
+        ServiceState::Waiting | ServiceState::Completed => true,
+        // A given-up container can run until its stop. From the hold on, it is `Stopping`.
+        ServiceState::Failed => {
+            let mut holds = status.holds.iter();
+            holds.any(|hold| hold.service.as_ref() == Some(&row.name))
+        }
+        ServiceState::Unknown
         | ServiceState::Pulling
         | ServiceState::Building
-        | ServiceState::Completed
-        | ServiceState::Failed => true,
-        ServiceState::Unknown
         | ServiceState::Creating
         | ServiceState::Starting
         | ServiceState::Running
@@ -178,7 +185,7 @@ fn find_blocking_error<'a>(
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::WaitingOn;
+    use argus_crds::status::{ActiveHold, WaitingOn};
     use serde_json::{Value, json};
 
     use super::*;
@@ -323,12 +330,21 @@ mod tests {
             (ServiceState::Ready, false),
             (ServiceState::Stopping, false),
             (ServiceState::Unknown, false),
+            (ServiceState::Pulling, false),
+            (ServiceState::Building, false),
+            (ServiceState::Failed, false),
             (ServiceState::Waiting, true),
             (ServiceState::Completed, true),
         ] {
             let seen = seen("web", vec![row("web", state), row("db", ServiceState::Ready)]);
             assert_eq!(seen.is_reached(WaitGoal::Stopped), is_stopped, "{state:?}");
         }
+        let mut held = seen("web", vec![gave_up("web")]);
+        held.status.as_mut().expect("a status").holds = vec![ActiveHold {
+            service: Some("web".to_owned()),
+            ..ActiveHold::default()
+        }];
+        assert!(held.is_reached(WaitGoal::Stopped), "it has no container to stop");
     }
 
     #[test]
