@@ -48,9 +48,9 @@ mod symlinks;
 pub mod sync_barrier;
 mod translated_file;
 
+use debounce::{QUIET_TIME, REQUESTED_QUIET_TIME};
 use folder_watcher::{FolderWatcher, Triggers};
 pub use loader::{PersistedSpecs, SpecLoader};
-use loader::{QUIET_TIME, REQUESTED_QUIET_TIME};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 pub use settings::SpecLoaderSettings;
 use sync_barrier::SyncResponder;

@@ -78,7 +78,7 @@ fn is_on_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// True for input that somebody chose for this command. A terminal and `/dev/null` are what a command inherits.
+/// True for input that the caller chose for this command. A terminal and `/dev/null` are what a command inherits.
 fn is_redirected(input: impl AsFd) -> bool {
     let kind = fstat(input).map(|found| FileType::from_raw_mode(found.st_mode));
     matches!(

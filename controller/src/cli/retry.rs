@@ -58,9 +58,9 @@ struct ReadyWait {
 
 impl ReadyWait {
     /// Returns the word for the effect, and the maximum time of the wait.
-    fn choose(&self, begun: &'static str, done: &'static str) -> (&'static str, Option<Duration>) {
+    fn choose(&self, requested: &'static str, done: &'static str) -> (&'static str, Option<Duration>) {
         if self.detach {
-            (begun, None)
+            (requested, None)
         } else {
             (done, Some(self.timeout))
         }

@@ -255,7 +255,7 @@ fn images_come_without_containers() {
 }
 
 #[test]
-fn up_says_what_it_replaces_and_what_it_does_not_run() {
+fn up_names_what_it_replaces_and_does_not_run() {
     let me = NewUser::clones("parts", &[("compose.yaml", PARTS)]);
     let run = Run::start(&me.engine, &me.folder, &["run", "compose.yaml"]);
     me.waits();

@@ -109,7 +109,7 @@ fn read_copied(context: &str, files: &[(String, bool)]) -> Option<HostFile> {
     })
 }
 
-/// File of a build context whose name is similar to that of a missing one. Below a copied file, which is no folder, the file itself is meant.
+/// File of a build context whose name is similar to that of a missing one. Below a copied file, the file itself is meant.
 fn similar_copy(path: &Path) -> Option<PathBuf> {
     let source = path.parent()?;
     let facts = read(source).ok()?;
@@ -201,11 +201,16 @@ mod tests {
         assert_eq!(facts(false).copied_from.as_deref(), root.join("run.sh").to_str());
         assert_eq!(facts(false).interpreter.as_deref(), Some("/bin/bash"));
         let similar = |text: &str| {
-            let files = Copies::from_dockerfile(text, None).sources_of("/rnu.sh");
+            let files = Copies::from_dockerfile(text, None).sources_of("/strat.sh");
             read_copied(root.to_str().unwrap(), &files)?.similar
         };
-        for text in [text.as_str(), "FROM a\nCOPY . .\n", "FROM a\nCOPY *.sh /\n"] {
-            assert_eq!(similar(text).as_deref(), Some("run.sh"), "{text}");
+        fs::write(root.join("start.sh"), "").unwrap();
+        for text in [
+            "FROM a\nCOPY start.sh /\n",
+            "FROM a\nCOPY . .\n",
+            "FROM a\nCOPY *.sh /\n",
+        ] {
+            assert_eq!(similar(text).as_deref(), Some("start.sh"), "{text}");
         }
         assert_eq!(similar("FROM a\nCOPY Dockerfile /\n"), None);
         assert!(read_dockerfile(&root).is_err());

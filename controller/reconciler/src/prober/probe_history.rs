@@ -132,11 +132,11 @@ impl ProbeHistory {
     /// Creates an empty history.
     pub fn new(probe: &Probe, started_at: Option<Timestamp>, now: Timestamp) -> Self {
         // The engine's clock may be ahead of the controller's.
-        let begun_at = started_at.unwrap_or(now).min(now);
+        let start = started_at.unwrap_or(now).min(now);
         Self {
             started_at,
-            counted_at: begun_at + probe.start_period,
-            reported_at: begun_at + REPORTED_AFTER,
+            counted_at: start + probe.start_period,
+            reported_at: start + REPORTED_AFTER,
             pause: FIRST_PAUSE,
             no_reply_since_success: true,
             ..Self::default()

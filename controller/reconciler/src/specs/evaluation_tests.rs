@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use argus_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::specs::debounce::QUIET_TIME;
 use crate::specs::evaluation::Fingerprints;
 use crate::specs::file_writes::FileWrites;
-use crate::specs::loader::{PersistedSpecs, QUIET_TIME, SpecLoader};
+use crate::specs::loader::{PersistedSpecs, SpecLoader};
 use crate::specs::parsed_file::CALLS;
 use crate::specs::prefix_tests::{new_loader, rules};
 use crate::specs::registry::FileState;

@@ -212,7 +212,7 @@ impl FolderWatcher {
                 writes.clear(clock.now());
             }
             let concerned = interests.of(&event);
-            // A file that is no input so far can become one by an edit of the same time.
+            // An edit of the same time can make a file an input.
             for path in &event.paths {
                 writes.record_input(path, event.kind, clock.now());
             }

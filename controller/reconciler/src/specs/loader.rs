@@ -12,7 +12,7 @@ use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::debounce::{Confirmation, Debounce, MIN_GAP};
+use super::debounce::{Confirmation, Debounce, MIN_GAP, QUIET_TIME, REQUESTED_QUIET_TIME};
 use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::{FileWrites, InputState};
 use super::inputs::SpecInputs;
@@ -21,10 +21,6 @@ use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use super::settings::SpecLoaderSettings;
 use argus_core::desired::Accepted;
 
-/// Quiet time after a change, after which inputs that are watched count as whole.
-pub(super) const QUIET_TIME: Duration = Duration::from_millis(150);
-/// Quiet time if a command waits for the scan: the edits before it are complete.
-pub(super) const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(50);
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 

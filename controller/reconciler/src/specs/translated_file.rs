@@ -55,7 +55,7 @@ pub(super) fn translate(
             Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
             Err(error) => Err(error.to_string()),
         };
-        let hash = Hash::from(Sha256::digest(format!("{}\0{found:?}", path.display())));
+        let hash = Hash::from(Sha256::digest(format!("{path:?}\0{found:?}")));
         others.borrow_mut().insert(path.to_owned(), hash);
         found
     };

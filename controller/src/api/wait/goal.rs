@@ -66,7 +66,7 @@ pub(crate) enum WaitGoal {
     Ready,
     #[value(help = "Removed: the environment has no status file, or no such service")]
     Gone,
-    /// Without a running container: the end of a stop on request.
+    // Without a running container: the end of a stop on request. A comment for the schema would change its form.
     #[value(skip)]
     #[serde(skip)]
     Stopped,
