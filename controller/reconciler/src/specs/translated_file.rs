@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::quoting::PathText as _;
 use argus_crds::Diagnostic;
 use sha2::{Digest, Sha256};
 
@@ -55,7 +56,7 @@ pub(super) fn translate(
             Ok(None) => Err(format!("it is longer than {MAX_FILE_BYTES} bytes")),
             Err(error) => Err(error.to_string()),
         };
-        let hash = Hash::from(Sha256::digest(format!("{path:?}\0{found:?}")));
+        let hash = Hash::from(Sha256::digest(format!("{}\0{found:?}", path.shown())));
         others.borrow_mut().insert(path.to_owned(), hash);
         found
     };
