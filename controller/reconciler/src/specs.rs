@@ -89,7 +89,7 @@ pub async fn run(
     let (mut served, mut is_waiting) = (0, false);
     loop {
         let generation = responder.begin();
-        // The next requests before the end of the wait are part of it: a context that changes all the time must not hold it back.
+        // Requests during a wait do not end the delays again: the wait would never end while a context changes all the time.
         if generation > std::mem::replace(&mut served, generation)
             && !std::mem::replace(&mut is_waiting, true)
         {
@@ -127,18 +127,20 @@ pub async fn run(
         let pause = longest_pause.clamp(MIN_PAUSE, QUIET_TIME);
         let next = clock.now() + tick;
         let next = result.next_at.map_or(next, |at| at.min(next));
+        let change = async {
+            tokio::select! {
+                () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
+                () = triggers.changed.notified() => {
+                    let earliest = (started + longest_pause).min(next);
+                    wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop).await;
+                }
+                () = clock.sleep_until(Some(next)) => {}
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
-            () = triggers.changed.notified() => {
-                let earliest = (started + longest_pause).min(next);
-                tokio::select! {
-                    () = wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop) => {}
-                    () = responder.requested() => clock.sleep_until(Some(writes.quiet_at(REQUESTED_QUIET_TIME))).await,
-                }
-            }
+            () = change => {}
             () = responder.requested() => clock.sleep_until(Some(writes.quiet_at(REQUESTED_QUIET_TIME))).await,
-            () = clock.sleep_until(Some(next)) => {}
         }
         if stop.is_cancelled() {
             return;

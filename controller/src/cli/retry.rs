@@ -48,7 +48,7 @@ impl Targets {
 /// Wait of a command until its services are ready.
 #[derive(Debug, Args)]
 struct ReadyWait {
-    /// Return before the end
+    /// Return before the services are ready
     #[arg(short, long)]
     detach: bool,
     /// Maximum time until the services are ready

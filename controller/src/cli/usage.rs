@@ -80,7 +80,7 @@ fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<F
             let word = of(ContextKind::InvalidSubcommand);
             let of_compose = OF_COMPOSE.iter().find(|(name, _)| *name == word);
             let suggestion = match of_compose.filter(|_| path == command.get_name()) {
-                Some((_, "")) => ", and no counterpart of that of Compose".to_owned(),
+                Some((_, "")) => format!(", and no counterpart of `docker compose {word}`"),
                 Some((_, counterpart)) => format!("; its counterpart is `{counterpart}`"),
                 None => format_suggestion(find_nearest(&word, command, &path).as_deref()),
             };
@@ -203,7 +203,7 @@ mod tests {
     fn command_of_compose_has_its_counterpart_or_none() {
         for (command, counterpart) in OF_COMPOSE {
             let expected = match counterpart {
-                "" => ", and no counterpart of that of Compose".to_owned(),
+                "" => format!(", and no counterpart of `docker compose {command}`"),
                 other => format!("; its counterpart is `{other}`"),
             };
             let expected = format!("`argus` has no command `{command}`{expected}");

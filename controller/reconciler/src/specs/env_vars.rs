@@ -81,7 +81,7 @@ pub(super) fn warn_of_unread<'a>(
     unread.map(|(name, location)| {
         let message = format!("`{name}` of the shell is not read, because the project is not allowed");
         let hint = format!(
-            "run `argus allow`, write it to the `.env`, or pass `--env-allow {name}`; only the `.env` reaches a controller that runs"
+            "run `argus allow`, write `{name}` to the `.env`, or pass `--env-allow {name}`; a running controller reads only the `.env`"
         );
         Diagnostic {
             location: *location,

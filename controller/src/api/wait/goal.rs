@@ -66,7 +66,7 @@ pub(crate) enum WaitGoal {
     Ready,
     #[value(help = "Removed: the environment has no status file, or no such service")]
     Gone,
-    // Without a running container: the end of a stop on request. A comment for the schema would change its form.
+    // Without a running container: the end of a stop on request. A doc comment would change the schema.
     #[value(skip)]
     #[serde(skip)]
     Stopped,

@@ -85,8 +85,8 @@ impl<'a> FailureContext<'a> {
     fn describe(&self, failed_run: &FailedRun) -> String {
         let mut what = describe(failed_run);
         if let Some(dependency) = failed_run.explaining_dependency() {
-            let while_it = dependency::describe(dependency, failed_run.dependency_state);
-            what = format!("{what} while {while_it}");
+            let meanwhile = dependency::describe(dependency, failed_run.dependency_state);
+            what = format!("{what} while {meanwhile}");
         }
         let last = failed_run.probe_output.last();
         let probe = self.service.and_then(|service| service.probe.as_ref());

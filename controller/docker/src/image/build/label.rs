@@ -3,7 +3,6 @@
 //! An image inherits the labels of the image that it is based on. The last step in the history of an image shows which labels are its own.
 //! `BuildKit` adds labels without a step, so the classic builder adds those of Argus in a second build of one line.
 
-use std::collections::HashMap;
 use std::io;
 
 use argus_core::desired::Build;
@@ -23,12 +22,11 @@ use crate::ownership::check_reference;
 const DOCKERFILE: &str = "Dockerfile";
 
 /// Labels of Argus.
-pub(super) fn own_labels(build: &Build) -> HashMap<String, String> {
+pub(super) fn own_labels(build: &Build) -> [(String, String); 2] {
     [
         (BUILD_DIGEST.to_owned(), build.digest.to_string()),
         (BUILD_TAG.to_owned(), build.tag.clone()),
     ]
-    .into()
 }
 
 /// Tags and labels a built image.
@@ -116,11 +114,7 @@ async fn tag(shared: &Shared, build: &Build, image: &str) -> Result<Done, Action
 
 /// A context with a Dockerfile that adds all labels in one step. Neither a digest nor a tag contains a quote or a dollar sign.
 fn pack(image: &str, build: &Build) -> io::Result<Bytes> {
-    let labels = own_labels(build).into_iter();
-    let mut labels: Vec<String> = labels
-        .map(|(name, value)| format!("{name}=\"{value}\""))
-        .collect();
-    labels.sort();
+    let labels = own_labels(build).map(|(name, value)| format!("{name}=\"{value}\""));
     let text = format!("FROM {image}\nLABEL {}\n", labels.join(" "));
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
