@@ -5,6 +5,7 @@ Each project is a folder with its files and a `case.toml`, which lists what a pe
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -321,12 +322,25 @@ def left_on_engine(projects):
     return left
 
 
+def shared_ports(names):
+    """The ports that two projects have in their files. All projects run in one network."""
+    owners = {}
+    for name in names:
+        for path in files_of(HERE / name):
+            if path != "case.toml":
+                for port in re.findall(r"\b184\d\d\b", (HERE / name / path).read_text(errors="replace")):
+                    owners.setdefault(port, set()).add(name)
+    return [f"{port}: {', '.join(sorted(owner))}" for port, owner in owners.items() if len(owner) > 1]
+
+
 def main():
     names = sorted(path.parent.name for path in HERE.glob("*/case.toml"))
     wanted = sys.argv[1:] or names
     unknown = [name for name in wanted if name not in names]
     if unknown:
         sys.exit(f"unknown project {unknown[0]}; available: {', '.join(names)}")
+    if shared := shared_ports(names):
+        sys.exit("projects with the same port: " + "; ".join(shared))
     for tag, stage in IMAGES.items():
         lines_of(f"docker build --quiet --target {stage} --tag {tag} {HERE / 'images'}")
     # Layers of the stages are no images of Argus.
