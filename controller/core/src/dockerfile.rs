@@ -143,6 +143,19 @@ pub fn parse(text: &str) -> Vec<Instruction> {
     instructions
 }
 
+/// Adds an instruction at the end, if the image of the target, or of the last stage, then has it.
+pub fn with_last_instruction(text: &str, added: &str, target: Option<&str>) -> Option<String> {
+    // An escape character at the end would continue the last instruction.
+    if text.trim_end().ends_with(['\\', '`']) {
+        return None;
+    }
+    let text = format!("{text}\n{added}\n");
+    let all = parse(&text);
+    let (last, stage) = instructions_by_stage(&all).last()?;
+    let is_target = !stage.is_empty() && target.is_none_or(|target| target.to_lowercase() == stage);
+    (is_target && last.text == added).then_some(text)
+}
+
 fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')

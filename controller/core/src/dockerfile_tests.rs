@@ -150,3 +150,25 @@ fn commands_of_an_image_can_be_those_of_an_earlier_stage() {
     assert_eq!(of(Some("build")), [entrypoint]);
     assert!(of(None).is_empty());
 }
+
+#[test]
+fn instruction_is_added_to_the_image_that_the_build_makes() {
+    let add = |text: &str, target| with_last_instruction(text, "LABEL a=\"1\"", target);
+    assert_eq!(
+        add("FROM a\nRUN make", None).as_deref(),
+        Some("FROM a\nRUN make\nLABEL a=\"1\"\n")
+    );
+    let stages = "FROM a AS Build\nRUN make\nFROM b AS prod\nRUN <<EOF\nmake\nEOF\n";
+    assert!(add(stages, None).is_some());
+    assert!(add(stages, Some("Prod")).is_some());
+    assert_eq!(add(stages, Some("build")), None, "another stage");
+    for open in [
+        "FROM a\nRUN make \\",
+        "# escape=`\nFROM a\nRUN make `\n",
+        "FROM a\nRUN <<EOF\nmake\n",
+        "ARG A\n",
+        "",
+    ] {
+        assert_eq!(add(open, None), None, "{open}");
+    }
+}

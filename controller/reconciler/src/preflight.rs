@@ -21,12 +21,15 @@ use crate::state_dir::StateDir;
 pub(crate) struct PreflightIo {
     /// Request for a check; many waiting requests cause one check.
     pub(crate) wanted: Arc<Notify>,
+    /// Notified when a spec or one of its inputs has changed. A check then runs before the plan needs it, unless its facts are fresh.
+    pub(crate) noticed: Arc<Notify>,
     /// Store of the informer. A reconnected engine is checked again.
     pub(crate) stores: watch::Receiver<Arc<Store>>,
     pub(crate) preflights: watch::Sender<Arc<PreflightSnapshot>>,
 }
 
-/// Checks until `stop` is cancelled: after the engine becomes reachable, and on request. The planner knows when the last check is old.
+/// Checks until `stop` is cancelled: after the engine becomes reachable, on request, and when a file changes. The planner knows when the
+/// last check is old.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
     state: StateDir,
@@ -39,6 +42,7 @@ pub(crate) async fn run<B: Backend>(
         let is_due = tokio::select! {
             () = stop.cancelled() => return,
             () = channels.wanted.notified() => true,
+            () = channels.noticed.notified() => is_reachable && !channels.preflights.borrow().is_fresh(clock.now()),
             changed = channels.stores.changed() => {
                 if changed.is_err() {
                     return;
@@ -116,9 +120,10 @@ mod tests {
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         let (stores, seen) = watch::channel(Arc::<Store>::default());
         let (preflights, mut published) = watch::channel(Arc::<PreflightSnapshot>::default());
-        let wanted = Arc::new(Notify::new());
+        let (wanted, noticed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let channels = PreflightIo {
             wanted: wanted.clone(),
+            noticed: noticed.clone(),
             stores: seen,
             preflights,
         };
@@ -132,6 +137,10 @@ mod tests {
             assert_eq!(published.borrow_and_update().journal, Fact::Known(Ok(())));
             // The engine is still connected: no check is needed.
             stores.send_replace(Arc::new(store));
+            let quiet = tokio::time::timeout(Duration::from_millis(50), published.changed()).await;
+            assert!(quiet.is_err());
+            // The facts are fresh: an edit needs no check either.
+            noticed.notify_one();
             let quiet = tokio::time::timeout(Duration::from_millis(50), published.changed()).await;
             assert!(quiet.is_err());
             std::fs::remove_dir_all(state.private()).unwrap();

@@ -17,7 +17,7 @@ use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::state::{PlannerState, breaker_registry::BreakerRegistry};
 use argus_core::{reconcile::Planner, retry::RetrySettings};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::breaker_guard::{BreakerGuard, BreakerOpenings};
@@ -31,7 +31,7 @@ use crate::prober::{Addresses, Pressure, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
 use crate::specs::build_context::OwnImageContext;
-use crate::specs::{SpecRegistry, parsed_file::Translate, sync_barrier};
+use crate::specs::{SpecOutputs, SpecRegistry, parsed_file::Translate, sync_barrier};
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::RECONCILE_LOOP;
@@ -253,14 +253,19 @@ impl Controller {
             lock::watch(lock.clone(), stop.clone()),
         );
         let (spec_sync, sync_responder) = sync_barrier::channel();
-        let channels = (persisted_specs, registries, sync_responder);
+        let noticed = Arc::new(Notify::new());
+        let outputs = SpecOutputs {
+            persisted_specs,
+            registries,
+            noticed: noticed.clone(),
+        };
         let starter = Starter {
             supervisor: &supervisor,
             backend: &backend,
             clock,
             stop: &stop,
         };
-        starter.start_specs((&options, &identity), channels);
+        starter.start_specs((&options, &identity), (outputs, sync_responder));
         // One watch of the engine serves the whole process: it cannot be created twice.
         let (records, stopped) = (journal.clone(), stop.clone());
         let informer = informer::run(backend.clone(), stores, options.delays, records, clock, stopped);
@@ -285,7 +290,8 @@ impl Controller {
             snapshots: snapshots_seen.clone(),
         };
         starter.start_lease(own_lease, lease_inputs, leases);
-        let (needs_preflight, preflights_seen) = starter.start_preflight(&state, stores_seen.clone());
+        let (needs_preflight, preflights_seen) =
+            starter.start_preflight(&state, (stores_seen.clone(), noticed));
         let links_seen = starter.start_connectivity(options.helpers, snapshots_seen.clone());
         supervisor.spawn("status_writer", Importance::Critical, {
             let (state, snapshots) = (state.clone(), snapshots_seen.clone());

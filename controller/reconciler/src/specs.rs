@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 use futures::FutureExt as _;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
@@ -68,12 +68,22 @@ const MAX_SCAN_DELAY: Duration = Duration::from_secs(1);
 /// Scan interval while not every folder can be watched.
 const UNWATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Output channels of the specs task.
+#[derive(Debug, Clone)]
+pub struct SpecOutputs {
+    /// State to persist.
+    pub persisted_specs: watch::Sender<PersistedSpecs>,
+    /// Registry, published when it changes.
+    pub registries: watch::Sender<Arc<SpecRegistry>>,
+    /// Notified when a file has changed, before the scan that reads it.
+    pub noticed: Arc<Notify>,
+}
+
 /// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist. A scan every
 /// `interval` finds the changes that notifications miss.
 pub async fn run(
     rules: SpecLoaderSettings,
-    persisted_specs: watch::Sender<PersistedSpecs>,
-    registries: watch::Sender<Arc<SpecRegistry>>,
+    outputs: SpecOutputs,
     mut responder: SyncResponder,
     interval: Duration,
     clock: Clock,
@@ -81,7 +91,7 @@ pub async fn run(
 ) {
     let mut watcher = FolderWatcher::new(rules.source.clone(), clock);
     let triggers = watcher.triggers();
-    let loader = SpecLoader::new(rules, persisted_specs.borrow().clone());
+    let loader = SpecLoader::new(rules, outputs.persisted_specs.borrow().clone());
     let mut loader = loader
         .with_writes(watcher.writes())
         .in_parts(PART_BYTES, stop.clone());
@@ -113,7 +123,7 @@ pub async fn run(
             None => watcher.unwatch_all(),
         }
         loader.registry.watch_limit = watcher.limit().map(str::to_owned);
-        publish(&loader, &registries, &persisted_specs);
+        outputs.publish(&loader);
         if !loader.has_unconfirmed_files() {
             responder.completed(generation);
             is_waiting = false;
@@ -129,8 +139,12 @@ pub async fn run(
         let next = result.next_at.map_or(next, |at| at.min(next));
         let change = async {
             tokio::select! {
-                () = triggers.written.notified() => clock.sleep_until(Some(clock.now() + pause)).await,
+                () = triggers.written.notified() => {
+                    outputs.noticed.notify_one();
+                    clock.sleep_until(Some(clock.now() + pause)).await;
+                }
                 () = triggers.changed.notified() => {
+                    outputs.noticed.notify_one();
                     let earliest = (started + longest_pause).min(next);
                     wait_until_quiet(&triggers, pause, (earliest, next), clock, &stop).await;
                 }
@@ -173,26 +187,24 @@ async fn wait_until_quiet(
     }
 }
 
-fn publish(
-    loader: &SpecLoader,
-    registries: &watch::Sender<Arc<SpecRegistry>>,
-    persisted_specs: &watch::Sender<PersistedSpecs>,
-) {
-    registries.send_if_modified(|registry| {
-        let differs = **registry != *loader.registry();
-        if differs {
-            *registry = Arc::new(loader.registry().clone());
-        }
-        differs
-    });
-    let current = loader.persisted_specs();
-    persisted_specs.send_if_modified(|persisted_specs| {
-        let differs = *persisted_specs != current;
-        if differs {
-            *persisted_specs = current;
-        }
-        differs
-    });
+impl SpecOutputs {
+    fn publish(&self, loader: &SpecLoader) {
+        self.registries.send_if_modified(|registry| {
+            let differs = **registry != *loader.registry();
+            if differs {
+                *registry = Arc::new(loader.registry().clone());
+            }
+            differs
+        });
+        let current = loader.persisted_specs();
+        self.persisted_specs.send_if_modified(|persisted_specs| {
+            let differs = *persisted_specs != current;
+            if differs {
+                *persisted_specs = current;
+            }
+            differs
+        });
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// of many services does not write the same file hundreds of times.
 #[derive(Debug)]
 pub(crate) struct WriteBatch {
-    /// Delay of a single change, and of one that a client waits for.
+    /// Delay of a single change. A change that a client waits for is written at once, or this time after the last write.
     shortest: Duration,
     longest: Duration,
     delay: Duration,
@@ -48,10 +48,15 @@ impl WriteBatch {
         };
         let delay = self.delay.max(self.due_in());
         loop {
-            let soon = is_awaited(&values.borrow_and_update());
-            let delay = if soon { self.shortest } else { delay };
+            let rest = if is_awaited(&values.borrow_and_update()) {
+                self.written.map_or(Duration::ZERO, |written| {
+                    self.shortest.saturating_sub(written.elapsed())
+                })
+            } else {
+                delay.saturating_sub(since.elapsed())
+            };
             tokio::select! {
-                () = tokio::time::sleep(delay.saturating_sub(since.elapsed())) => return,
+                () = tokio::time::sleep(rest) => return,
                 changed = values.changed() => if changed.is_err() {
                     return;
                 }
@@ -125,6 +130,14 @@ mod tests {
         changes[150].1 = 3;
         let times = writes(&changes).await;
         assert!(times.contains(&1_500), "{times:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn awaited_change_is_written_at_once_unless_the_last_write_was_just_before() {
+        assert_eq!(
+            writes(&[(0, 1), (20, 3), (1_000, 2), (1_010, 5)]).await,
+            [0, 50, 1_010]
+        );
     }
 
     #[tokio::test(start_paused = true)]

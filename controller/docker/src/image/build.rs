@@ -137,6 +137,7 @@ fn start(
     };
     let mut uploads = solve::Uploads {
         context: session.add_upload("context", context.boxed()),
+        dockerfile: opened.labelled,
         named: BTreeMap::new(),
     };
     for (at, (name, path, folder)) in opened.named.into_iter().enumerate() {
@@ -152,6 +153,8 @@ fn start(
 /// Inputs of a build on the host.
 struct Opened {
     context: Context,
+    /// Dockerfile that ends with the labels of Argus; `None` where they cannot be added at its end.
+    labelled: Option<String>,
     /// Named folders with their paths.
     named: Vec<(String, String, Context)>,
     secrets: SecretValues,
@@ -173,6 +176,9 @@ fn open(build: &Build) -> Result<Opened, ActionError> {
             .map_err(|why| failed(&build.context, why))?;
         check_sources(dockerfile, build)?;
     }
+    let labelled = context.hold_dockerfile().ok().and_then(|text| {
+        dockerfile::with_last_instruction(text, &label::instruction(build), build.target.as_deref())
+    });
     let mut named = Vec::new();
     for (name, from) in &build.options.contexts {
         if let NamedContext::Folder { path, excluded } = from {
@@ -183,6 +189,7 @@ fn open(build: &Build) -> Result<Opened, ActionError> {
     }
     Ok(Opened {
         context,
+        labelled,
         named,
         secrets: SecretValues::read(&build.options)?,
     })

@@ -44,7 +44,7 @@ use crate::specs::admission::SpecAdmitter;
 use crate::specs::location::HostAccess;
 use crate::specs::source::SpecSource;
 use crate::specs::sync_barrier::SyncResponder;
-use crate::specs::{self, PersistedSpecs, SpecLoaderSettings, SpecRegistry};
+use crate::specs::{self, PersistedSpecs, SpecLoaderSettings, SpecOutputs};
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 
@@ -63,20 +63,14 @@ impl<B: Backend> Starter<'_, B> {
     pub(super) fn start_specs(
         &self,
         (options, identity): (&Options, &ControllerIdentity),
-        (persisted_specs, sender, responder): (
-            watch::Sender<PersistedSpecs>,
-            watch::Sender<Arc<SpecRegistry>>,
-            SyncResponder,
-        ),
+        (outputs, responder): (SpecOutputs, SyncResponder),
     ) {
         let (rules, scan_interval) = (rules(options, identity), options.delays.scan_interval);
         let (clock, stop) = (self.clock, self.stop.clone());
         self.supervisor.spawn("specs", Importance::Critical, move || {
-            let (persisted_specs, sender) = (persisted_specs.clone(), sender.clone());
             specs::run(
                 rules.clone(),
-                persisted_specs,
-                sender,
+                outputs.clone(),
                 responder.clone(),
                 scan_interval,
                 clock,
@@ -110,12 +104,13 @@ impl<B: Backend> Starter<'_, B> {
     pub(super) fn start_preflight(
         &self,
         state: &StateDir,
-        stores: watch::Receiver<Arc<Store>>,
+        (stores, noticed): (watch::Receiver<Arc<Store>>, Arc<Notify>),
     ) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
         let (preflights, seen) = watch::channel(Arc::default());
         let needs_preflight = Arc::new(Notify::new());
         let channels = PreflightIo {
             wanted: needs_preflight.clone(),
+            noticed,
             stores,
             preflights,
         };

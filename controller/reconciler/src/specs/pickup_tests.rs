@@ -47,15 +47,18 @@ impl Fixture {
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));
-        let (persisted_specs, _) = watch::channel(PersistedSpecs::default());
+        let outputs = SpecOutputs {
+            persisted_specs: watch::channel(PersistedSpecs::default()).0,
+            registries: sender,
+            noticed: Arc::default(),
+        };
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
         supervisor.spawn_once(
             "specs",
             Importance::Critical,
             run(
                 rules,
-                persisted_specs,
-                sender,
+                outputs,
                 sync_barrier::channel().1,
                 INTERVAL,
                 Clock::system(),

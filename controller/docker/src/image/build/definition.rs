@@ -1,4 +1,4 @@
-//! A named folder as an input of the frontend: the tar that the session sends, unpacked into an empty file system.
+//! Inputs of the frontend: a folder, which is the tar that the session sends, unpacked into an empty file system; and a file with a text.
 
 use std::collections::HashMap;
 
@@ -29,24 +29,44 @@ pub(super) fn of_folder(name: &str, url: String) -> pb::Definition {
         timestamp: UNSET,
         ..pb::FileActionCopy::default()
     };
-    let action = pb::FileAction {
-        // The result is a new file system.
-        input: UNSET,
-        secondary_input: 0,
-        output: 0,
-        action: Some(pb::file_action::Action::Copy(copy)),
-    };
-    let unpack = pb::op::Op::File(pb::FileOp {
-        actions: vec![action],
-    });
+    let copy = new_file_system(0, pb::file_action::Action::Copy(copy));
     let unpack = add(
         &mut definition,
         &format!("unpack {name}"),
         Some(download),
-        Some(unpack),
+        Some(copy),
     );
     add(&mut definition, name, Some(unpack), None);
     definition
+}
+
+/// Returns the operation that writes a file.
+pub(super) fn of_file(name: &str, text: &str) -> pb::Definition {
+    let mut definition = pb::Definition::default();
+    let write = pb::FileActionMkFile {
+        path: format!("/{name}"),
+        mode: 0o644,
+        data: text.as_bytes().to_vec(),
+        timestamp: UNSET,
+        ..pb::FileActionMkFile::default()
+    };
+    let write = new_file_system(UNSET, pb::file_action::Action::Mkfile(write));
+    let written = add(&mut definition, &format!("write {name}"), None, Some(write));
+    add(&mut definition, name, Some(written), None);
+    definition
+}
+
+/// An operation that does this in an empty file system, and reads from one of its inputs or from none.
+fn new_file_system(from: i64, action: pb::file_action::Action) -> pb::op::Op {
+    let action = pb::FileAction {
+        input: UNSET,
+        secondary_input: from,
+        output: 0,
+        action: Some(action),
+    };
+    pb::op::Op::File(pb::FileOp {
+        actions: vec![action],
+    })
 }
 
 /// Adds an operation on the result of another one, and returns its digest. The last one has no operation.
@@ -88,5 +108,16 @@ mod tests {
             assert_eq!(op.inputs[0].digest, digest);
             assert!(definition.metadata.contains_key(&digest));
         }
+    }
+
+    #[test]
+    fn file_needs_no_input() {
+        let definition = of_file("Dockerfile", "FROM scratch\n");
+        let write = pb::Op::decode(definition.def[0].as_slice()).unwrap();
+        assert!(write.inputs.is_empty());
+        let Some(pb::op::Op::File(pb::FileOp { actions })) = write.op else {
+            panic!("{write:?}");
+        };
+        assert_eq!((actions[0].input, actions[0].secondary_input), (UNSET, UNSET));
     }
 }

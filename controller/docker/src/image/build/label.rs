@@ -1,7 +1,8 @@
 //! Tag and labels of a built image.
 //!
 //! An image inherits the labels of the image that it is based on. The last step in the history of an image shows which labels are its own.
-//! `BuildKit` adds labels without a step, so the classic builder adds those of Argus in a second build of one line.
+//! A builder adds the labels of a request without a step. So the last instruction of the Dockerfile adds those of Argus, where `BuildKit`
+//! gets the Dockerfile apart from the context; otherwise the classic builder adds them in a second build of one line.
 
 use std::io;
 
@@ -29,9 +30,20 @@ pub(super) fn own_labels(build: &Build) -> [(String, String); 2] {
     ]
 }
 
-/// Tags and labels a built image.
+/// Instruction that adds all labels in one step. Neither a digest nor a tag contains a quote or a dollar sign.
+pub(super) fn instruction(build: &Build) -> String {
+    let labels = own_labels(build).map(|(name, value)| format!("{name}=\"{value}\""));
+    format!("LABEL {}", labels.join(" "))
+}
+
+/// Tags a built image, and labels it if its last step did not.
 pub(super) async fn add(shared: &Shared, build: &Build, image: &str) -> Result<Done, ActionError> {
-    if has_triggers(shared, image).await? {
+    let history = history(shared, image).await?.unwrap_or_default();
+    let digest = format!("{BUILD_DIGEST}={}", build.digest);
+    let is_labelled = history
+        .first()
+        .is_some_and(|step| step.created_by.contains(&digest));
+    if is_labelled || has_triggers(shared, image).await? {
         return tag(shared, build, image).await;
     }
     let client = shared.connection.client()?;
@@ -95,7 +107,7 @@ pub(crate) async fn history(
     .await
 }
 
-/// Tags an image with `ONBUILD` instructions, which a second build would run. It has the labels, but no step for them.
+/// Tags an image that needs no second build. The triggers of `ONBUILD` would run in it.
 async fn tag(shared: &Shared, build: &Build, image: &str) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
     // The part after the last colon is a tag, unless it is the port of a registry.
@@ -112,10 +124,9 @@ async fn tag(shared: &Shared, build: &Build, image: &str) -> Result<Done, Action
     Ok(Done::Applied)
 }
 
-/// A context with a Dockerfile that adds all labels in one step. Neither a digest nor a tag contains a quote or a dollar sign.
+/// A context with a Dockerfile that adds the labels.
 fn pack(image: &str, build: &Build) -> io::Result<Bytes> {
-    let labels = own_labels(build).map(|(name, value)| format!("{name}=\"{value}\""));
-    let text = format!("FROM {image}\nLABEL {}\n", labels.join(" "));
+    let text = format!("FROM {image}\n{}\n", instruction(build));
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
     header.set_mode(0o644);

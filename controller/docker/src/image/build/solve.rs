@@ -35,9 +35,12 @@ const IMAGE: &str = "containerimage.digest";
 /// Feature of the frontend that named contexts need. A frontend that does not have it refuses the build.
 const NAMED_CONTEXTS: &str = "moby.buildkit.frontend.contexts";
 
-/// URLs of the folders of a build.
+/// Inputs of a build.
 pub(super) struct Uploads {
+    /// URL of the context.
     pub(super) context: String,
+    /// Dockerfile that replaces the one of the context.
+    pub(super) dockerfile: Option<String>,
     /// URLs of the named folders.
     pub(super) named: BTreeMap<String, String>,
 }
@@ -45,11 +48,18 @@ pub(super) struct Uploads {
 /// Returns the request of a build, whose image gets no tag.
 pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &Uploads) -> SolveRequest {
     let options = &build.options;
-    let mut attributes = HashMap::from([
-        ("context".to_owned(), uploads.context.clone()),
-        ("filename".to_owned(), dockerfile.to_owned()),
-    ]);
+    let (mut attributes, mut inputs) = (HashMap::new(), HashMap::new());
     let mut add = |key: &str, value: &str| attributes.insert(key.to_owned(), value.to_owned());
+    if let Some(text) = &uploads.dockerfile {
+        let name = dockerfile.rsplit('/').next().unwrap_or(dockerfile);
+        add("filename", name);
+        inputs.insert("dockerfile".to_owned(), definition::of_file(name, text));
+        let context = definition::of_folder("context", uploads.context.clone());
+        inputs.insert("context".to_owned(), context);
+    } else {
+        add("filename", dockerfile);
+        add("context", &uploads.context);
+    }
     for (name, value) in &build.args {
         add(&format!("build-arg:{name}"), value);
     }
@@ -72,15 +82,16 @@ pub(super) fn request(build: &Build, dockerfile: &str, session: &str, uploads: &
     if !options.contexts.is_empty() {
         add("frontend.caps", &format!("{NAMED_CONTEXTS}+forward"));
     }
-    let mut inputs = HashMap::new();
     for (name, context) in &options.contexts {
+        // The context and the Dockerfile are inputs too.
+        let input = format!("named:{name}");
         let value = match context {
             NamedContext::Image(reference) => format!("docker-image://{reference}"),
-            NamedContext::Folder { .. } => format!("input:{name}"),
+            NamedContext::Folder { .. } => format!("input:{input}"),
         };
         add(&format!("context:{}", short_reference(name)), &value);
         if let Some(url) = uploads.named.get(name) {
-            inputs.insert(name.clone(), definition::of_folder(name, url.clone()));
+            inputs.insert(input, definition::of_folder(name, url.clone()));
         }
     }
     SolveRequest {
@@ -252,6 +263,7 @@ mod tests {
         };
         let uploads = Uploads {
             context: "http://buildkit-session/s/context".to_owned(),
+            dockerfile: None,
             named: [("libs".to_owned(), "http://buildkit-session/s/0".to_owned())].into(),
         };
         let request = request(&build(options), "Dockerfile", "s", &uploads);
@@ -262,16 +274,36 @@ mod tests {
             ("label:argusai.build-tag", "web:1"),
             ("force-network-mode", "none"),
             ("cache-from", "host/cache"),
-            ("context:libs", "input:libs"),
+            ("context:libs", "input:named:libs"),
             ("context:base", "docker-image://alpine:3"),
             ("frontend.caps", "moby.buildkit.frontend.contexts+forward"),
         ] {
             let found = request.frontend_attrs.get(key).map(String::as_str);
             assert_eq!(found, Some(value), "{key}");
         }
-        assert!(request.frontend_inputs.contains_key("libs"));
+        assert!(request.frontend_inputs.contains_key("named:libs"));
         let cache = request.cache.unwrap();
         assert_eq!(cache.exports[0].attrs["mode"], "max");
+    }
+
+    #[test]
+    fn replaced_dockerfile_is_an_input_next_to_the_context() {
+        let uploads = Uploads {
+            context: "http://buildkit-session/s/context".to_owned(),
+            dockerfile: Some("FROM scratch\n".to_owned()),
+            named: BTreeMap::new(),
+        };
+        let request = request(
+            &build(BuildOptions::default()),
+            "docker/web.Dockerfile",
+            "s",
+            &uploads,
+        );
+        assert_eq!(request.frontend_attrs.get("context"), None);
+        assert_eq!(request.frontend_attrs["filename"], "web.Dockerfile");
+        let mut inputs: Vec<&str> = request.frontend_inputs.keys().map(String::as_str).collect();
+        inputs.sort_unstable();
+        assert_eq!(inputs, ["context", "dockerfile"]);
     }
 
     #[test]
