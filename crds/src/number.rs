@@ -22,7 +22,7 @@ pub enum Keep {
     Value,
 }
 
-/// Reads JSON.
+/// Reads JSON. Half of a surrogate pair, which JavaScript writes for a text that was cut within a character, becomes U+FFFD.
 ///
 /// # Errors
 /// The text is not valid JSON.
@@ -34,13 +34,47 @@ pub enum Keep {
 /// assert_eq!(to_json(&parse(wide, Keep::Spelling).unwrap()), wide);
 /// ```
 pub fn parse(text: &str, keep: Keep) -> serde_json::Result<Value> {
-    let Some(marked) = marked(text, keep) else {
-        return serde_json::from_str(text);
+    let whole = without_lone_surrogates(text);
+    let Some(marked) = marked(&whole, keep) else {
+        return serde_json::from_str(&whole);
     };
     serde_json::from_str(&marked).map_err(|error| {
         // The error of the original text has the right position.
-        serde_json::from_str::<Value>(text).err().unwrap_or(error)
+        serde_json::from_str::<Value>(&whole).err().unwrap_or(error)
     })
+}
+
+/// Replaces each half of a surrogate pair that stands alone, by an escape of the same length.
+fn without_lone_surrogates(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\ud") && !text.contains("\\uD") {
+        return Cow::Borrowed(text);
+    }
+    let (mut whole, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, escaped)) = rest.split_once('\\') {
+        whole.push_str(before);
+        let second = escaped.get(5..).and_then(|after| after.strip_prefix('\\'));
+        let (written, length) = match (code_unit(escaped), second.and_then(code_unit)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => (&escaped[..11], 11),
+            (Some(0xD800..=0xDFFF), _) => ("ufffd", 5),
+            // The escaped character, which can be a backslash.
+            (_, _) => {
+                let length = escaped.chars().next().map_or(0, char::len_utf8);
+                (&escaped[..length], length)
+            }
+        };
+        whole.push('\\');
+        whole.push_str(written);
+        rest = &escaped[length..];
+    }
+    whole.push_str(rest);
+    Cow::Owned(whole)
+}
+
+/// Value of the escape `uXXXX` at the start of a text.
+fn code_unit(escaped: &str) -> Option<u16> {
+    let digits = escaped.strip_prefix('u')?.get(..4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
 /// Returns the value of a JSON number; `None` for any other text.

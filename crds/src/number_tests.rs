@@ -144,3 +144,16 @@ fn text_of_a_document_is_no_kept_number() {
         assert_eq!(value[0], json!("\u{fffd}5"), "{document}");
     }
 }
+
+#[test]
+fn half_of_a_surrogate_pair_becomes_the_replacement_character() {
+    let read = |text: &str| parse(text, Keep::Value).map(|value| to_json(&value));
+    assert_eq!(read(r#"{"a":"x\ud83d","b":1}"#).unwrap(), r#"{"a":"x�","b":1}"#);
+    assert_eq!(read(r#"["\uDE00\ud83d\uDE00\ud83d"]"#).unwrap(), r#"["�😀�"]"#);
+    assert_eq!(
+        read(r#"["\\ud83d", "\\\ud83d é"]"#).unwrap(),
+        r#"["\\ud83d","\\� é"]"#
+    );
+    assert!(read(r#"["\ud83"]"#).is_err(), "an incomplete escape");
+    assert!(read(r#"["\ud83d"#).is_err());
+}

@@ -8,7 +8,7 @@ use argus_reconciler::clock::Stopwatch;
 use argus_suite::{Failure, Host, PublishedPort, Reply, Request, Response};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ACCEPT, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
 use url::{Position, Url};
 
@@ -124,7 +124,13 @@ fn build(request: &Request) -> Result<hyper::Request<Full<Bytes>>, hyper::http::
             builder = builder.header(name, value);
         }
     }
-    for (name, value) in &request.headers {
+    // As the Node tool sends them: some servers refuse such a request without a length.
+    if request.body.is_none() && ["POST", "PUT", "PATCH"].contains(&request.method.as_str()) {
+        builder = builder.header(CONTENT_LENGTH, 0);
+    }
+    let is_length = |name: &str| name.eq_ignore_ascii_case(CONTENT_LENGTH.as_str());
+    // A written length could differ from that of the body, which then never ends.
+    for (name, value) in request.headers.iter().filter(|(name, _)| !is_length(name)) {
         // The crate accepts no character above U+00FF.
         let bytes: Vec<u8> = value.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect();
         builder = builder.header(name, bytes);

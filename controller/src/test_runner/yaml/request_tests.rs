@@ -155,3 +155,42 @@ async fn address_outside_receives_no_connection() {
     }
     assert!(stranger.accept().is_err());
 }
+
+#[tokio::test]
+async fn request_has_the_length_of_its_body() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = async {
+        let mut heads = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let read = stream.read(&mut head).await.unwrap();
+            heads.push(String::from_utf8_lossy(&head[..read]).to_lowercase());
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .await
+                .unwrap();
+        }
+        heads
+    };
+    let without_body = Request {
+        method: "POST".to_owned(),
+        ..request(&format!("http://127.0.0.1:{port}/"))
+    };
+    let with_written_length = Request {
+        headers: vec![("Content-Length".to_owned(), "3".to_owned())],
+        ..request(&format!("http://127.0.0.1:{port}/"))
+    };
+    let find = async |host: &Host, port: u16| Ok(connect::find_addresses(host, port).await.unwrap());
+    let reach = reach(port);
+    let ask = async {
+        for request in [without_body, with_written_length] {
+            let reply = send(request, (&reach.ports, false), &find, LIMIT).await;
+            assert!(matches!(reply, Reply::Response(_)), "{reply:?}");
+        }
+    };
+    let (heads, ()) = tokio::join!(answer, ask);
+    assert!(heads[0].contains("content-length: 0\r\n"), "{}", heads[0]);
+    assert!(!heads[1].contains("content-length"), "{}", heads[1]);
+}
