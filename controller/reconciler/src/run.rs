@@ -17,7 +17,7 @@ use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::state::{PlannerState, breaker_registry::BreakerRegistry};
 use argus_core::{reconcile::Planner, retry::RetrySettings};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::breaker_guard::{BreakerGuard, BreakerOpenings};
@@ -253,12 +253,12 @@ impl Controller {
             lock::watch(lock.clone(), stop.clone()),
         );
         let (spec_sync, sync_responder) = sync_barrier::channel();
-        let noticed = Arc::new(Notify::new());
         let outputs = SpecOutputs {
             persisted_specs,
             registries,
-            noticed: noticed.clone(),
+            noticed: Arc::default(),
         };
+        let noticed = outputs.noticed.clone();
         let starter = Starter {
             supervisor: &supervisor,
             backend: &backend,

@@ -15,7 +15,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// of many services does not write the same file hundreds of times.
 #[derive(Debug)]
 pub(crate) struct WriteBatch {
-    /// Delay of a single change. A change that a client waits for is written at once, or this time after the last write.
+    /// Delay of a single change. A change that a client waits for is written immediately, or this time after the last write.
     shortest: Duration,
     longest: Duration,
     delay: Duration,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn awaited_change_is_written_at_once_unless_the_last_write_was_just_before() {
+    async fn awaited_change_only_waits_for_a_write_just_before_it() {
         assert_eq!(
             writes(&[(0, 1), (20, 3), (1_000, 2), (1_010, 5)]).await,
             [0, 50, 1_010]
