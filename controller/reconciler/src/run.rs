@@ -253,11 +253,7 @@ impl Controller {
             lock::watch(lock.clone(), stop.clone()),
         );
         let (spec_sync, sync_responder) = sync_barrier::channel();
-        let outputs = SpecOutputs {
-            persisted_specs,
-            registries,
-            noticed: Arc::default(),
-        };
+        let outputs = SpecOutputs::new(persisted_specs, registries);
         let noticed = outputs.noticed.clone();
         let starter = Starter {
             supervisor: &supervisor,

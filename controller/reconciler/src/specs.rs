@@ -188,6 +188,18 @@ async fn wait_until_quiet(
 }
 
 impl SpecOutputs {
+    /// Channels with a notification of their own.
+    pub fn new(
+        persisted_specs: watch::Sender<PersistedSpecs>,
+        registries: watch::Sender<Arc<SpecRegistry>>,
+    ) -> Self {
+        Self {
+            persisted_specs,
+            registries,
+            noticed: Arc::default(),
+        }
+    }
+
     fn publish(&self, loader: &SpecLoader) {
         self.registries.send_if_modified(|registry| {
             let differs = **registry != *loader.registry();

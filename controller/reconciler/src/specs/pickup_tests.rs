@@ -47,11 +47,8 @@ impl Fixture {
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));
-        let outputs = SpecOutputs {
-            persisted_specs: watch::channel(PersistedSpecs::default()).0,
-            registries: sender,
-            noticed: Arc::default(),
-        };
+        let (persisted_specs, _) = watch::channel(PersistedSpecs::default());
+        let outputs = SpecOutputs::new(persisted_specs, sender);
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
         supervisor.spawn_once(
             "specs",
