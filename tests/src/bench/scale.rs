@@ -27,6 +27,8 @@ pub(crate) fn run(engine: &PrivateEngine, rounds: usize, figures: &mut Vec<Figur
             let of = |key: &str| memory(&pid, key);
             add(&mut sizes, count, (of("VmRSS:"), of("RssAnon:")));
         };
+        // An answer shows that the program is loaded and has read the engine.
+        controller.sync();
         measure(0);
         let project = |count: u32| format!("scale{count}");
         for count in (STEP..=ALL).step_by(STEP as usize) {
