@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::journal::{Event, controller_events, events_between};
-use argus_core::observed::Container;
+use argus_core::observed::{Container, Observed};
 use argus_core::published::Addresses;
 use argus_core::state::EnvHistory;
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment, public_view};
@@ -309,14 +309,13 @@ fn list_conflicting_specs<'a>(
         .collect()
 }
 
-/// True if a person removed the environment and nothing of it is left.
+/// True if a person removed the environment and nothing of it is left. Another controller can have one of the same name.
 fn is_down_and_gone(snapshot: &Snapshot, env: &EnvName) -> bool {
-    let settled = snapshot.plans.get(env).is_none_or(|plan| plan.is_settled());
+    let plan = snapshot.plans.get(env);
+    let settled = plan.is_none_or(|plan| plan.is_settled());
     // Named volumes stay unless the file requests their removal.
-    let gone = snapshot
-        .store
-        .of(env)
-        .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
+    let is_empty = |seen: &Arc<Observed>| seen.containers.is_empty() && seen.networks.is_empty();
+    let gone = snapshot.store.of(env).is_none_or(is_empty) || plan.is_some_and(|plan| plan.is_left_to_others);
     snapshot.overrides.down.contains_key(env) && settled && gone
 }
 
@@ -372,3 +371,7 @@ fn to_json<T: Serialize>(value: &T) -> String {
     // Our own types have text keys and no foreign serializers, so they always serialize.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

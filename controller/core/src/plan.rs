@@ -74,6 +74,9 @@ pub struct Plan {
     /// Services that run as desired while Argus reads the evidence of an earlier run.
     #[serde(skip)]
     pub reading_evidence: BTreeSet<ServiceName>,
+    /// True for an environment that is not desired, and of which only objects of other controllers remain.
+    #[serde(skip)]
+    pub is_left_to_others: bool,
     /// Orphans of dead controllers, each with the decision about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<orphan::Orphan>,

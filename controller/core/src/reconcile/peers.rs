@@ -8,7 +8,9 @@ use super::{Inputs, Planner, ReconcileResult};
 use crate::action::Subject;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ServiceName};
-use crate::lease::{LeaseHolder, Ownership};
+use crate::labels;
+use crate::lease::{LeaseHolder, Liveness, Ownership};
+use crate::observed::Observed;
 use crate::plan::Plan;
 use crate::plan::orphan::Projects;
 use crate::time::Timestamp;
@@ -100,7 +102,52 @@ impl Planner {
                 until: None,
             },
         };
-        Some(accepted.map_or_else(Plan::default, |accepted| self.plan_waiting(env, accepted, &on)))
+        Some(match accepted {
+            Some(accepted) => self.plan_waiting(env, accepted, &on),
+            None => self.plan_removal_waiting(env, on, inputs),
+        })
+    }
+
+    /// Plan of an environment that is not desired and not owned: one wait per remaining object of this controller.
+    fn plan_removal_waiting(&self, env: &EnvName, on: WaitReason, inputs: &Inputs<'_>) -> Plan {
+        let Some(observed) = inputs.store.of(env) else {
+            return Plan::default();
+        };
+        let controller = &self.identity.controller;
+        let containers = observed.containers.values();
+        let containers = containers
+            .filter(|container| container.is_made_by(controller))
+            .map(|container| Subject::ExtraContainer {
+                id: container.id.clone(),
+            });
+        let networks = observed.networks.values();
+        let networks = networks
+            .filter(|network| network.is_made_by(controller))
+            .map(|network| Subject::ExtraNetwork {
+                id: network.id.clone(),
+            });
+        let wait = |subject| Wait {
+            subject,
+            on: on.clone(),
+        };
+        let waits: Vec<Wait> = containers.chain(networks).map(wait).collect();
+        let is_held = matches!(on, WaitReason::LeaseHeldByOther { .. });
+        Plan {
+            is_left_to_others: (is_held && waits.is_empty()) || self.is_left_to_others(observed, inputs),
+            waits,
+            ..Plan::default()
+        }
+    }
+
+    /// True if all containers and networks are those of other live controllers, so that this controller removes none of them.
+    pub(super) fn is_left_to_others(&self, observed: &Observed, inputs: &Inputs<'_>) -> bool {
+        let is_alive = |labels: &BTreeMap<String, String>| {
+            let (controller, _) = labels::maker(labels);
+            matches!(inputs.leases.liveness(controller, inputs.now), Liveness::Alive(_))
+        };
+        let mut containers = observed.containers.values();
+        let mut networks = observed.networks.values();
+        containers.all(|it| is_alive(&it.labels)) && networks.all(|it| is_alive(&it.labels))
     }
 
     fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitReason) -> Plan {
@@ -121,3 +168,7 @@ impl Planner {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "peers_tests.rs"]
+mod tests;

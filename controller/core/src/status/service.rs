@@ -72,7 +72,8 @@ fn has_row(input: &StatusInput<'_>, container: &Container) -> bool {
     };
     let about = plan.steps.iter().map(|step| &step.subject);
     let mut about = about.chain(plan.waits.iter().map(|wait| &wait.subject));
-    let is_being_removed = input.accepted.is_none() || about.any(|found| *found == subject);
+    let is_left = input.accepted.is_none() && container.is_made_by(input.controller);
+    let is_being_removed = is_left || about.any(|found| *found == subject);
     is_being_removed && !plan.is_about_an_orphan(&subject)
 }
 

@@ -109,7 +109,7 @@ pub(crate) async fn wait_until(
             check_known(client, &statuses, (started, deadline)).await?;
         }
         if goal == WaitGoal::Gone && liveness.is_running() {
-            removal::check_held(&statuses)?;
+            removal::check_blocked(&statuses)?;
         }
         // Without any environment, the goal Ready waits for the first one.
         let nothing = statuses.is_empty() && goal == WaitGoal::Ready;

@@ -130,12 +130,14 @@ async fn remove(
     }
 }
 
-/// Fails for a removal that waits for the end of a hold without a limit.
-pub(super) fn check_held(statuses: &[TargetStatus]) -> Result<(), Failure> {
-    let mut removed = statuses.iter().filter_map(|seen| seen.status.as_ref());
+/// Fails for a removal that another controller prevents, or that waits for the end of a hold without a limit.
+pub(super) fn check_blocked(statuses: &[TargetStatus]) -> Result<(), Failure> {
+    let statuses = statuses.iter().filter_map(|seen| seen.status.as_ref());
+    let mut removed = statuses.filter(|status| status.phase == Phase::Terminating);
+    removed.clone().try_for_each(goal::check_lease)?;
     let held = removed.find_map(|status| {
         let error = goal::find_blocking_error(status)?;
-        (error.code == Code::Held && status.phase == Phase::Terminating).then_some((status, error))
+        (error.code == Code::Held).then_some((status, error))
     });
     let Some((status, error)) = held else {
         return Ok(());
