@@ -5,11 +5,13 @@
 //! controller that claimed an environment owns it. Invariant 4: Argus changes only objects with its labels, and a dead or its own lease.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ident::EnvName;
+use crate::quoting::shell_path;
 use crate::time::Timestamp;
 
 mod registry;
@@ -120,6 +122,9 @@ pub struct LeaseHolder {
     /// Spec files of the holder, if they are others than those of this controller: two projects have one name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_specs: Option<String>,
+    /// Shell command that stops it; `None` if it can run on another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
 }
 
 impl LeaseHolder {
@@ -136,8 +141,28 @@ impl LeaseHolder {
                 let differs = (&own.specs, &own.host) != (&theirs.specs, &theirs.host);
                 theirs.specs.clone().filter(|_| differs && own.specs.is_some())
             }),
+            stop: leases.own().and_then(|own| stop_command(&own.spec, &lease.spec)),
         }
     }
+}
+
+/// Command that stops the other controller: in the folder of its project, or by its process id if the folder is the own one. A process
+/// id means nothing on another host.
+fn stop_command(own: &LeaseSpec, theirs: &LeaseSpec) -> Option<String> {
+    if (&own.host, &own.pid_namespace) != (&theirs.host, &theirs.pid_namespace) {
+        return None;
+    }
+    let folder = |spec: &LeaseSpec| -> Option<PathBuf> {
+        let specs = Path::new(spec.specs.as_ref()?);
+        let is_file = specs.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        Some(if is_file { specs.parent()? } else { specs }.to_owned())
+    };
+    Some(
+        match folder(theirs).filter(|at| folder(own).as_ref() != Some(at)) {
+            Some(at) => format!("cd {} && argus stop", shell_path(at)),
+            None => format!("kill {}", theirs.pid),
+        },
+    )
 }
 
 /// Permission to act on an environment.
@@ -190,4 +215,41 @@ fn end_of_second(own: &ControllerLease, claimed_at: Timestamp) -> Timestamp {
 
 fn validity_period(own: &ControllerLease) -> Duration {
     own.spec.ttl * 2 / 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_stops_a_controller_of_this_host() {
+        let spec = |specs: &str, host: &str| LeaseSpec {
+            controller: "c".to_owned(),
+            run: "r".to_owned(),
+            state_dir: "s".to_owned(),
+            specs: Some(specs.to_owned()),
+            host: host.to_owned(),
+            pid: 42,
+            pid_namespace: "p".to_owned(),
+            ttl: TTL,
+            since: None,
+            claims: BTreeMap::new(),
+        };
+        let own = spec("/srv/shop/compose.yaml", "here");
+        for (specs, host, expected) in [
+            (
+                "/srv/my shop/compose.yaml",
+                "here",
+                Some("cd '/srv/my shop' && argus stop"),
+            ),
+            ("/srv/specs", "here", Some("cd /srv/specs && argus stop")),
+            // The own folder leads to the own controller.
+            ("/srv/shop/compose.yaml", "here", Some("kill 42")),
+            ("/srv/shop/e2e.yaml", "here", Some("kill 42")),
+            ("/srv/other/compose.yaml", "there", None),
+        ] {
+            let found = stop_command(&own, &spec(specs, host));
+            assert_eq!(found.as_deref(), expected, "{specs} {host}");
+        }
+    }
 }

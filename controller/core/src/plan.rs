@@ -254,6 +254,7 @@ impl PlanInput<'_> {
                     conflicting_object: holder.clone(),
                     until,
                     attempts: failure.failed_attempts(),
+                    compose_project: None,
                 },
                 _ => WaitReason::Retry {
                     until,

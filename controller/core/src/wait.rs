@@ -224,6 +224,9 @@ pub enum WaitReason {
         /// Failed attempts in a row, oldest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attempts: Vec<FailedAttempt>,
+        /// Compose project whose volume has the name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compose_project: Option<String>,
     },
     /// The service was stopped or paused externally; Argus repairs it after a grace period.
     StoppedExternally {

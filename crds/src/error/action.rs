@@ -78,7 +78,7 @@ impl Remedy {
     }
 
     /// Completes the remedy with the registry of a login, with the group that has access to the engine, with the Dockerfile
-    /// of a build, with the name of a volume or network, or with the way to allow a setting.
+    /// of a build, with the name of a volume or network, with the command that stops a controller, or with the way to allow a setting.
     #[must_use]
     pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
         let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
@@ -111,9 +111,24 @@ impl Remedy {
                     self.summary = format!("fix `{dockerfile}{line}`, its context or its target");
                 }
             }
+            ActionId::SetNamespace if details.get("ofCompose") == Some(&Value::Bool(true)) => {
+                "set another `name` in this file, or pass `-p NAME`, because another project has the same name"
+                    .clone_into(&mut self.summary);
+            }
+            ActionId::StopOtherController => {
+                let holder = details.get("holder").and_then(|holder| holder.get("stop"));
+                if let Some(stop) = holder.and_then(Value::as_str) {
+                    self.command = Some(stop.to_owned());
+                    self.verify = None;
+                }
+            }
             ActionId::AllowInPolicy => {
                 if let Some(fix) = details.get("fix").and_then(Value::as_str) {
                     fix.clone_into(&mut self.summary);
+                }
+                if let Some(command) = details.get("fixCommand").and_then(Value::as_str) {
+                    self.command = Some(command.to_owned());
+                    self.verify = None;
                 }
             }
             _ => {}

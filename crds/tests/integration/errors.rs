@@ -167,6 +167,22 @@ fn first_remedy_harms_no_foreign_object() {
 }
 
 #[test]
+fn remedies_of_a_held_name_fit_the_file_and_the_holder() {
+    let details = |is_compose| serde_json::json!({ "ofCompose": is_compose, "holder": { "stop": "cd /srv/shop2 && argus stop" } });
+    for (is_compose, expected) in [(true, "`name`"), (false, "`isolation.namespace`")] {
+        let error = StructuredError::new(Code::LeaseHeld, "it is held")
+            .details(details(is_compose))
+            .suggest(&[ActionId::SetNamespace, ActionId::StopOtherController]);
+        let [name, stop] = &error.remedies[..] else {
+            panic!("two remedies: {:?}", error.remedies)
+        };
+        assert!(name.summary.contains(expected), "{}", name.summary);
+        assert_eq!(stop.command.as_deref(), Some("cd /srv/shop2 && argus stop"));
+        assert_eq!(stop.verify, None);
+    }
+}
+
+#[test]
 fn remedy_of_a_missing_volume_creates_it() {
     let error = StructuredError::new(Code::VolumeNotFound, "the volume does not exist")
         .details(serde_json::json!({ "volume": "shop_data" }))

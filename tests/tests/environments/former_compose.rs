@@ -50,8 +50,8 @@ fn former_compose_project_is_named_and_its_volume_used() {
     run.until("the holder of the volume is named", || {
         let remedies = [
             "`former_data`",
-            "`argus allow` uses the volume",
-            "`docker compose -p former down --volumes` removes it",
+            "`docker compose -p former down` keeps the volume",
+            "`argus allow` uses it",
         ];
         shows("argus why former", &remedies)
     });

@@ -227,7 +227,7 @@ fn volume_of_compose_is_used_in_an_allowed_project() {
             name,
             conflicting_object: holder,
             ..
-        } => name == "shop_data" && holder.contains("`argus allow` uses the volume"),
+        } => name == "shop_data" && holder.contains("`argus allow` uses it"),
         _ => false,
     };
     assert!(plan.waits.iter().any(is_named), "{:?}", plan.waits);

@@ -337,6 +337,7 @@ impl ServicePlanner<'_> {
                     ),
                     until: self.input.now + NAME_RETRY,
                     attempts: Vec::new(),
+                    compose_project: None,
                 });
             }
             return Decision::Do(action, self.input.cause(&self.subject, cause));

@@ -57,6 +57,7 @@ fn check_foreign(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) 
         ),
         until: input.now + FOREIGN_RETRY,
         attempts: Vec::new(),
+        compose_project: None,
     })
 }
 
@@ -72,11 +73,12 @@ fn check_compose(input: &PlanInput<'_>, desired: &Desired, name: &ResourceName) 
     Err(WaitReason::NameTaken {
         name: found.to_owned(),
         conflicting_object: format!(
-            "the Compose project `{project}`, which has data in it; `argus allow` uses the volume, and \
-`docker compose -p {project} down --volumes` removes it"
+            "the Compose project `{project}`, which has data in it; `docker compose -p {project} down` keeps the volume, and \
+`argus allow` uses it"
         ),
         until: input.now + FOREIGN_RETRY,
         attempts: Vec::new(),
+        compose_project: Some(project.to_owned()),
     })
 }
 

@@ -41,7 +41,7 @@ fn store(networks: &[&str]) -> Store {
     }))));
     for controller in networks {
         store.apply(WatchEvent::Apply(Object::Network(Arc::new(Network {
-            id: NetworkId::new(controller).unwrap(),
+            id: NetworkId::new(*controller).unwrap(),
             name: format!("shop-{controller}"),
             labels: labels_of(controller),
             created_at: NOW,

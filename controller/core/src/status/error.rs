@@ -174,11 +174,15 @@ fn error_behind(
             name,
             conflicting_object: holder,
             attempts,
+            compose_project,
             ..
         } => {
             let message = format!("the name `{name}` is held by {holder}");
             let error = StructuredError::new(Code::NameConflict, message);
-            let error = wait::with_other_name(input, error_scope, error, name);
+            let error = match compose_project {
+                Some(project) => wait::with_compose_volume(input, error, project),
+                None => wait::with_other_name(input, error_scope, error, name),
+            };
             let error = failed_action::with_attempts(error, attempts)
                 .details(json!({ "name": name, "holder": holder }))
                 .with_call(call::of_name(name.as_str(), holder));
@@ -187,7 +191,7 @@ fn error_behind(
         WaitReason::NoHealthcheck => (no_healthcheck_error(input, error_scope), input.now),
         WaitReason::LeaseHeldByOther {
             controller: holder, ..
-        } => (lease_error(holder), input.now),
+        } => (lease_error(input, holder), input.now),
         WaitReason::Unhealthy { .. } => {
             return spent_budget_error(input, error_scope, history)
                 .or_else(|| error_of_last_run(input, error_scope, history))
@@ -278,13 +282,18 @@ pub(super) fn code_of_wait(on: &WaitReason) -> Option<Code> {
     }
 }
 
-fn lease_error(holder: &LeaseHolder) -> StructuredError {
+fn lease_error(input: &StatusInput<'_>, holder: &LeaseHolder) -> StructuredError {
+    let is_compose = wait::is_compose(input);
     let message = format!("{} owns it", controller(holder));
-    let details = json!({ "holder": holder });
+    let details = json!({ "holder": holder, "ofCompose": is_compose });
+    let error = |message| StructuredError::new(Code::LeaseHeld, message).details(details);
     match &holder.other_specs {
-        None => StructuredError::new(Code::LeaseHeld, message).details(details),
-        Some(specs) => StructuredError::new(Code::LeaseHeld, format!("{message} from `{specs}`"))
-            .details(details)
+        // It runs the same project, such as one in a folder that was created again.
+        None if holder.stop.is_some() => {
+            error(message).suggest(&[ActionId::StopOtherController, ActionId::Fork])
+        }
+        None => error(message),
+        Some(specs) => error(format!("{message} from `{specs}`"))
             .suggest(&[ActionId::SetNamespace, ActionId::StopOtherController]),
     }
 }

@@ -54,6 +54,7 @@ mod mounted_files;
 mod public_view;
 mod secret_properties;
 mod spec_edits;
+mod taken_names;
 mod test_results;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);

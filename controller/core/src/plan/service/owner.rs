@@ -26,6 +26,7 @@ impl ServicePlanner<'_> {
             conflicting_object: format!("container {} of another controller ({controller})", other.name),
             until: self.input.now + NAME_RETRY,
             attempts: Vec::new(),
+            compose_project: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of waits: holds, names that another object holds, bind sources that a container can replace, and removals.
 
-use argus_crds::error::{Class, Code, StructuredError};
+use argus_crds::error::{ActionId, Class, Code, StructuredError};
 use serde_json::json;
 
 use super::ErrorScope;
@@ -87,6 +87,28 @@ pub(super) fn with_other_name(
     };
     let other = next_name(edit.now.as_deref().unwrap_or(name));
     error.edit(edit.suggest(other))
+}
+
+/// Reports whether the file of the environment is a Compose file.
+pub(super) fn is_compose(input: &StatusInput<'_>) -> bool {
+    input.accepted.is_some_and(|accepted| accepted.lines.is_compose())
+}
+
+/// Adds the ways to start next to a volume of a Compose project. The first one uses its data, and none deletes them.
+pub(super) fn with_compose_volume(
+    input: &StatusInput<'_>,
+    error: StructuredError,
+    project: &str,
+) -> StructuredError {
+    let details = json!({
+        "composeProject": project,
+        "ofCompose": is_compose(input),
+        "fix": "end the Compose project, allow this project to use its volume, and restart the controller",
+        "fixCommand": format!("docker compose -p {project} down && argus allow && argus stop"),
+    });
+    error
+        .details(details)
+        .suggest(&[ActionId::AllowInPolicy, ActionId::SetNamespace])
 }
 
 /// Error of a wait for a container that stays: such as one of a fork, of an earlier revision after a rollback, or on hold.

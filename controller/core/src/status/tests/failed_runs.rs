@@ -350,6 +350,7 @@ fn service_of_another_controller_names_it() {
         pid: 42,
         renews: true,
         other_specs: None,
+        stop: None,
     };
     let on = WaitReason::LeaseHeldByOther {
         controller: holder,
@@ -374,6 +375,7 @@ fn environment_of_another_project_gets_a_namespace_first() {
         pid: 42,
         renews: true,
         other_specs: other_specs.map(str::to_owned),
+        stop: Some("kill 42".to_owned()),
     };
     let error = |other_specs| {
         let on = WaitReason::LeaseHeldByOther {
@@ -391,6 +393,9 @@ fn environment_of_another_project_gets_a_namespace_first() {
     assert_eq!(other.remedies[0].action, ActionId::SetNamespace);
     // The same files with another state directory: a namespace would change both.
     let same = error(None);
+    assert_eq!(same.remedies[0].action, ActionId::StopOtherController);
+    assert_eq!(same.remedies[0].command.as_deref(), Some("kill 42"));
+    assert_eq!(same.remedies[0].verify, None);
     assert!(
         same.remedies
             .iter()

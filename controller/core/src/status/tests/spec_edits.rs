@@ -295,6 +295,7 @@ fn foreign_holder_of_a_name_suggests_another_name() {
         conflicting_object: "container `shop-web` (nginx)".to_owned(),
         until: NOW,
         attempts: [5, 0].map(attempt).into(),
+        compose_project: None,
     };
     let error = error_of_wait(failing(|_| {}), on);
     assert_first(
@@ -378,6 +379,7 @@ fn taken_name_of_a_mock_has_no_edit() {
         conflicting_object: "container `shop-web` (nginx)".to_owned(),
         until: NOW,
         attempts: Vec::new(),
+        compose_project: None,
     };
     let mut mock = failing(|_| {});
     let services = &mut mock.accepted.as_mut().unwrap().desired.services;
@@ -396,6 +398,7 @@ fn network_error(mut shop: Shop, taken: &str) -> StructuredError {
         conflicting_object: "network `shop-net` (other)".to_owned(),
         until: NOW,
         attempts: Vec::new(),
+        compose_project: None,
     };
     let subject = Subject::Network {
         environment: shop.env.clone(),

@@ -1,0 +1,28 @@
+//! Remedies of names and volumes that belong to others.
+
+use super::*;
+
+#[test]
+fn data_of_a_compose_project_stay_with_every_remedy() {
+    let mut shop = Shop::ready();
+    let on = WaitReason::NameTaken {
+        name: "shop_data".to_owned(),
+        conflicting_object: "the Compose project `shop`".to_owned(),
+        until: NOW,
+        attempts: Vec::new(),
+        compose_project: Some("shop".to_owned()),
+    };
+    shop.add_wait("web", on);
+    let status = shop.status();
+    let mut errors = status.errors.iter();
+    let error = errors.find(|error| error.code == Code::NameConflict).unwrap();
+    assert_eq!(
+        error.remedies[0].command.as_deref(),
+        Some("docker compose -p shop down && argus allow && argus stop")
+    );
+    for remedy in &error.remedies {
+        let command = remedy.command.as_deref().unwrap_or_default();
+        assert!(!command.contains("--volumes"), "{command}");
+    }
+    assert!(error.suggested_actions.contains(&ActionId::SetNamespace));
+}
