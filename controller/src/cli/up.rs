@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Context;
-use crate::api::wait::goal::WaitLimits;
+use crate::api::wait::goal::{ENGINE_PATIENCE, WaitLimits};
 use crate::api::wait::removal::remove_environments;
 use crate::app::telemetry;
 use crate::compose::{OPTIONAL, SERVICES};
@@ -176,7 +176,7 @@ impl Up {
                 () = stop.cancelled() => return Ok(Exit::Interrupted),
             }
         }
-        let limits = WaitLimits::of_time(self.timeout.saturating_sub(clock::now().since(begin)));
+        let limits = self.limits(clock::now().since(begin));
         let converged = session.converge(started, limits, view, stop).await;
         if self.detach || !self.command.is_empty() || converged.is_err() {
             view.clear();
@@ -207,6 +207,18 @@ impl Up {
             () = stop.cancelled() => {}
         }
         Ok(Exit::Done)
+    }
+
+    /// Limits of the wait after this time. A controller in the background continues without the command when the engine answers again.
+    fn limits(&self, spent: Duration) -> WaitLimits {
+        let limits = WaitLimits::of_time(self.timeout.saturating_sub(spent));
+        if !self.detach {
+            return limits;
+        }
+        WaitLimits {
+            engine_patience: ENGINE_PATIENCE.min(limits.timeout),
+            ..limits
+        }
     }
 
     async fn run_command(
@@ -318,6 +330,24 @@ fn note_completed(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn detached_wait_ends_soon_without_an_engine() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            up: Up,
+        }
+        for (words, patience) in [
+            (&["up", "--detach"][..], ENGINE_PATIENCE),
+            (&["up", "--detach", "--timeout", "3s"], Duration::from_secs(2)),
+            (&["up"], Duration::from_secs(599)),
+        ] {
+            let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+            let limits = line.up.limits(Duration::from_secs(1));
+            assert_eq!(limits.engine_patience, patience, "{words:?}");
+        }
+    }
 
     #[test]
     fn only_a_job_of_an_earlier_command_is_noted() {

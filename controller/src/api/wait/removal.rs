@@ -251,6 +251,21 @@ mod tests {
     }
 
     #[test]
+    fn removal_ends_with_the_error_of_a_live_holder() {
+        for (phase, renews, is_ended) in [
+            (Phase::Terminating, true, true),
+            (Phase::Terminating, false, false),
+            (Phase::Pending, true, false),
+        ] {
+            let mut held = seen(phase, Vec::new());
+            let details = serde_json::json!({ "holder": { "renews": renews } });
+            let error = StructuredError::new(Code::LeaseHeld, "why").details(details);
+            held[0].status.as_mut().expect("a status").errors.push(error);
+            assert_eq!(check_blocked(&held).is_err(), is_ended, "{phase:?} {renews}");
+        }
+    }
+
+    #[test]
     fn environment_that_an_edit_brings_back_is_removed_again() {
         let mut removals = Removals::default();
         for (phase, returned) in [
