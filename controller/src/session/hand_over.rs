@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use argus_backend::host_path::folder::Folder;
 use argus_core::desired::excluded::is_spec_name;
 use argus_core::quoting::PathText as _;
+use argus_crds::compose::is_compose_name;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::specs::source::SpecSource;
 
@@ -66,9 +67,14 @@ pub(super) fn hand_over(client: &ControllerClient, spec: &SpecChoice) -> Result<
         && current.canonicalize().is_ok_and(|real| real != file)
     {
         let message = format!("environment `{env}` is already in `{}`", current.shown());
-        return Err(conflict(env, &current, message).with_hint(
-            "choose another `isolation.namespace` in the file, or another folder with `--state`",
-        ));
+        let is_compose = file
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(is_compose_name);
+        let key = if is_compose { "name" } else { "isolation.namespace" };
+        return Err(conflict(env, &current, message).with_hint(format!(
+            "choose another `{key}` in the file, or another folder with `--state`"
+        )));
     }
     let name = OsString::from(format!("{env}.e2e.yaml"));
     let path = folder.join(&name);
