@@ -139,15 +139,20 @@ impl Planner {
         }
     }
 
-    /// True if all containers and networks are those of other live controllers, so that this controller removes none of them.
+    /// True if all containers and networks are those of other controllers that may live, so that this controller removes none of them.
     pub(super) fn is_left_to_others(&self, observed: &Observed, inputs: &Inputs<'_>) -> bool {
-        let is_alive = |labels: &BTreeMap<String, String>| {
+        let may_live = |labels: &BTreeMap<String, String>| {
             let (controller, _) = labels::maker(labels);
-            matches!(inputs.leases.liveness(controller, inputs.now), Liveness::Alive(_))
+            match inputs.leases.liveness(controller, inputs.now) {
+                // Before the first list of the leases, nothing is removed either.
+                Liveness::Unknown => controller != self.identity.controller,
+                Liveness::Alive(_) => true,
+                Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead => false,
+            }
         };
         let mut containers = observed.containers.values();
         let mut networks = observed.networks.values();
-        containers.all(|it| is_alive(&it.labels)) && networks.all(|it| is_alive(&it.labels))
+        containers.all(|it| may_live(&it.labels)) && networks.all(|it| may_live(&it.labels))
     }
 
     fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitReason) -> Plan {

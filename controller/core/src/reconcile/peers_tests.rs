@@ -76,13 +76,20 @@ fn lease(controller: &str, is_claimed: bool) -> ControllerLease {
 
 /// Plan of the controller `me`, which does not desire `shop`, with these leases.
 fn plan(store: &Store, found: Vec<ControllerLease>) -> Plan {
+    plan_with(store, Some(found))
+}
+
+/// As [`plan`]; without leases, they are not listed yet.
+fn plan_with(store: &Store, found: Option<Vec<ControllerLease>>) -> Plan {
     let mut leases = ControllerLeases::new(ProcessIdentity {
         controller: "me".to_owned(),
         run: "me".to_owned(),
         state_dir: "me".to_owned(),
         holds_lease: true,
     });
-    leases.on_listed(found, NOW);
+    if let Some(found) = found {
+        leases.on_listed(found, NOW);
+    }
     let identity = ControllerIdentity {
         controller: "me".to_owned(),
         run: "me".to_owned(),
@@ -108,6 +115,7 @@ fn objects_of_a_live_controller_do_not_delay_a_removal() {
         let plan = plan(&theirs, vec![lease("me", false), lease("them", is_claimed)]);
         assert!(plan.is_settled() && plan.is_left_to_others, "{is_claimed}");
     }
+    assert!(plan_with(&theirs, None).is_left_to_others, "nothing is known yet");
     let dead = plan(&theirs, vec![lease("me", false)]);
     assert!(!dead.is_left_to_others, "this controller can remove them");
 }

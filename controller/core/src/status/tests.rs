@@ -286,6 +286,7 @@ impl Shop {
             (labels::PROJECT, "Shop"),
             (labels::SERVICE, service),
             (labels::SPEC_HASH, hash),
+            (labels::CONTROLLER, "CONTROLLER"),
         ];
         let container = Container {
             id: id.clone(),

@@ -26,3 +26,18 @@ fn data_of_a_compose_project_stay_with_every_remedy() {
     }
     assert!(error.suggested_actions.contains(&ActionId::SetNamespace));
 }
+
+#[test]
+fn container_of_another_controller_is_not_being_removed() {
+    let mut shop = Shop::ready();
+    shop.accepted = None;
+    shop.plan = Some(Plan::default());
+    assert_eq!(shop.status().services.len(), 2);
+    let all: Vec<Arc<Container>> = shop.observed.containers.values().cloned().collect();
+    for mut container in all {
+        let own = &mut Arc::make_mut(&mut container).labels;
+        own.insert(labels::CONTROLLER.to_owned(), "OTHER".to_owned());
+        shop.observed.containers.insert(container);
+    }
+    assert_eq!(shop.status().services, []);
+}
