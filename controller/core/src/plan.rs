@@ -212,7 +212,7 @@ impl PlanInput<'_> {
                     Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead | Liveness::Unknown => None,
                 });
         if let Some(controller) = alive.next() {
-            let until = Some(*until);
+            let (controller, until) = (Box::new(controller), Some(*until));
             return WaitReason::LeaseHeldByOther { controller, until };
         }
         engine_name.clone_into(name);

@@ -62,7 +62,7 @@ pub enum WaitReason {
     LeaseHeldByOther {
         /// Owning controller.
         #[serde(rename = "holder")]
-        controller: LeaseHolder,
+        controller: Box<LeaseHolder>,
         /// Time of the next check; `None` until the lease of that controller ends.
         until: Option<Timestamp>,
     },

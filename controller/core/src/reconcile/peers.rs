@@ -98,18 +98,18 @@ impl Planner {
             Ownership::Own => return None,
             Ownership::Unclaimed => WaitReason::ControllerLease,
             Ownership::HeldByOther(lease) => WaitReason::LeaseHeldByOther {
-                controller: LeaseHolder::of(lease, inputs.leases),
+                controller: Box::new(LeaseHolder::of(lease, inputs.leases)),
                 until: None,
             },
         };
         Some(match accepted {
             Some(accepted) => self.plan_waiting(env, accepted, &on),
-            None => self.plan_removal_waiting(env, on, inputs),
+            None => self.plan_removal_waiting(env, &on, inputs),
         })
     }
 
     /// Plan of an environment that is not desired and not owned: one wait per remaining object of this controller.
-    fn plan_removal_waiting(&self, env: &EnvName, on: WaitReason, inputs: &Inputs<'_>) -> Plan {
+    fn plan_removal_waiting(&self, env: &EnvName, on: &WaitReason, inputs: &Inputs<'_>) -> Plan {
         let Some(observed) = inputs.store.of(env) else {
             return Plan::default();
         };

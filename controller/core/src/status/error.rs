@@ -336,7 +336,10 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         Subject::Image { .. } => None,
         _ => error_of_wait(input, &error_scope, &wait.on),
     };
-    waits.iter().filter_map(error).collect()
+    let mut errors: Vec<StructuredError> = waits.iter().filter_map(error).collect();
+    // One cause, such as another controller, can block all objects.
+    errors.dedup_by(|one, other| (one.code, &one.message) == (other.code, &other.message));
+    errors
 }
 
 /// Keeps the time and id of an error that was reported before, unless the error has a time of its own. Adds the test of that time.

@@ -18,7 +18,7 @@ impl ServicePlanner<'_> {
     pub(super) fn wait_for_owner(&self, other: &Container) -> WaitReason {
         let controller = controller_of(other);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
-            let (controller, until) = (LeaseHolder::of(lease, self.input.leases), None);
+            let (controller, until) = (Box::new(LeaseHolder::of(lease, self.input.leases)), None);
             return WaitReason::LeaseHeldByOther { controller, until };
         }
         WaitReason::NameTaken {

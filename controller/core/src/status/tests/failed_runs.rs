@@ -353,7 +353,7 @@ fn service_of_another_controller_names_it() {
         stop: None,
     };
     let on = WaitReason::LeaseHeldByOther {
-        controller: holder,
+        controller: Box::new(holder),
         until: None,
     };
     let error = error_of_db(&failed(0, on, |_| ()));
@@ -379,7 +379,7 @@ fn environment_of_another_project_gets_a_namespace_first() {
     };
     let error = |other_specs| {
         let on = WaitReason::LeaseHeldByOther {
-            controller: holder(other_specs),
+            controller: Box::new(holder(other_specs)),
             until: None,
         };
         error_of_db(&failed(0, on, |_| ()))
