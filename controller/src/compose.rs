@@ -28,6 +28,7 @@ mod secret_values;
 mod selection;
 mod shape;
 pub(crate) mod spec_draft;
+mod tags;
 mod translation;
 mod unknown_keys;
 mod variables;

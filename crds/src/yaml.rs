@@ -20,6 +20,7 @@ mod entry_map;
 mod repeated;
 mod rules;
 mod source;
+mod tags;
 mod tree;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ use tree::{Broken, Builder, Node};
 pub use document::{Document, document, exact_document};
 pub use edit::{TextEdit, text_edit};
 pub use source::{Scalar, SourceMap};
+pub use tags::Tag;
 
 /// Maximum size of a file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -121,7 +123,7 @@ fn read_tree(file_name: &str, root: Tree, is_translated: bool) -> ParsedSpec {
         return rejected(file_name, diagnostic);
     }
     let mut collector = Collector::default();
-    check::tags(&root.ignored_tags, &mut collector);
+    check::tags(&tags::find(&root.node), &mut collector);
     for broken in root.broken {
         collector.add(broken);
     }
@@ -230,7 +232,6 @@ fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
 struct Tree {
     node: Arc<Node>,
     broken: Vec<Diagnostic>,
-    ignored_tags: Vec<(String, Location)>,
 }
 
 /// Builds the tree of a text, or returns the first diagnostic that makes further parsing impossible.
@@ -243,19 +244,15 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     let lines = lines_of(text);
     let mut builder = Builder::default();
     let mut anchors: HashMap<usize, Arc<Node>> = HashMap::new();
-    let mut ignored_tags = Vec::new();
     let mut documents = 0;
     let mut aliases = 0;
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| Box::new(syntax_diagnostic(&lines, &error)))?;
         let location = location_of(&lines, &span);
         let reject = |broken: Broken| Box::new(broken.diagnostic().at(location));
-        if let Some(tag) = event.tag()
-            && !tag.is_yaml_core_schema()
-            && tag.original() != "!"
-        {
-            ignored_tags.push((tag.original(), location));
-        }
+        let custom = event.tag().filter(|tag| !tag.is_yaml_core_schema());
+        let custom = custom.map(granit::Tag::original).filter(|tag| tag != "!");
+        builder.tag = custom.map(Arc::from);
         let anchored = event.anchor_id().filter(|id| *id != 0);
         if anchored.is_some_and(|_| anchors.len() >= MAX_ALIASES) {
             return Err(reject(Broken::Anchors));
@@ -294,11 +291,7 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     }
     let (node, broken) = builder.finish();
     match node {
-        Some(node) if !node.is_null() => Ok(Tree {
-            node,
-            broken,
-            ignored_tags,
-        }),
+        Some(node) if !node.is_null() => Ok(Tree { node, broken }),
         _ => Err(Box::new(
             Diagnostic::error("", "the file is empty")
                 .hint("declare an environment with at least `project.name`"),

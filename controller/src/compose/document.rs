@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::files::ENV_FILES;
 use super::merge::rebase;
+use super::tags::{self, Keys};
 use super::{FILES, Note, Place, Variables, shape, unknown_keys};
 use crate::compose::spec_draft::ReadFile;
 
@@ -53,6 +54,8 @@ pub(super) struct NamedFile {
     pub(super) value: Value,
     pub(super) scope: Scope,
     pub(super) stage: Stage,
+    /// Keys whose values it replaces or removes in a file or service under it.
+    pub(super) cleared: Vec<Keys>,
     /// True if it has the key `include`.
     has_includes: bool,
 }
@@ -130,7 +133,8 @@ impl Document {
 
     /// Parses a file, and removes its invalid parts.
     fn add_file(&mut self, path: PathBuf, name: &str, bytes: &[u8]) -> Result<(), Box<Diagnostic>> {
-        let read = yaml::document(name, bytes)?;
+        let mut read = yaml::document(name, bytes)?;
+        let cleared = tags::apply(&read.tags, &mut read.value);
         let Value::Object(mut fields) = read.value else {
             return Err(Box::new(Diagnostic::error("", "the file is not a map")));
         };
@@ -144,6 +148,10 @@ impl Document {
         for diagnostic in read.diagnostics {
             let place = place(diagnostic.location);
             self.notes.push(Note::error(diagnostic.message, place));
+        }
+        for tag in &read.tags {
+            let note = tags::problem(tag).map(|what| Note::error(what, place(Some(tag.location))));
+            self.notes.extend(note);
         }
         for section in SECTIONS {
             let is_valid = |value: &Value| value.is_object() || value.is_null();
@@ -192,6 +200,7 @@ impl Document {
             value,
             scope: Scope::default(),
             stage: Stage::Read,
+            cleared,
         });
         Ok(())
     }

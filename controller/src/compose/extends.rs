@@ -7,6 +7,7 @@ use serde_json::Map;
 use super::Note;
 use super::document::{Document, Files, Scope, size_of};
 use super::merge::{merge, normalize};
+use super::tags::clear_service;
 
 /// Maximum number of services that extend each other.
 const MAX_DEPTH: usize = 32;
@@ -46,7 +47,9 @@ impl Document {
             match found {
                 Some(from) if depth < MAX_DEPTH => {
                     self.extend(files, (from, base), depth + 1);
-                    own = merge(self.files[from].value["services"][base].clone(), own);
+                    let mut base = self.files[from].value["services"][base].clone();
+                    clear_service(&mut base, name, &self.files[index].cleared);
+                    own = merge(base, own);
                 }
                 _ => {
                     let why = if found.is_some() {

@@ -43,7 +43,7 @@ impl Document {
                 }
                 let value = self.resolve(files, other);
                 merged = Some(match merged {
-                    Some(base) => merge_documents(base, &value),
+                    Some(base) => merge_documents(base, &value, &self.files[other].cleared),
                     None => value,
                 });
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::parts;
+use super::tags::{self, Keys};
 
 /// Keys of a service that an own value replaces, although both values are lists.
 const REPLACED: [&str; 3] = ["command", "entrypoint", "test"];
@@ -107,8 +108,9 @@ fn target(item: &Value) -> Option<String> {
     path.or_else(|| Some(parts::translate_port(item)?.trim_end_matches("/tcp").to_owned()))
 }
 
-/// Merges two documents. Services are merged by name.
-pub(super) fn merge_documents(mut base: Value, own: &Value) -> Value {
+/// Merges two documents. Services are merged by name. The other document clears values of the base at its tags.
+pub(super) fn merge_documents(mut base: Value, own: &Value, cleared: &[Keys]) -> Value {
+    tags::clear(&mut base, cleared);
     for (section, value) in own.as_object().into_iter().flatten() {
         if section != "services" {
             base[section] = merge(base[section].take(), value.clone());

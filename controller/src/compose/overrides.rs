@@ -75,6 +75,6 @@ impl Document {
             return value;
         };
         let own = self.resolve(files, index);
-        merge_documents(value, &own)
+        merge_documents(value, &own, &self.files[index].cleared)
     }
 }

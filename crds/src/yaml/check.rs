@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::entry_map::Entry;
+use super::tags::Tag;
 use super::tree::{Kind, Node, shown};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::{self, join};
@@ -54,10 +55,10 @@ impl Collector {
 }
 
 /// Adds a warning for each unsupported tag.
-pub(super) fn tags(tags: &[(String, Location)], collector: &mut Collector) {
-    for (tag, location) in tags {
-        let message = format!("the tag `{}` is not supported and is ignored", shown(tag));
-        collector.add(Diagnostic::warning("", message).at(*location));
+pub(super) fn tags(tags: &[Tag], collector: &mut Collector) {
+    for tag in tags {
+        let message = format!("the tag `{}` is not supported and is ignored", tag.name);
+        collector.add(Diagnostic::warning("", message).at(tag.location));
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::deserialize::Reader;
-use super::{SourceMap, text_of, tree_of};
+use super::{SourceMap, Tag, tags, text_of, tree_of};
 use crate::diagnostic::Diagnostic;
 use crate::number::Keep;
 
@@ -17,6 +17,8 @@ pub struct Document {
     pub source: SourceMap,
     /// Errors that do not prevent parsing, such as duplicate keys.
     pub diagnostics: Vec<Diagnostic>,
+    /// Tags that YAML does not define. The value does not show them.
+    pub tags: Vec<Tag>,
 }
 
 /// Reads a document within the bounds of a spec file, or returns the diagnostic that makes parsing impossible.
@@ -49,6 +51,7 @@ fn read(file_name: &str, bytes: &[u8], keep: Option<Keep>) -> Result<Document, B
         text = text.replace('\t', " ");
     }
     let tree = tree_of(&text).map_err(without_spec_hint)?;
+    let tags = tags::find(&tree.node);
     let source = SourceMap::new(file_name, Some(tree.node));
     let value = source
         .root()
@@ -58,6 +61,7 @@ fn read(file_name: &str, bytes: &[u8], keep: Option<Keep>) -> Result<Document, B
             value,
             source,
             diagnostics: tree.broken,
+            tags,
         }),
         Some(Err(error)) => Err(Box::new(Diagnostic::error(
             "",
@@ -99,6 +103,23 @@ mod tests {
         }
         let duplicate = document("d", b"a: 1\na: 2\n").unwrap();
         assert_eq!(duplicate.diagnostics[0].location.unwrap().line, 2);
+    }
+
+    #[test]
+    fn tags_have_their_keys_and_lines() {
+        let text = b"x: &x { b.c: !reset null }\na:\n  <<: *x\n  d: !override\n    - !e 1\n    - !!str 2\n";
+        let tags = document("d", text).unwrap().tags.into_iter();
+        let tags: Vec<_> = tags
+            .map(|tag| (tag.name, tag.keys.map(|keys| keys.join("/")), tag.location.line))
+            .collect();
+        let tag = |name: &str, keys: Option<&str>, line| (name.to_owned(), keys.map(str::to_owned), line);
+        let expected = [
+            tag("!reset", Some("x/b.c"), 1),
+            tag("!override", Some("a/d"), 5),
+            tag("!e", None, 5),
+            tag("!reset", Some("a/b.c"), 1),
+        ];
+        assert_eq!(tags, expected);
     }
 
     #[test]

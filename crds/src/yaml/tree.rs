@@ -13,6 +13,8 @@ use crate::key_schema::join;
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) location: Location,
+    /// Tag that YAML does not define, such as `!reset`.
+    pub(super) tag: Option<Arc<str>>,
     /// Number of nodes after expansion of aliases, including this one.
     weight: usize,
     /// Number of levels, including this one.
@@ -72,6 +74,7 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
     Some(Arc::new(Node {
         kind,
         location: node.location,
+        tag: node.tag.clone(),
         weight: node.weight,
         depth: node.depth,
     }))
@@ -117,6 +120,7 @@ pub(super) fn relocate(
     Node {
         kind,
         location,
+        tag: node.tag.clone(),
         weight: node.weight,
         depth: node.depth,
     }
@@ -175,6 +179,7 @@ type Anchored = Option<(usize, Arc<Node>)>;
 
 struct Frame {
     location: Location,
+    tag: Option<Arc<str>>,
     anchor: usize,
     weight: usize,
     depth: usize,
@@ -201,6 +206,8 @@ pub(super) struct Builder {
     root: Option<Arc<Node>>,
     broken: Vec<Diagnostic>,
     nodes: usize,
+    /// Tag of the next node.
+    pub(super) tag: Option<Arc<str>>,
 }
 
 impl Builder {
@@ -215,6 +222,7 @@ impl Builder {
         let node = Arc::new(Node {
             kind: Kind::Scalar { text, plain },
             location,
+            tag: self.tag.take(),
             weight: 1,
             depth: 1,
         });
@@ -248,6 +256,7 @@ impl Builder {
         let node = Arc::new(Node {
             kind,
             location: frame.location,
+            tag: frame.tag,
             weight: frame.weight,
             depth: frame.depth,
         });
@@ -266,6 +275,7 @@ impl Builder {
         }
         self.frames.push(Frame {
             location,
+            tag: self.tag.take(),
             anchor,
             weight: 1,
             depth: 1,
