@@ -19,6 +19,7 @@ mod memory;
 mod merge;
 mod networks;
 mod numbers;
+mod origin;
 mod outside;
 mod overrides;
 mod parts;

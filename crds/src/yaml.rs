@@ -17,6 +17,7 @@ mod deserialize;
 mod document;
 mod edit;
 mod entry_map;
+mod original;
 mod repeated;
 mod rules;
 mod source;
@@ -37,6 +38,7 @@ use tree::{Broken, Builder, Node};
 
 pub use document::{Document, document, exact_document};
 pub use edit::{TextEdit, text_edit};
+pub use original::Original;
 pub use source::{Scalar, SourceMap};
 pub use tags::Tag;
 
@@ -93,13 +95,12 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     read_tree(file_name, root, false)
 }
 
-/// Reads the translation of a Compose file. `text` is the text of a spec file, and `locate` returns the location in the Compose file of
-/// a path of that text. All locations of the result are those of the Compose file.
-pub fn read_translated(file_name: &str, text: &str, locate: &dyn Fn(&str) -> Option<Location>) -> ParsedSpec {
+/// Reads the translation of a Compose file. `text` is the text of a spec file. All locations of the result are those of the Compose file.
+pub fn read_translated(file_name: &str, text: &str, original: &dyn Original) -> ParsedSpec {
     match tree_of(text) {
         Ok(mut root) => {
             let start = point(1, 1);
-            root.node = Arc::new(tree::relocate(&root.node, "", start, locate));
+            root.node = Arc::new(tree::relocate(&root.node, "", start, original));
             read_tree(file_name, root, true)
         }
         Err(diagnostic) => rejected(file_name, *diagnostic),

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_core::budget::Budget;
-use argus_crds::compose::compose_key;
 use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::yaml::{self, SourceMap};
 use serde_json::{Map, Value};
@@ -36,7 +35,7 @@ pub(crate) struct Document {
     /// The files, by index. The first is the compose file itself.
     pub(super) files: Vec<NamedFile>,
     /// Files of each service by index, in the order of their merge.
-    origins: BTreeMap<String, Vec<usize>>,
+    pub(super) origins: BTreeMap<String, Vec<usize>>,
     /// Rest of the budget for the files under `env_file`.
     pub(super) env_files: Budget,
     /// Rest of the budget for the size of the document.
@@ -47,9 +46,9 @@ pub(crate) struct Document {
 #[derive(Debug)]
 pub(super) struct NamedFile {
     /// Path relative to the project.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Lines of its keys.
-    source: SourceMap,
+    pub(super) source: SourceMap,
     /// Its content, with paths relative to the project.
     pub(super) value: Value,
     pub(super) scope: Scope,
@@ -57,7 +56,7 @@ pub(super) struct NamedFile {
     /// Keys whose values it replaces or removes in a file or service under it.
     pub(super) cleared: Vec<Keys>,
     /// True if it has the key `include`.
-    has_includes: bool,
+    pub(super) has_includes: bool,
 }
 
 /// Scope of the relative paths and variables of a file.
@@ -258,39 +257,6 @@ impl Document {
             location: known.source.locate(path.trim_end_matches('.'))?,
             file: (file > 0).then(|| known.path.clone()),
         })
-    }
-
-    /// Returns the location of a path of the translation. A service of another file has the location of `include`.
-    pub(crate) fn locate(&self, path: &str) -> Option<Location> {
-        let source = &self.files.first()?.source;
-        let Some(path) = path.strip_prefix("services.") else {
-            let key = match path.split_once('.') {
-                None if path == "network" => "networks.default".to_owned(),
-                Some(("network", key)) => format!("networks.default.{key}"),
-                Some(("project", "name")) => "name".to_owned(),
-                Some(("volumes" | "networks", _)) => path.to_owned(),
-                _ => String::new(),
-            };
-            return source.locate(&key);
-        };
-        let services = self.value["services"].as_object()?;
-        let named = services.keys().filter_map(|name| {
-            let key = path.strip_prefix(name.as_str())?;
-            (key.is_empty() || key.starts_with(['.', '['])).then(|| (name, key.trim_start_matches('.')))
-        });
-        let (name, key) = named.max_by_key(|(name, _)| name.len())?;
-        if self.origins.get(name).is_some_and(|files| !files.contains(&0)) {
-            let has_includes = self.files[0].has_includes;
-            return source.locate(if has_includes { "include" } else { "services" });
-        }
-        let written = format!("services.{name}.{}", compose_key(key));
-        let limits = format!("services.{name}.deploy.resources.limits.{key}");
-        let path = if source.scalar(&limits).is_some() {
-            &limits
-        } else {
-            &written
-        };
-        source.locate(path.trim_end_matches('.'))
     }
 
     /// Reads another file. Returns its index.

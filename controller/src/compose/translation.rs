@@ -9,6 +9,7 @@ use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::yaml::{self, ParsedSpec, SourceMap};
 use argus_reconciler::specs::parsed_file::{ComposeSource, Translation};
 
+use super::origin::Origin;
 use super::variables::{NAME, Variables, is_name_char};
 use super::{Document, FILES, PROFILES, create_draft};
 use crate::compose::spec_draft::note::Note;
@@ -80,7 +81,8 @@ fn translate_document(source: &ComposeSource<'_>, document: &Document) -> Transl
         Ok(text) => text,
         Err(failure) => return rejected(Diagnostic::error("", failure.message())),
     };
-    let mut contents = yaml::read_translated(source.name, &text, &|path| document.locate(path));
+    let origin = Origin::new(document, source.variables);
+    let mut contents = yaml::read_translated(source.name, &text, &origin);
     let notes = draft.notes.iter().filter_map(Note::diagnostic);
     contents.diagnostics.extend(notes);
     if contents.diagnostics.iter().any(Diagnostic::is_error) {

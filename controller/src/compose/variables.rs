@@ -201,7 +201,7 @@ impl Variables {
                 "a path needs the variable `{name}`, which is not set: add it to the `.env` file next to this file, or run `argus allow`, \
 after which variables of the shell count"
             );
-            notes.push(Note::error(what, document.place_of("services")));
+            notes.push(Note::error(what, document.place_of_variable(name)));
         }
         for (name, message) in &self.required {
             let why = if message.is_empty() {
@@ -213,14 +213,14 @@ after which variables of the shell count"
                 "the variable `{name}` is required and not set{why}: add it to the `.env` file next to this file, or run \
 `argus allow`, after which variables of the shell count"
             );
-            notes.push(Note::error(what, document.place_of("services")));
+            notes.push(Note::error(what, document.place_of_variable(name)));
         }
         if let Some(name) = &self.left_out {
             let what = format!(
                 "the values of variables are longer than {MAX_INSERTED} bytes in total, and the first left out is that of `{name}`: shorten \
 it, or use it in fewer places"
             );
-            notes.push(Note::error(what, document.place_of("services")));
+            notes.push(Note::error(what, document.place_of_variable(name)));
         }
         notes
     }

@@ -91,6 +91,19 @@ impl SourceMap {
 
     /// Returns the text of the scalar at a path; `None` without exactly this path, or for a list or a map.
     pub fn scalar(&self, path: &str) -> Option<&str> {
+        let node = self.node(path)?;
+        match &node.kind {
+            Kind::Scalar { text, .. } if !node.is_null() => Some(text),
+            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,
+        }
+    }
+
+    /// Returns the text of the scalar at a path of a translation as the original file writes it, if it differs.
+    pub fn written(&self, path: &str) -> Option<&str> {
+        self.node(path)?.written.as_deref()
+    }
+
+    fn node(&self, path: &str) -> Option<&Node> {
         let mut node = self.root()?;
         let mut rest = path;
         while !rest.is_empty() {
@@ -98,10 +111,7 @@ impl SourceMap {
             node = next;
             rest = rest[used..].trim_start_matches('.');
         }
-        match &node.kind {
-            Kind::Scalar { text, .. } if !node.is_null() => Some(text),
-            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => None,
-        }
+        Some(node)
     }
 
     /// Returns the text of every scalar with its path, in the order of the file. Items of a list have their name in the path if they

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::entry_map::{Entry, EntryMap};
-use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
+use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, Original, source};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::key_schema::join;
 
@@ -15,6 +15,8 @@ pub(super) struct Node {
     pub(super) location: Location,
     /// Tag that YAML does not define, such as `!reset`.
     pub(super) tag: Option<Arc<str>>,
+    /// Text of a translated scalar in the original file, if it differs.
+    pub(super) written: Option<Arc<str>>,
     /// Number of nodes after expansion of aliases, including this one.
     weight: usize,
     /// Number of levels, including this one.
@@ -75,21 +77,21 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
         kind,
         location: node.location,
         tag: node.tag.clone(),
+        written: node.written.clone(),
         weight: node.weight,
         depth: node.depth,
     }))
 }
 
-/// Returns the node with other locations. `locate` returns the location of a path; a node without one has that of its parent.
+/// Returns the node with the locations and texts of the original file. A node without a location has that of its parent.
 ///
 /// Items of a list have their name in the path if they have one, else their index.
-pub(super) fn relocate(
-    node: &Node,
-    path: &str,
-    parent: Location,
-    locate: &dyn Fn(&str) -> Option<Location>,
-) -> Node {
-    let location = locate(path).unwrap_or(parent);
+pub(super) fn relocate(node: &Node, path: &str, parent: Location, original: &dyn Original) -> Node {
+    let location = original.locate(path).unwrap_or(parent);
+    let written = match &node.kind {
+        Kind::Scalar { text, .. } => original.written(path, text).map(Arc::from),
+        Kind::List(_) | Kind::Map(_) => None,
+    };
     let kind = match &node.kind {
         Kind::Scalar { text, plain } => Kind::Scalar {
             text: text.clone(),
@@ -101,13 +103,13 @@ pub(super) fn relocate(
                 Some(Kind::List(_) | Kind::Map(_)) | None => format!("{path}[{index}]"),
             };
             let moved = |(index, item): (usize, &Arc<Node>)| {
-                Arc::new(relocate(item, &path_of(index, item), location, locate))
+                Arc::new(relocate(item, &path_of(index, item), location, original))
             };
             Kind::List(items.iter().enumerate().map(moved).collect())
         }
         Kind::Map(entries) => {
             let moved = |entry: &Entry| {
-                let value = relocate(&entry.value, &join(path, &entry.key), location, locate);
+                let value = relocate(&entry.value, &join(path, &entry.key), location, original);
                 Entry {
                     key: entry.key.clone(),
                     key_location: value.location,
@@ -120,7 +122,8 @@ pub(super) fn relocate(
     Node {
         kind,
         location,
-        tag: node.tag.clone(),
+        tag: None,
+        written,
         weight: node.weight,
         depth: node.depth,
     }
@@ -223,6 +226,7 @@ impl Builder {
             kind: Kind::Scalar { text, plain },
             location,
             tag: self.tag.take(),
+            written: None,
             weight: 1,
             depth: 1,
         });
@@ -257,6 +261,7 @@ impl Builder {
             kind,
             location: frame.location,
             tag: frame.tag,
+            written: None,
             weight: frame.weight,
             depth: frame.depth,
         });

@@ -11,6 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::hex::hex;
 
+mod as_written;
+
 /// Maximum length of a value, in bytes.
 const MAX_VALUE: usize = 200;
 
@@ -85,6 +87,9 @@ struct Key {
     /// Text in the file; `None` for a missing key, a list, a map, and a value that may be secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     now: Option<String>,
+    /// Text in a Compose file, if it differs from its translation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    written: Option<String>,
 }
 
 impl KeyLines {
@@ -123,7 +128,16 @@ impl KeyLines {
                 Some((key, found))
             };
             let mut found: BTreeMap<String, Key> = keys.into_iter().filter_map(place).collect();
-            let without_value = |(key, found): (String, Key)| (key, Key { now: None, ..found });
+            let without_value = |(key, found): (String, Key)| {
+                let line = found.line;
+                (
+                    key,
+                    Key {
+                        line,
+                        ..Key::default()
+                    },
+                )
+            };
             found.extend(secret.into_iter().filter_map(place).map(without_value));
             services.insert(declared.name.to_owned(), ServiceKeys { path, keys: found });
         }
@@ -246,6 +260,7 @@ fn read(source: &SourceMap, path: &str) -> Option<Key> {
     Some(Key {
         line: source.locate(path)?.line,
         now: source.scalar(path).map(str::to_owned),
+        written: source.written(path).map(str::to_owned),
     })
 }
 

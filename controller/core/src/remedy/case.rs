@@ -205,9 +205,8 @@ pub(super) fn mount_of<'a>(context: &EditContext<'a>, path: &str) -> Option<(usi
 /// The mounts with another one.
 pub(super) fn add_volume(context: &EditContext<'_>, entry: &str, reason: String) -> SpecEdit {
     let written = |index| {
-        context
-            .edit(&format!("container.volumes[{index}]"), String::new())
-            .now
+        let edit = context.edit(&format!("container.volumes[{index}]"), String::new());
+        context.accepted.lines.as_written(edit).now
     };
     let all: Option<Vec<String>> = (0..context.service.mounts.len()).map(written).collect();
     let edit = context.edit("container.volumes", reason);

@@ -76,7 +76,7 @@ impl TestEnvironment {
             column: 1,
             length: 1,
         };
-        let read = argus_crds::yaml::read_translated("compose.yaml", &text, &|_| Some(first));
+        let read = argus_crds::yaml::read_translated("compose.yaml", &text, &|_: &str| Some(first));
         let mut environment = Self::new(services);
         environment.accepted.lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
         environment

@@ -348,6 +348,10 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
 }
 
 fn reported_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
+    let error = match input.accepted {
+        Some(accepted) => error.map_edits(|edit| accepted.lines.as_written(edit)),
+        None => error,
+    };
     // The reported errors are redacted, so the comparison needs a redacted error.
     let error = context::complete(input, redact::error(&redact::secrets(input), error));
     let Some(previous) = input.previous else {
