@@ -247,9 +247,10 @@ impl Service<'_> {
 
     /// Notes a part at `key`, which has no counterpart.
     fn add_note(&mut self, key: &str, what: &str) {
-        let place = self.document.place(self.name, key);
-        let what = format!("left out of `{}`: {what}", self.name);
-        self.notes.push(Note::omission(what, place));
+        let note = Note::omission_of(self.name, what, self.document.place(self.name, key));
+        if !self.notes.iter_mut().any(|known| known.absorb(&note)) {
+            self.notes.push(note);
+        }
     }
 
     /// Translates the keys of a service: those of the container to `container`, and the others to `service`.

@@ -7,7 +7,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::diagnostic::{Diagnostic, Location};
 
 /// Place of a note.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     /// File that the Compose file names; `None` for the Compose file itself.
     pub(crate) file: Option<PathBuf>,
@@ -28,6 +28,8 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Note {
     text: String,
+    /// Services of an omission; empty for another part of the file.
+    services: Vec<String>,
     place: Option<Place>,
     rest: String,
     kind: Kind,
@@ -46,14 +48,30 @@ enum Kind {
 impl Note {
     /// Creates a note about a part that is left out.
     pub(crate) fn omission(text: impl Into<String>, place: Option<Place>) -> Self {
-        // A key of the file can have line breaks, and the text after one would look like a line of Argus.
-        let is_break = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
         Self {
-            text: text.into().replace(is_break, "\u{fffd}"),
+            text: one_line(&text.into()),
+            services: Vec::new(),
             place,
             rest: String::new(),
             kind: Kind::Omission,
         }
+    }
+
+    /// Creates a note about a part of a service that is left out.
+    pub(crate) fn omission_of(service: &str, what: &str, place: Option<Place>) -> Self {
+        Self {
+            services: vec![one_line(service)],
+            ..Self::omission(what, place)
+        }
+    }
+
+    /// Adds the services of a note about the same part, which an alias repeats. Returns false for another part.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        let is_same = !self.services.is_empty() && self.text == other.text && self.place == other.place;
+        if is_same && self.place.is_some() {
+            self.services.extend(other.services.iter().cloned());
+        }
+        is_same && self.place.is_some()
     }
 
     /// Creates a note about an invalid part, or about a file that cannot be read.
@@ -77,11 +95,20 @@ impl Note {
         Self { rest, ..self }
     }
 
+    /// Begin of the text of an omission of services.
+    fn subject(&self) -> String {
+        if self.services.is_empty() {
+            return String::new();
+        }
+        let names: Vec<String> = self.services.iter().map(|name| format!("`{name}`")).collect();
+        format!("left out of {}: ", names.join(", "))
+    }
+
     /// Diagnostic about a part that is left out or invalid; `None` for a remark.
     pub(crate) fn diagnostic(&self) -> Option<Diagnostic> {
         let own = self.place.as_ref().filter(|place| place.file.is_none());
         let message = match own {
-            Some(_) => format!("{}{}", self.text, self.rest),
+            Some(_) => format!("{}{}{}", self.subject(), self.text, self.rest),
             None => self.to_string(),
         };
         let diagnostic = match self.kind {
@@ -98,10 +125,16 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
+        write!(f, "{}{}", self.subject(), self.text)?;
         if let Some(place) = &self.place {
             write!(f, "{place}")?;
         }
         f.write_str(&self.rest)
     }
+}
+
+/// A key of the file can have line breaks, and the text after one would look like a line of Argus.
+fn one_line(text: &str) -> String {
+    let is_break = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    text.replace(is_break, "\u{fffd}")
 }
