@@ -6,6 +6,8 @@ use argus_crds::suggestion::nearest;
 pub fn similar_image<'a>(reference: &str, images: &[&'a str]) -> Option<&'a str> {
     let (repository, tag) = split_tag(reference);
     let split = images.iter().map(|image| (*image, split_tag(image)));
+    // The engine can have the image itself.
+    let split = split.filter(|(_, other)| *other != (repository, tag));
     let with_repository: Vec<_> = split.clone().filter(|(_, other)| other.0 == repository).collect();
     let with_tag: Vec<_> = split.filter(|(_, other)| other.1 == tag).collect();
     if let Some(tag) = nearest(tag, with_repository.iter().map(|(_, other)| other.1)) {
@@ -57,6 +59,7 @@ mod tests {
             ("busybox:lcoal", Some("busybox:local")),
             ("busybxo:local", Some("busybox:local")),
             ("redis:7.4", Some("redis:7.2")),
+            ("redis:7.2", None),
             ("postgres:16", None),
             ("busybox:1.36", None),
         ] {
