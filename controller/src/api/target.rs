@@ -114,11 +114,15 @@ pub(crate) fn resolve_target(
         return Ok((find_only_environment(state)?, None));
     };
     let (env, service) = parse_target(target, service)?;
-    if service.is_none()
-        && status::read_environment(state, &env)?.is_none()
+    if status::read_environment(state, &env)?.is_none()
         && let Some(only) = find_only_owner(state, &env)
     {
-        return Ok((only, Some(env)));
+        let Some(second) = service else {
+            return Ok((only, Some(env)));
+        };
+        let message = format!("expected one service, but two are given: `{env}` and `{second}`");
+        let hint = format!("pass `{env}`, or `{only}` for all services");
+        return Err(Failure::usage(message).with_hint(hint));
     }
     Ok((env, service))
 }
@@ -235,6 +239,9 @@ mod tests {
             owned("other", None),
             "the command reports it"
         );
+        let two = resolve_target(&state, Some("web"), Some("db")).unwrap_err();
+        let two = format!("{two:?}");
+        assert!(two.contains("pass `web`, or `shop` for all services"), "{two}");
         let service = |target| parse_service_target(&state, target).ok();
         assert_eq!(service("web"), Some(("shop".to_owned(), "web".to_owned())));
         assert_eq!(service("shop"), Some(("shop".to_owned(), "shop".to_owned())));
