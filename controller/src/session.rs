@@ -3,6 +3,8 @@
 
 mod background;
 mod choice;
+mod compose_flags;
+mod controller_end;
 mod hand_over;
 mod unfinished;
 
@@ -36,6 +38,7 @@ use crate::view::Statuses;
 
 pub(crate) use background::start_in_background;
 pub(crate) use choice::{SpecChoice, read_file};
+pub(crate) use controller_end::end_controller;
 
 /// Maximum time of the removal at the end, without the grace periods of the services.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);

@@ -12,6 +12,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, Reason};
 use tokio::process::Command;
 
+use super::compose_flags::{Started, end_former};
 use crate::client::ControllerClient;
 use crate::process::exit::{Exit, Failure, state_failure};
 use crate::render::output;
@@ -20,7 +21,8 @@ use crate::settings::Settings;
 /// Maximum time until the controller accepts commands.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Starts a controller of `file` with these arguments in the background, unless one runs. Returns when it accepts commands.
+/// Starts a controller of `file` with these arguments in the background, unless one runs without Compose options of an earlier command.
+/// Returns when it accepts commands.
 pub(crate) async fn start_in_background(
     settings: &Settings,
     file: &Path,
@@ -28,7 +30,10 @@ pub(crate) async fn start_in_background(
 ) -> Result<(), Failure> {
     let client = ControllerClient::remote(settings.clone());
     if client.missing_controller().await?.is_none() {
-        return Ok(());
+        let is_own = settings.state == settings.own_state;
+        if !is_own || !end_former(&settings.state, file, &arguments).await? {
+            return Ok(());
+        }
     }
     let state = settings
         .state
@@ -38,7 +43,7 @@ pub(crate) async fn start_in_background(
     let log = state.private().join("controller.log");
     let (out, err) = open_log(&log).map_err(fault)?;
     let mut child = Command::new(std::env::current_exe().map_err(fault)?)
-        .args(arguments)
+        .args(&arguments)
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(err)
@@ -47,6 +52,7 @@ pub(crate) async fn start_in_background(
         .spawn()
         .map_err(fault)?;
     let pid = child.id().unwrap_or_default();
+    Started::new(pid, file, &arguments).write(&state).map_err(fault)?;
     let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
     let failed = |end: String| {
         let message = format!("cannot start a controller: {end}; its log is `{}`", log.shown());

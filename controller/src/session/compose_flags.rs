@@ -1,0 +1,103 @@
+//! Compose options of a controller in the background. A later command without options does not keep them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use argus_reconciler::state_dir::StateDir;
+use serde::{Deserialize, Serialize};
+
+use super::controller_end::{end_controller, find_controller};
+use crate::process::exit::Failure;
+use crate::render::output;
+
+/// Flags of the options of Compose files.
+const FLAGS: [&str; 5] = [
+    "--file=",
+    "--profile=",
+    "--env-file=",
+    "--project-name=",
+    "--service=",
+];
+
+/// Record of the controller that a command started in the background.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Started {
+    pid: u32,
+    file: PathBuf,
+    flags: Vec<String>,
+}
+
+impl Started {
+    pub(super) fn new(pid: u32, file: &Path, arguments: &[OsString]) -> Self {
+        let flags = arguments.iter().map(|argument| argument.to_string_lossy());
+        let flags = flags.filter(|argument| FLAGS.iter().any(|flag| argument.starts_with(flag)));
+        Self {
+            pid,
+            file: file.to_owned(),
+            flags: flags.map(String::from).collect(),
+        }
+    }
+
+    pub(super) fn write(&self, state: &StateDir) -> std::io::Result<()> {
+        std::fs::write(path(state), serde_json::to_vec(self)?)
+    }
+
+    fn read(state: &StateDir) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path(state)).ok()?).ok()
+    }
+
+    /// Returns true if a command for the same file has no options, and this controller has some.
+    fn has_former_flags(&self, command: &Self) -> bool {
+        self.file == command.file && command.flags.is_empty() && !self.flags.is_empty()
+    }
+}
+
+fn path(state: &StateDir) -> PathBuf {
+    state.private().join("controller.options")
+}
+
+/// Ends a controller in the background that has options of an earlier command, unlike this one. Returns true if it ended.
+pub(super) async fn end_former(
+    state: &StateDir,
+    file: &Path,
+    arguments: &[OsString],
+) -> Result<bool, Failure> {
+    let command = Started::new(0, file, arguments);
+    let Some(started) = Started::read(state).filter(|started| started.has_former_flags(&command)) else {
+        return Ok(false);
+    };
+    let running = find_controller(state).await?;
+    if running.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok()) != Some(started.pid) {
+        return Ok(false);
+    }
+    output::print_note(&format!(
+        "note: the controller starts again without `{}` of an earlier command",
+        started.flags.join(" ")
+    ));
+    end_controller(state, None).await.map(|ended| ended.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_flags_of_an_earlier_command_for_the_file_differ() {
+        let started = |file: &str, arguments: &str| {
+            let arguments: Vec<OsString> = arguments.split(' ').map(OsString::from).collect();
+            Started::new(7, Path::new(file), &arguments)
+        };
+        let debug = started("compose.yaml", "run compose.yaml --listen=off --profile=debug");
+        assert_eq!(debug.flags, ["--profile=debug"]);
+        let plain = started("compose.yaml", "run compose.yaml --listen=off");
+        assert!(debug.has_former_flags(&plain));
+        assert!(!plain.has_former_flags(&plain));
+        assert!(!plain.has_former_flags(&debug), "the command is refused");
+        assert!(!debug.has_former_flags(&started("other.yaml", "run other.yaml")));
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path().join("state"));
+        std::fs::create_dir_all(state.private()).unwrap();
+        debug.write(&state).unwrap();
+        assert_eq!(Started::read(&state), Some(debug));
+    }
+}
