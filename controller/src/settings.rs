@@ -34,7 +34,10 @@ pub(crate) mod trust;
 
 /// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "write `500ms`, `30s`, `10m` or `1h30m`".to_owned())
+    humantime::parse_duration(text).map_err(|_| match text.parse::<u32>() {
+        Ok(seconds) => format!("add a unit, such as `{seconds}s`"),
+        Err(_) => "write `500ms`, `30s`, `10m` or `1h30m`".to_owned(),
+    })
 }
 
 /// Parses a source of namespaces, and reads its variable.

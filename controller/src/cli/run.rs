@@ -6,6 +6,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::Reason;
 use clap::Args;
 
+use super::usage::ONE_OFF;
 use crate::app;
 use crate::app::telemetry;
 use crate::process::exit::{Exit, Failure};
@@ -61,5 +62,7 @@ fn existing(path: PathBuf) -> Result<PathBuf, Failure> {
     let message = format!("cannot watch `{}`: it does not exist", path.shown());
     Err(Failure::with_reason(Reason::NotFound, message)
         .with_exit(Exit::Usage)
-        .with_hint("pass an existing spec file, or write a first one with `argus init`"))
+        .with_hint(format!(
+            "pass an existing spec file, or write a first one with `argus init`; {ONE_OFF}"
+        )))
 }

@@ -8,6 +8,10 @@ use crate::process::exit::{Exit, Failure};
 use crate::render::output;
 use crate::settings::Colour;
 
+mod compose_flags;
+
+pub(super) use compose_flags::ONE_OFF;
+
 /// Commands of `docker compose` that Argus does not have, each with its counterpart; empty without one.
 const OF_COMPOSE: [(&str, &str); 18] = [
     ("attach", "docker attach"),
@@ -69,8 +73,7 @@ fn select_colour(words: &[String]) {
 }
 
 fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
-    let usage = context_text(error, ContextKind::Usage);
-    let usage = usage.map(|usage| usage.trim_start_matches("Usage:").trim().to_owned());
+    let mut usage = context_text(error, ContextKind::Usage);
     let path = command_path(command, words);
     let of = |kind| context_text(error, kind).unwrap_or_default();
     let (arg, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));
@@ -87,13 +90,24 @@ fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<F
             format!("`{path}` has no command `{word}`{suggestion}")
         }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
-            let nearest = context_text(error, ContextKind::SuggestedArg);
-            format!(
-                "`{path}` has no flag `{arg}`{}",
-                format_suggestion(nearest.as_deref())
-            )
+            let suggested = context_text(error, ContextKind::SuggestedArg);
+            let nearest = suggested.as_deref().filter(|it| nearest(flag, [*it]).is_some());
+            let of_compose = compose_flags::describe(&path, flag);
+            if suggested.is_some() && (nearest.is_none() || of_compose.is_some()) {
+                // It shows the flag.
+                usage = None;
+            }
+            let suggestion = of_compose.unwrap_or_else(|| format_suggestion(nearest));
+            format!("`{path}` has no flag `{arg}`{suggestion}")
         }
-        ErrorKind::UnknownArgument => format!("unexpected argument `{arg}` for `{path}`"),
+        ErrorKind::UnknownArgument => {
+            let one_off = if path == "argus run" {
+                format!("; {ONE_OFF}")
+            } else {
+                String::new()
+            };
+            format!("unexpected argument `{arg}` for `{path}`{one_off}")
+        }
         ErrorKind::InvalidValue if value.is_empty() => format!("`{flag}` has no value"),
         ErrorKind::InvalidValue => {
             let valid = context_list(error, ContextKind::ValidValue).join(", ");
@@ -113,6 +127,7 @@ fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<F
         }
         _ => return None,
     };
+    let usage = usage.map(|usage| usage.trim_start_matches("Usage:").trim().to_owned());
     let usage = usage.map_or_else(String::new, |usage| format!("usage is `{usage}`; "));
     Some(Failure::usage(message).with_hint(format!("{usage}see all options with `{path} --help`")))
 }
@@ -187,6 +202,21 @@ mod tests {
             message(&["get", "--outptu", "json"]),
             "`argus get` has no flag `--outptu`; the nearest is `--output`"
         );
+        assert_eq!(
+            message(&["up", "--scale", "web=3"]),
+            "`argus up` has no flag `--scale`; its counterpart is `scale` of the service in the file"
+        );
+        assert_eq!(
+            message(&["plan", "--stale"]),
+            "`argus plan` has no flag `--stale`"
+        );
+        assert_eq!(
+            message(&["wait", "x", "--timeout", "60"]),
+            "`60` is not a valid value for `--timeout`: add a unit, such as `60s`"
+        );
+        let one_off = message(&["run", "--rm", "api", "./x.sh"]);
+        assert!(one_off.contains("`argus exec SERVICE -- COMMAND`"), "{one_off}");
+        assert!(message(&["run", "api", "./x.sh"]).ends_with(ONE_OFF));
         assert_eq!(
             message(&["get", "a", "b"]),
             "unexpected argument `b` for `argus get`"
