@@ -91,7 +91,9 @@ fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<F
         }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
             let suggested = context_text(error, ContextKind::SuggestedArg);
-            let nearest = suggested.as_deref().filter(|it| nearest(flag, [*it]).is_some());
+            let name = |flag: &str| flag.trim_start_matches('-').to_owned();
+            let is_near = |other: &&str| nearest(&name(flag), [name(other).as_str()]).is_some();
+            let nearest = suggested.as_deref().filter(is_near);
             let of_compose = compose_flags::describe(&path, flag);
             if suggested.is_some() && (nearest.is_none() || of_compose.is_some()) {
                 // It shows the flag.
@@ -207,8 +209,8 @@ mod tests {
             "`argus up` has no flag `--scale`; its counterpart is `scale` of the service in the file"
         );
         assert_eq!(
-            message(&["plan", "--stale"]),
-            "`argus plan` has no flag `--stale`"
+            message(&["plan", "--scale"]),
+            "`argus plan` has no flag `--scale`"
         );
         assert_eq!(
             message(&["wait", "x", "--timeout", "60"]),

@@ -67,11 +67,12 @@ impl Note {
 
     /// Adds the services of a note about the same part, which an alias repeats. Returns false for another part.
     pub(crate) fn absorb(&mut self, other: &Self) -> bool {
-        let is_same = !self.services.is_empty() && self.text == other.text && self.place == other.place;
-        if is_same && self.place.is_some() {
+        let is_same = self.text == other.text && self.place == other.place;
+        let is_repeated = is_same && self.place.is_some() && !self.services.is_empty();
+        if is_repeated {
             self.services.extend(other.services.iter().cloned());
         }
-        is_same && self.place.is_some()
+        is_repeated
     }
 
     /// Creates a note about an invalid part, or about a file that cannot be read.
