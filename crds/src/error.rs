@@ -200,6 +200,8 @@ impl StructuredError {
         let retryable = self.retryable;
         self.remedies.retain(|other| match other.action {
             ActionId::Retry => retryable,
+            // A wait does not change the file.
+            ActionId::Wait => false,
             action => !action.is_general_edit() || other.edit.is_some(),
         });
         self.remedies.insert(0, remedy);

@@ -18,7 +18,7 @@ mod report;
 mod targets;
 mod topology;
 
-pub use report::{errors, matrix};
+pub use report::{error_of, errors, matrix};
 pub use targets::{targets, targets_of_failure};
 pub use topology::{CheckRequest, ConnectivityInput, LinkSource};
 

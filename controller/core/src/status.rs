@@ -215,6 +215,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .chain(port::unreachable(input))
             .chain(error::failing_checks(input))
             .chain(warning::replaced_files(input))
+            .chain(warning::local_listeners(input))
             .chain(warning::moved_networks(input))
             .collect(),
         connectivity: connectivity::matrix(input),

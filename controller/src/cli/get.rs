@@ -21,6 +21,7 @@ use crate::process::exit::{Exit, Failure};
 use crate::process::runtime;
 use crate::render::output;
 use crate::render::output::{Format, OutputArgs};
+use crate::render::status_text::format_running_warnings;
 use crate::render::table;
 use crate::render::table::{Column, Rows};
 use crate::settings::{Options, SpecOptions};
@@ -203,6 +204,9 @@ impl Get {
             }),
             Found::One(status) => args.print(found, name_services(status), || {
                 print_file_errors(status);
+                for warning in format_running_warnings(status) {
+                    output::print_note(&format!("warning: {warning}"));
+                }
                 self.format_services(columns, status)
             }),
             Found::All(list) if self.all_services => {

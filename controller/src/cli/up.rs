@@ -26,6 +26,7 @@ use crate::render::live::View;
 use crate::render::live::screen::LiveBlock;
 use crate::render::output;
 use crate::render::output::OutputArgs;
+use crate::render::status_text::format_running_warnings;
 use crate::session::{KeepOptions, Session, SpecChoice, list_replaced, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::test_runner::report::Report;
@@ -188,6 +189,10 @@ impl Up {
         for note in note_completed(findings.before.as_ref(), ready, started) {
             view.clear();
             output::print_note(&note);
+        }
+        for warning in format_running_warnings(ready) {
+            view.clear();
+            output::print_note(&format!("{} {warning}", output::yellow("warning:")));
         }
         if self.detach && self.output.is_text() {
             output::print(&format!(

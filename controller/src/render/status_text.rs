@@ -5,6 +5,7 @@ use std::path::Path;
 use argus_core::quoting::{PathText as _, escape_line};
 pub(crate) use argus_core::status::is_good;
 use argus_crds::diagnostic::Diagnostic;
+use argus_crds::error::{Code, SpecEdit};
 use argus_crds::status::{
     ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, SuiteStatus, Truth,
 };
@@ -56,6 +57,30 @@ pub(crate) fn format_warnings(status: &EnvironmentStatus) -> Vec<String> {
     let left = warnings().count().saturating_sub(MAX_WARNINGS);
     let rest = (left > 0).then(|| format!("{left} more"));
     warnings().take(MAX_WARNINGS).map(format).chain(rest).collect()
+}
+
+/// Warnings about the running environment: those without a place in its file, and broken connections between services.
+pub(crate) fn format_running_warnings(status: &EnvironmentStatus) -> Vec<String> {
+    let is_connection = |code| matches!(code, Code::NetworkUnreachable | Code::DnsResolutionFailed);
+    let running = status.diagnostics.iter();
+    let running = running.filter(|it| !it.is_error() && it.location.is_none());
+    let mut found: Vec<(&str, Option<String>)> = running.map(|it| (&*it.message, it.hint.clone())).collect();
+    for error in status.errors.iter().filter(|error| is_connection(error.code)) {
+        let mut edits = error.remedies.iter().filter_map(|remedy| remedy.edit.as_ref());
+        let hint = edits.next().map(SpecEdit::change);
+        // One change can restore several connections.
+        if hint.is_none() || found.iter().all(|(_, known)| *known != hint) {
+            found.push((&error.message, hint));
+        }
+    }
+    let left = found.len().saturating_sub(MAX_WARNINGS);
+    let rest = (left > 0).then(|| format!("{left} more"));
+    let found = found.into_iter().take(MAX_WARNINGS);
+    let found = found.map(|(message, hint)| match hint {
+        Some(hint) => format!("{message} (hint: {hint})"),
+        None => message.to_owned(),
+    });
+    found.chain(rest).collect()
 }
 
 /// Description of a hold.
@@ -111,6 +136,7 @@ pub(crate) fn format_address(mapping: &PortMapping) -> String {
 #[cfg(test)]
 mod tests {
     use argus_crds::diagnostic::Location;
+    use argus_crds::error::StructuredError;
 
     use super::*;
 
@@ -133,5 +159,32 @@ mod tests {
         let first = "shop.e2e.yaml:6:5: unknown key `tmpfs` (hint: move it)";
         let other = "shop.e2e.yaml: other";
         assert_eq!(format_warnings(&status), [first, other, other, "2 more"]);
+    }
+
+    #[test]
+    fn running_warnings_contain_broken_connections() {
+        let edit =
+            SpecEdit::new("compose.yaml", "services.db.environment.HOST", "it is local").suggest("0.0.0.0");
+        let error = |message: &str| StructuredError::new(Code::NetworkUnreachable, message);
+        let place = Location {
+            line: 6,
+            column: 5,
+            length: 5,
+        };
+        let status = EnvironmentStatus {
+            diagnostics: vec![
+                Diagnostic::warning("", "of the file").at(place),
+                Diagnostic::warning("", "running"),
+            ],
+            errors: vec![
+                error("no link").edit(edit.clone()),
+                error("another").edit(edit),
+                error("other"),
+                StructuredError::new(Code::ContainerCrash, "crash"),
+            ],
+            ..EnvironmentStatus::default()
+        };
+        let link = "no link (hint: set `environment.HOST: 0.0.0.0` in compose.yaml)";
+        assert_eq!(format_running_warnings(&status), ["running", link, "other"]);
     }
 }

@@ -205,7 +205,7 @@ codes! {
     ImageNotFound "IMAGE_NOT_FOUND": "pull-image", Container, Fatal, Permanent, [FixImage, LogIn, PullImage], exit 1, http 409, quotes false,
         "an image does not exist",
         "Neither the engine nor the registry has the image. This failure costs no restart budget. Argus continues automatically when the file changes or the image becomes available.";
-    ImagePullFailed "IMAGE_PULL_FAILED": "pull-image", Container, Recoverable, Transient, [Wait, RunPreflight, PullImage], exit 1, http 409, quotes false,
+    ImagePullFailed "IMAGE_PULL_FAILED": "pull-image", Container, Recoverable, Transient, [RunPreflight, PullImage, Wait], exit 1, http 409, quotes false,
         "an image could not be pulled",
         "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. Until the pull succeeds, the old container keeps running.";
     RegistryRateLimited "REGISTRY_RATE_LIMITED": "pull-image", Infrastructure, Recoverable, Transient, [Wait, LogIn], exit 1, http 409, quotes false,

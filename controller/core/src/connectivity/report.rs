@@ -51,11 +51,14 @@ fn cause_text(error: &LinkError) -> String {
 
 /// Returns one error per failed link; its subject is the service that opens the connection.
 pub fn errors(check: &ConnectivityCheck, input: &ConnectivityInput<'_>) -> Vec<StructuredError> {
-    let error = |link: &LinkResult| {
-        let error = link.error()?;
-        Some(link_error(link, error, input).with_call(call(link, error)))
-    };
-    check.link_results.iter().filter_map(error).collect()
+    let links = check.link_results.iter();
+    links.filter_map(|link| error_of(link, input)).collect()
+}
+
+/// Returns the error of a link; `None` for a working or unchecked one.
+pub fn error_of(link: &LinkResult, input: &ConnectivityInput<'_>) -> Option<StructuredError> {
+    let error = link.error()?;
+    Some(link_error(link, error, input).with_call(call(link, error)))
 }
 
 /// Returns the call trace of a check; a helper container connects in place of the service.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use argus_crds::error::SpecEdit;
 
 use super::case::contains;
-use super::listeners::{open_variable, option_for};
+use super::listeners::{LOCAL, open_variable, option_for};
 use super::shell::with_words;
 use super::{EditContext, probe, recovery_time, reported, seconds};
 use crate::desired::ProbeHandler;
@@ -84,7 +84,7 @@ impl EditContext<'_> {
     /// Address of the command or of a variable that makes the process listen on the loopback interface only.
     fn local_address(&self, evidence: &Evidence, port: u16) -> Option<SpecEdit> {
         let reason = format!("the process listens on port {port} only inside its container");
-        if let Some((key, local)) = self.listen_address(port, &["127.0.0.1", "localhost", "[::1]", "::1"]) {
+        if let Some((key, local)) = self.listen_address(port, &LOCAL) {
             return Some(self.edit(&key, reason).now(local).suggest("0.0.0.0"));
         }
         let option = |word: &str| option_for(word, port);

@@ -8,6 +8,21 @@ use super::images::rows;
 use crate::outcome::Evidence;
 use crate::secrets::is_secret;
 
+/// Addresses that accept connections only from the own container.
+pub(super) const LOCAL: [&str; 4] = ["127.0.0.1", "localhost", "[::1]", "::1"];
+
+impl EditContext<'_> {
+    /// Listen address of a service whose program accepts connections only from its own container.
+    pub(crate) fn local_listener(&self, port: u16) -> Option<SpecEdit> {
+        let (key, local) = self.listen_address(port, &LOCAL)?;
+        let reason = format!(
+            "`{}` listens on port {port} only inside its container",
+            self.service.name
+        );
+        Some(self.public(self.edit(&key, reason).now(local).suggest("0.0.0.0")))
+    }
+}
+
 /// Option for all addresses of a program that by default listens only inside its container.
 pub(super) fn option_for(word: &str, port: u16) -> Option<String> {
     let program = word.rsplit('/').next();

@@ -7,8 +7,9 @@ use super::classes::REFUSED_PASSWORD;
 use super::database::{names_sibling, only_sibling, sibling_with};
 use super::images::{facts_of, is_named, password_variables, user_variables, variable_of};
 use super::network::{is_name_of, siblings, uses};
-use crate::desired::Service;
 use crate::desired::hosts::hosts;
+use crate::desired::{Mount, Service};
+use crate::ident::ResourceName;
 use crate::secrets::REDACTED;
 
 parts! {
@@ -80,6 +81,45 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
             sibling.name
         );
     }
+    Some(edit.now(REDACTED).hint(hint))
+}
+
+/// Password of a server that has another one in its volume, because it sets its password only at its first start.
+pub(super) fn stored_password(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&REFUSED_PASSWORD)?;
+    let (sibling, theirs, expected) = only_sibling(case, &password_variables())?;
+    let context = case.context.with_service(sibling);
+    let mut variables = case.context.service.env_vars.values();
+    if expected.is_empty() || !variables.any(|value| value.contains(expected)) {
+        return None;
+    }
+    let accepted = context.accepted;
+    let mut volumes = sibling.mounts.iter().filter_map(|mount| match mount {
+        Mount::Volume {
+            name,
+            read_only: false,
+            ..
+        } => Some(name),
+        Mount::Volume { .. } | Mount::Bind { .. } => None,
+    });
+    let exists = |name: &ResourceName| context.volumes.contains_key(name.as_str());
+    let volume = volumes.find_map(|name| {
+        let present = accepted.desired.present_volume(name, exists);
+        context.volumes.get(present.as_str())
+    })?;
+    // A new volume has the password of this revision.
+    if volume.created_at().is_some_and(|at| at >= accepted.accepted_at) {
+        return None;
+    }
+    let reason = format!(
+        "`{}` keeps the password of its first start in the volume `{}`, which is older than this revision",
+        sibling.name, volume.name
+    );
+    let hint = format!(
+        "restore its former value, or remove the volume and its data with `argus down {} --volumes`",
+        accepted.desired.env
+    );
+    let edit = context.edit(&format!("container.environment.{theirs}"), reason);
     Some(edit.now(REDACTED).hint(hint))
 }
 
@@ -253,4 +293,51 @@ pub(super) fn absent_part(case: &Case<'_>, theirs: &[&'static str], names: [&str
     );
     let edit = case.variable(&name, reason);
     (!set.contains_key(&name)).then(|| edit.suggest(value.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use crate::labels;
+    use crate::observed::Volume;
+    use crate::remedy::test_environment::TestEnvironment;
+
+    const NAME: &str = "argusai-shop_data";
+
+    fn shop(services: &str, created_at: Option<&str>) -> TestEnvironment {
+        let line = "psql: error: FATAL:  password authentication failed for user \"shop\"";
+        let mut environment = TestEnvironment::new(services).wrote(line);
+        let created_at = created_at.map(|at| (labels::CREATED_AT.to_owned(), at.to_owned()));
+        let volume = Volume {
+            name: NAME.to_owned(),
+            labels: created_at.into_iter().collect::<BTreeMap<_, _>>(),
+        };
+        environment.volumes.insert(NAME.to_owned(), Arc::new(volume));
+        environment
+    }
+
+    #[test]
+    fn volume_keeps_the_password_of_its_first_start() {
+        let services = "  db: { image: \"postgres:16\", container: { name: db, volumes: [\"data:/var/lib/postgresql/data\"],
+    environment: { POSTGRES_PASSWORD: new-secret } } }
+  web: { image: \"web:1\", container: { name: web, environment: { URL: \"postgres://u:new-secret@db/x\" } } }
+volumes: { data: {} }\n";
+        let edit = shop(services, None);
+        edit.assert_edit(
+            "db.container.environment.POSTGRES_PASSWORD",
+            "keeps the password of its first start",
+        );
+        edit.assert_edit(
+            "db.container.environment.POSTGRES_PASSWORD",
+            "`argus down shop --volumes`",
+        );
+        // The volume is newer than this revision.
+        assert_eq!(shop(services, Some("2026-11-30T13:00:00Z")).text(), "none");
+        let other = services.replace("u:new-secret@", "u:another@");
+        shop(&other, None).assert_edit("web.container.environment.URL", "its password differs");
+        let none = services.replace("volumes: [\"data:/var/lib/postgresql/data\"],", "");
+        assert_eq!(shop(&none, None).text(), "none");
+    }
 }

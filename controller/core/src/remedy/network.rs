@@ -236,17 +236,10 @@ fn refused_by(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
 
 /// Listen address of a sibling that accepts connections only from its own container.
 pub(super) fn local_sibling(case: &Case<'_>) -> Option<SpecEdit> {
-    const LOCAL: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
     let line = case.line_with(&REFUSED)?;
     named_addresses(case, line).find_map(|(_, host, port)| {
         let sibling = siblings(case).find(|sibling| is_name_of(sibling, host))?;
-        let context = case.context.with_service(sibling);
-        let (key, local) = context.listen_address(port, &LOCAL)?;
-        let reason = format!(
-            "`{}` listens on port {port} only inside its container",
-            sibling.name
-        );
-        Some(context.edit(&key, reason).now(local).suggest("0.0.0.0"))
+        case.context.with_service(sibling).local_listener(port)
     })
 }
 

@@ -90,6 +90,29 @@ pub(super) fn missing_job(case: &Case<'_>) -> Option<SpecEdit> {
     Some(add_dependency(case, job.name.as_str(), reason))
 }
 
+/// Job without a health check that others wait to be healthy, although it completes.
+pub(super) fn completed_job(case: &Case<'_>) -> Option<SpecEdit> {
+    let own = case.context.service;
+    if case.run.exit_code != 0 || own.probe.is_some() {
+        return None;
+    }
+    let waits = |need: &Dependency| need.service == own.name && need.condition == Condition::Healthy;
+    let (sibling, index) =
+        siblings(case).find_map(|sibling| Some((sibling, sibling.depends_on.iter().position(waits)?)))?;
+    let reason = format!(
+        "`{}` has completed with exit code 0, and `{}` waits until it is healthy",
+        own.name, sibling.name
+    );
+    let lines = &case.context.accepted.lines;
+    if lines.is_compose() {
+        let key = format!("dependsOn[{index}].condition");
+        let completed = lines.write_value(&key, "completed");
+        let context = case.context.with_service(sibling);
+        return Some(context.edit(&key, reason).suggest(completed));
+    }
+    Some(case.context.edit("oneShot", reason).suggest("true"))
+}
+
 /// The dependencies with another one.
 pub(super) fn add_dependency(case: &Case<'_>, name: &str, reason: String) -> SpecEdit {
     let own = case.context.service;

@@ -97,3 +97,28 @@ fn option_and_its_value_are_two_elements() {
     let text = web("command: [sh, -c, \"serve --config /etc/app.yml\"],", "", line).text();
     assert!(!text.contains("one argument"), "{text}");
 }
+
+#[test]
+fn job_that_completes_is_awaited_as_completed() {
+    let services = "  web: { image: \"shop/job:1\", command: [migrate], container: { name: web } }
+  api:
+    image: \"shop/api:1\"
+    dependsOn: [{ service: web, condition: healthy }]
+    container: { name: api }\n";
+    let run = |mut environment: TestEnvironment, code: i64| {
+        environment.run.exit_code = code;
+        environment
+    };
+    let compose = run(TestEnvironment::compose(services).wrote("applied 1.sql"), 0);
+    let edit = compose.edit().unwrap();
+    assert_eq!(
+        edit.suggest.as_deref(),
+        Some("service_completed_successfully"),
+        "{edit}"
+    );
+    assert!(edit.key.starts_with("services.api.depends_on"), "{edit:?}");
+    run(TestEnvironment::new(services), 0).assert_edit("web.oneShot", "set `oneShot: true`");
+    assert_eq!(run(TestEnvironment::new(services), 1).text(), "none");
+    let started = services.replace("healthy", "started");
+    assert_eq!(run(TestEnvironment::new(&started), 0).text(), "none");
+}

@@ -191,6 +191,7 @@ rules! {
     "advised-variable" Likely Cause ENDED unread::advised_variable;
     "early-start" Likely Cause EXIT |case| case.context.early_start(case.run);
     "password" Likely Last SERVER logins::password;
+    "stored-password" Likely Last SERVER logins::stored_password;
     "no-password" Likely Last SERVER logins::no_password;
     "absent-login" Likely Last SERVER logins::absent_login;
     "local-sibling" Likely Last SERVER network::local_sibling;
@@ -212,6 +213,7 @@ rules! {
     "late-variable" Likely Last ENDED environment::missing_variable;
     "advised-option" Likely Cause ENDED unread::advised_option;
     "missing-command" Likely Last EXIT process::missing_command;
+    "completed-job" Likely Last EXIT process::completed_job;
     "unfit-data" Likely Last ENDED database::unfit_volume;
     "missing-program" Likely Last ANY_END |case| case.context.missing_program(case);
     "known-warning" Likely Warned REST cures::known_warning;

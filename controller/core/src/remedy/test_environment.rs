@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use argus_crds::error::SpecEdit;
 
@@ -11,6 +12,7 @@ use crate::desired::admit::{SpecContext, admit};
 use crate::desired::key_lines::KeyLines;
 use crate::failed_run::{FailedRun, FailureCause};
 use crate::ident::{ContainerId, ServiceName};
+use crate::observed::Volume;
 use crate::outcome::Evidence;
 use crate::state::{EnvHistory, HealthyRun};
 use crate::time::Timestamp;
@@ -48,6 +50,7 @@ pub(super) fn accept(text: &str) -> Accepted {
 pub(super) struct TestEnvironment {
     accepted: Accepted,
     history: EnvHistory,
+    pub(super) volumes: BTreeMap<String, Arc<Volume>>,
     pub(super) run: FailedRun,
 }
 
@@ -64,6 +67,7 @@ impl TestEnvironment {
         Self {
             accepted,
             history: EnvHistory::default(),
+            volumes: BTreeMap::new(),
             run,
         }
     }
@@ -124,12 +128,11 @@ impl TestEnvironment {
     }
 
     pub(super) fn edit(&self) -> Option<SpecEdit> {
-        let volumes = BTreeMap::new();
         let context = EditContext {
             accepted: &self.accepted,
             service: &self.accepted.desired.services["web"],
             history: &self.history,
-            volumes: &volumes,
+            volumes: &self.volumes,
         };
         context.of_run(&self.run)
     }

@@ -1,13 +1,15 @@
 //! Connectivity part of a status.
 
-use argus_crds::error::StructuredError;
+use argus_crds::error::{SpecEdit, StructuredError};
 use argus_crds::status::{Connectivity, Truth};
 
 use super::StatusInput;
 use super::condition::ConditionValue;
 use super::error::ErrorScope;
-use crate::connectivity::{self, ConnectivityCheck, ConnectivityInput, targets};
+use super::error::context::edit_context;
+use crate::connectivity::{self, ConnectivityCheck, ConnectivityInput, LinkError, LinkResult, targets};
 use crate::desired::Desired;
+use crate::ident::ServiceName;
 use crate::outcome::one_line;
 
 /// Result of the last connectivity check, current or not; the condition `Verified` shows which.
@@ -39,10 +41,32 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         };
         location.finish(error, check.at)
     };
-    connectivity::errors(check, &topology(input, desired))
-        .into_iter()
-        .map(location)
-        .collect()
+    let topology = topology(input, desired);
+    let error = |link: &LinkResult| {
+        let error = connectivity::error_of(link, &topology)?;
+        Some(location(match local_listener(input, link) {
+            Some(edit) => error.edit(edit),
+            None => error,
+        }))
+    };
+    check.link_results.iter().filter_map(error).collect()
+}
+
+/// Listen address of the service that refused a connection, if only its own container can connect to it.
+fn local_listener(input: &StatusInput<'_>, link: &LinkResult) -> Option<SpecEdit> {
+    let is_refused = matches!(link.error()?, LinkError::Refused(_));
+    let accepted = input.accepted.filter(|_| is_refused)?;
+    let target = accepted.desired.services.get(&link.target.to)?;
+    edit_context(input, accepted, target).local_listener(link.target.port?)
+}
+
+/// Returns whether another service connected to a port in the current check.
+pub(super) fn has_connected(input: &StatusInput<'_>, to: &ServiceName, port: u16) -> bool {
+    let links = current_check(input).map_or(&[][..], |check| &check.link_results);
+    links.iter().any(|link| {
+        let is_same = link.target.to == *to && link.target.port == Some(port);
+        is_same && link.result.as_ref().is_ok_and(|result| result.error.is_none())
+    })
 }
 
 /// Condition `Verified`: all declared connections work.

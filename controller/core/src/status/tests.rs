@@ -50,6 +50,7 @@ use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id}
 mod failed_runs;
 mod flapping;
 mod hidden_causes;
+mod local_listeners;
 mod mounted_files;
 mod public_view;
 mod secret_properties;

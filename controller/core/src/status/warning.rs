@@ -1,10 +1,13 @@
-//! Warnings of an environment: files that were replaced on the host, networks with another name, and memory near its limit.
+//! Warnings of an environment: files that were replaced on the host, ports that only their container reaches, networks with another name,
+//! and memory near its limit.
 
 use argus_crds::Diagnostic;
 use argus_crds::status::MemoryWarning;
 
-use super::StatusInput;
-use crate::desired::{Accepted, Role, Service};
+use super::error::context::edit_context;
+use super::{StatusInput, connectivity};
+use crate::desired::{Accepted, ProbeHandler, Role, Service};
+use crate::ident::Protocol;
 use crate::labels;
 use crate::observed::Container;
 
@@ -47,6 +50,48 @@ fn replaced_file(input: &StatusInput<'_>, accepted: &Accepted, service: &Service
         input.env
     );
     Some(Diagnostic::warning(path, message).hint(hint))
+}
+
+/// Warnings about published ports of running programs that the file makes listen only inside their containers. A health check inside the
+/// container succeeds nevertheless.
+pub(super) fn local_listeners(input: &StatusInput<'_>) -> Vec<Diagnostic> {
+    let Some(accepted) = input.accepted else {
+        return Vec::new();
+    };
+    let services = accepted.desired.services.values();
+    services
+        .filter_map(|service| local_listener(input, accepted, service))
+        .collect()
+}
+
+fn local_listener(input: &StatusInput<'_>, accepted: &Accepted, service: &Service) -> Option<Diagnostic> {
+    let kind = service.probe.as_ref().map(|probe| &probe.kind);
+    // Other health checks connect from outside.
+    let is_inside = matches!(
+        kind,
+        None | Some(ProbeHandler::Exec { .. } | ProbeHandler::Docker)
+    );
+    let is_up = || {
+        let mut containers = input.observed.containers.of(&service.name);
+        containers.any(|container| container.state.is_up())
+    };
+    if !is_inside || !is_up() {
+        return None;
+    }
+    let published = service.ports.iter().filter(|port| port.protocol == Protocol::Tcp);
+    let context = edit_context(input, accepted, service);
+    let (port, edit) = published.map(|port| port.container).find_map(|port| {
+        let edit = context.local_listener(port)?;
+        (!connectivity::has_connected(input, &service.name, port)).then_some((port, edit))
+    })?;
+    let path = accepted
+        .lines
+        .service_key(service.name.as_str(), "container.ports");
+    let message = format!(
+        "port {port} of `{}` is published, but its program listens only inside its container",
+        service.name
+    );
+    Some(Diagnostic::warning(path, message).hint(edit.change()))
 }
 
 /// Warnings about moved networks, with the holders of their names.

@@ -64,8 +64,8 @@ pub(crate) async fn check_local(shared: &Shared, reference: &str) -> Result<Done
     }
 }
 
-/// Adds an image of the engine whose name differs only by a typing error. Unless the registry does not have the image, another
-/// version is no typing error.
+/// Adds an image of the engine whose name differs only by a typing error. For a registry that has the image but forbids its pull, another
+/// version is not a typing error.
 async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError) -> ActionError {
     let Ok(client) = shared.connection.client() else {
         return error;
@@ -78,10 +78,10 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
         .flat_map(|image| image.repo_tags)
         .collect();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let is_absent = matches!(error, ActionError::ImageNotFound(_));
+    let is_absent = matches!(error, ActionError::ImageNotFound(_) | ActionError::PullFailed(_));
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let is_typing_error = |similar: &&str| is_absent || digits(reference) == digits(similar);
-    match similar_image(reference, &tags).filter(is_typing_error) {
+    let is_meant = |similar: &&str| is_absent || digits(reference) == digits(similar);
+    match similar_image(reference, &tags).filter(is_meant) {
         Some(similar) => error.with_similar(similar),
         None => error,
     }

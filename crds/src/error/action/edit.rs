@@ -159,7 +159,7 @@ impl SpecEdit {
 
 impl SpecEdit {
     /// Describes the change without its reason.
-    pub(in crate::error) fn change(&self) -> String {
+    pub fn change(&self) -> String {
         let name = self.name();
         let change = match (&self.now, &self.suggest) {
             (Some(now), Some(value)) if now == name => format!("rename `{name}` to `{value}` in "),

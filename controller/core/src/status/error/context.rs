@@ -60,7 +60,7 @@ fn cause(input: &StatusInput<'_>, error: &StructuredError) -> Option<String> {
 }
 
 /// Facts behind the edits of a service.
-pub(super) fn edit_context<'a>(
+pub(in crate::status) fn edit_context<'a>(
     input: &StatusInput<'a>,
     accepted: &'a Accepted,
     service: &'a Service,
