@@ -233,10 +233,7 @@ impl Service<'_> {
             service["build"]["image"] = json!(image);
         }
         if !service.contains_key("image") && !service.contains_key("build") {
-            let what = format!(
-                "left out of `{}`: the whole service, which has neither `image` nor `build`",
-                self.name
-            );
+            let what = format!("`{}` has neither `image` nor `build`", self.name);
             self.notes
                 .push(Note::error(what, self.document.place(self.name, "")));
             return None;

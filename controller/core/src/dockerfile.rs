@@ -261,6 +261,15 @@ pub fn find_misspelled_stage(instructions: &[Instruction], message: &str) -> Opt
     None
 }
 
+/// Path in the build context that a builder did not find, without a slash at its start.
+pub fn missing_source(message: &str) -> Option<&str> {
+    let (before, _) = message
+        .split_once("\" not found")
+        .or_else(|| message.split_once("\": not found"))?;
+    let (_, path) = before.rsplit_once("\"/")?;
+    (!path.is_empty()).then_some(path)
+}
+
 /// Replaces the name of a stage where the instruction reads from it.
 fn correct(text: &str, name: &str, similar: &str) -> String {
     let from = format!("from={name}");

@@ -172,3 +172,21 @@ fn instruction_is_added_to_the_image_that_the_build_makes() {
         assert_eq!(add(open, None), None, "{open}");
     }
 }
+
+#[test]
+fn missing_source_is_the_path_in_the_build_context() {
+    for (message, path) in [
+        (
+            "COPY a/ /b: failed to compute cache key: \"/a\" not found: not found",
+            Some("a"),
+        ),
+        (
+            "failed to calculate checksum of ref 1::2: \"/src/a.txt\": not found",
+            Some("src/a.txt"),
+        ),
+        ("RUN make: exit code: 2", None),
+        ("pull: \"image\" not found", None),
+    ] {
+        assert_eq!(missing_source(message), path, "{message}");
+    }
+}

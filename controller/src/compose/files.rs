@@ -43,7 +43,7 @@ impl Service<'_> {
                 .as_str()
                 .or_else(|| file["path"].as_str())
                 .unwrap_or_default();
-            let mut problems = Vec::new();
+            let (mut problems, mut hint) = (Vec::new(), None);
             let format = file["format"].as_str();
             if let Some(format) = format.filter(|format| *format != RAW) {
                 problems.push(format!("the format `{format}` of `{path}` has no counterpart"));
@@ -70,12 +70,18 @@ impl Service<'_> {
                     all.extend(found.variables);
                 }
                 Err(_) if file["required"] == false => {}
-                Err(why) => problems.push(format!("cannot read `{path}`: {why}")),
+                Err(why) => {
+                    problems.push(format!("cannot read `{path}`: {why}"));
+                    let optional = format!("{{ path: {path}, required: false }}");
+                    hint = Some(format!(
+                        "create `{path}`, or write `{optional}` for a file that can be absent"
+                    ));
+                }
             }
             let place = self.document.place(self.name, "env_file");
             let note = |problem| {
-                let what = format!("left out of `{}`: `env_file`: {problem}", self.name);
-                Note::error(what, place.clone())
+                let what = format!("`{}`: `env_file`: {problem}", self.name);
+                Note::error(what, place.clone()).hint(hint.clone())
             };
             self.notes.extend(problems.into_iter().map(note));
         }

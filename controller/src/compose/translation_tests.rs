@@ -261,8 +261,8 @@ fn env_file_is_read_like_the_env_of_the_project() {
     assert_eq!(
         errors(spec, &broken),
         [
-            "left out of `a`: `env_file`: `one.env:2:1`: `!` is not a character of a name",
-            "left out of `a`: `env_file`: `two.env:1:3`: the variable `B` has no value",
+            "`a`: `env_file`: `one.env:2:1`: `!` is not a character of a name",
+            "`a`: `env_file`: `two.env:1:3`: the variable `B` has no value",
         ]
     );
 }
@@ -691,7 +691,7 @@ fn variables_of_all_env_files_are_bounded() {
         ('a'..='f').map(|name| format!("  {name}: {{ image: x, env_file: [big.env, big.env] }}\n"));
     let services = services.collect::<Vec<_>>().concat();
     let found = errors(&format!("services:\n{services}"), &[("big.env", &file)]);
-    let excess = "left out of `b`: `env_file`: the files under `env_file` of this project have more than 20000 variables";
+    let excess = "`b`: `env_file`: the files under `env_file` of this project have more than 20000 variables";
     assert!(found.iter().any(|error| error == excess), "{found:?}");
 }
 
@@ -718,7 +718,7 @@ fn values_in_all_env_files_are_bounded() {
     for (text, place) in [
         (
             format!("services: {{ a: {{ image: x, env_file: [{many}] }} }}"),
-            "left out of `a`: `env_file`",
+            "`a`: `env_file`",
         ),
         (
             format!("include: [{{ path: j.yaml, env_file: [{many}] }}]"),
@@ -1114,4 +1114,19 @@ fn deep_and_long_input_ends_in_time() {
             &[("loop.yaml", "include: [loop.yaml, ./loop.yaml]")],
         ));
     }
+}
+
+#[test]
+fn missing_env_file_has_a_hint() {
+    let read = translated("services: { a: { image: x, env_file: gone.env } }", &[]);
+    let found = read.contents.diagnostics.iter().find(|it| it.is_error()).unwrap();
+    assert!(
+        found
+            .message
+            .starts_with("`a`: `env_file`: cannot read `gone.env`"),
+        "{found:?}"
+    );
+    let hint =
+        "create `gone.env`, or write `{ path: gone.env, required: false }` for a file that can be absent";
+    assert_eq!(found.hint.as_deref(), Some(hint));
 }

@@ -1,5 +1,7 @@
 //! Files and folders: read-only mounts, permissions, contents, and full disks.
 
+use std::path::Path;
+
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, add_tmpfs, contains, is_below, mount_of, paths};
@@ -8,8 +10,8 @@ use super::database::only_sibling;
 use super::images::{own_user, user_of};
 use super::network::siblings;
 use super::{EditContext, host_files};
-use crate::desired::Mount;
 use crate::desired::paths::KERNEL_FOLDERS;
+use crate::desired::{Image, Mount};
 use crate::failed_run::{FailureKind, kind};
 use crate::quoting::shell_path;
 
@@ -259,6 +261,31 @@ pub(super) fn volume_user(case: &Case<'_>) -> Option<SpecEdit> {
     let path = paths(line).find(is_volume)?;
     let reason = format!("the user of the image has no permission to write `{path}` in its volume");
     Some(case.context.edit("user", reason).suggest("root"))
+}
+
+/// Folder that the user of an image which Argus builds may not create.
+pub(super) fn built_user(case: &Case<'_>) -> Option<SpecEdit> {
+    let Image::Built(build) = &case.context.service.image else {
+        return None;
+    };
+    let is_folder = |line: &&str| {
+        contains(line, &["permission denied", "eacces"]) && contains(line, &["mkdir", "create directory"])
+    };
+    let line = case.lines().find(is_folder)?;
+    let path = paths(line).last()?.trim_end_matches('/');
+    if path.is_empty() || case.context.service.user.is_some() || mount_of(&case.context, path).is_some() {
+        return None;
+    }
+    // An absolute path replaces the context.
+    let dockerfile = Path::new(&build.context).join(&build.dockerfile);
+    let dockerfile = build
+        .options
+        .inline
+        .is_none()
+        .then(|| dockerfile.display().to_string())?;
+    let reason = format!("the user of the image has no permission to create `{path}`");
+    let hint = format!("create `{path}` for this user before `USER`, or mount a volume at `{path}`");
+    Some(Case::host_edit(dockerfile, reason, hint))
 }
 
 /// Mounted secret that others may read.

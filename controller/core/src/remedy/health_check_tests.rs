@@ -284,3 +284,13 @@ fn edits_of_a_compose_file_have_its_keys() {
     web("GREETING is not set").assert_edit("web.environment.GREETING", "add `GREETING` to `environment`");
     web("chown: /data: Operation not permitted").assert_edit("web.cap_drop", "that `cap_drop` removes");
 }
+
+#[test]
+fn compose_check_has_the_other_client() {
+    let services = "  web: { image: \"shop/web:1\", container: { name: web, healthcheck: { type: exec, command: [curl, -f, \"http://localhost:8000/healthz\"] } } }\n";
+    let output = "exec curl: exit code 126: OCI runtime exec failed: exec failed: unable to start container process: exec: \"curl\": executable file not found in $PATH: unknown";
+    let edit = TestEnvironment::compose(services).unhealthy(output, &["0.0.0.0:8000"]);
+    let text = edit.text();
+    let test = r#"`["CMD", "wget", "-q", "-O", "/dev/null", "http://localhost:8000/healthz"]`"#;
+    assert!(text.contains(test), "{text}");
+}

@@ -5,7 +5,7 @@ use argus_crds::{HumanDuration, ProbeScheme};
 
 use super::case::{contains, is_plain, quoted};
 use super::images::{health_path, renamed_program};
-use super::probe_client::{address, client_of, is_own, named_port, words};
+use super::probe_client::{address, client_of, is_own, named_port, other_client, words};
 use super::probe_command::KEY;
 use super::shell::list;
 use super::{EditContext, reported};
@@ -80,6 +80,10 @@ pub(super) fn missing_program(context: &EditContext<'_>, run: &FailedRun) -> Opt
         let path = address.path.trim_start_matches('/');
         format!("{scheme}path: /{path}, port: {}", address.port)
     });
+    if let Some(test) = other_client(context, &program, command) {
+        let hint = format!("use a program of the image, such as `{test}`");
+        return Some(context.edit(KEY, reason).hint(hint));
+    }
     let connection = || {
         let port = server_port(context, run, command)?;
         Some(format!("type: tcp, port: {port}"))

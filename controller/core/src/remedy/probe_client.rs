@@ -2,6 +2,9 @@
 
 use argus_crds::ProbeScheme;
 
+use super::EditContext;
+use super::case::is_plain;
+use super::shell::list;
 use crate::desired::Service;
 
 /// Names of the container for its own processes.
@@ -110,4 +113,27 @@ pub(super) fn named_port(command: &[String]) -> Option<u16> {
     let all: Vec<&str> = words(command).flat_map(|word| word.split("port=")).collect();
     let in_word = all.iter().find_map(in_address);
     in_word.or_else(|| all.windows(2).find_map(in_pair))
+}
+
+/// The same request by the other usual client, in a Compose file, which has only tests with a program.
+pub(super) fn other_client(context: &EditContext<'_>, program: &str, command: &[String]) -> Option<String> {
+    let own = address(command).filter(|own| is_own(context.service, own.host) && is_plain(own.path));
+    let own = own.filter(|_| context.accepted.lines.is_compose())?;
+    let scheme = match own.scheme {
+        ProbeScheme::Http => "http",
+        ProbeScheme::Https => "https",
+    };
+    let url = format!(
+        "{scheme}://{}/{}",
+        own.authority,
+        own.path.trim_start_matches('/')
+    );
+    if context.accepted.desired.secrets.redacted(&url) != url {
+        return None;
+    }
+    match program.rsplit('/').next()? {
+        "curl" => list(&["CMD", "wget", "-q", "-O", "/dev/null", &url]),
+        "wget" => list(&["CMD", "curl", "-fsS", "-o", "/dev/null", &url]),
+        _ => None,
+    }
 }

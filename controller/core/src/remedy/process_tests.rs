@@ -122,3 +122,26 @@ fn job_that_completes_is_awaited_as_completed() {
     let started = services.replace("healthy", "started");
     assert_eq!(run(TestEnvironment::new(&started), 0).text(), "none");
 }
+
+#[test]
+fn folder_of_a_built_image_belongs_to_its_user() {
+    let built = |more: &str, line: &str| {
+        let text = format!("  web: {{ build: {{ context: ./api }}, {more} container: {{ name: web }} }}\n");
+        TestEnvironment::new(&text).wrote(line)
+    };
+    let line = "mkdir: can't create directory '/data/': Permission denied";
+    let edit = built("", line).edit().unwrap();
+    assert!(
+        edit.file.ends_with("api/Dockerfile") && edit.key.is_empty(),
+        "{edit:?}"
+    );
+    assert!(
+        edit.to_string()
+            .contains("create `/data` for this user before `USER`"),
+        "{edit}"
+    );
+    let read = built("", "open /data/x: Permission denied");
+    assert_eq!(read.text(), "none");
+    let named = web("", "", line).text();
+    assert!(!named.contains("USER"), "{named}");
+}

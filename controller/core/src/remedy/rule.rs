@@ -202,6 +202,7 @@ rules! {
     "missing-dependency" Likely Last ENDED network::missing_dependency;
     "no-health-check" Likely Last ENDED siblings::no_health_check;
     "volume-user" Likely Last ENDED files::volume_user;
+    "built-user" Likely Last ENDED files::built_user;
     "killed-worker" Likely Last WORKER limits::killed_worker;
     "named-setting" Likely Cause ENDED settings::named_setting;
     "configuration" Likely Cause ENDED settings::configuration;

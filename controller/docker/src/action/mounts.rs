@@ -201,7 +201,7 @@ async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<(), Act
 }
 
 /// Returns the file next to a missing one whose name differs only by a typing error.
-fn find_similar(path: &Path) -> Option<String> {
+pub(crate) fn find_similar(path: &Path) -> Option<String> {
     let names = std::fs::read_dir(path.parent()?)
         .ok()?
         .take(MAX_NEIGHBOURS)

@@ -33,6 +33,7 @@ pub(crate) struct Note {
     place: Option<Place>,
     rest: String,
     kind: Kind,
+    hint: Option<String>,
 }
 
 /// Effect of a note on a file that Argus reads in place of a spec file.
@@ -54,6 +55,7 @@ impl Note {
             place,
             rest: String::new(),
             kind: Kind::Omission,
+            hint: None,
         }
     }
 
@@ -105,6 +107,11 @@ impl Note {
         format!("left out of {}: ", names.join(", "))
     }
 
+    /// Adds the way to correct the file.
+    pub(crate) fn hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
     /// Diagnostic about a part that is left out or invalid; `None` for a remark.
     pub(crate) fn diagnostic(&self) -> Option<Diagnostic> {
         let own = self.place.as_ref().filter(|place| place.file.is_none());
@@ -116,6 +123,10 @@ impl Note {
             Kind::Remark => return None,
             Kind::Omission => Diagnostic::warning("", message),
             Kind::Error => Diagnostic::error("", message),
+        };
+        let diagnostic = match &self.hint {
+            Some(hint) => diagnostic.hint(hint),
+            None => diagnostic,
         };
         Some(match own {
             Some(place) => diagnostic.at(place.location),

@@ -33,7 +33,7 @@ const SEVENTH_RIGHT: usize = 56;
 /// First edits of the eighth set that are right. Its author knew no rule, and 35 were right at first. No rule was written for it.
 const EIGHTH_RIGHT: usize = 36;
 
-/// Controls that have an edit by design: a crash by a signal names the image.
+/// Controls that have an edit by design: a crash by a signal names the image, and a stored password its volume.
 const DESIGNED: [&str; 6] = [
     "stale-password-in-the-volume",
     "control-password-of-an-earlier-volume",

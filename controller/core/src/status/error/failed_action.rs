@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::blocking::PERSISTENT;
 use super::port::code_of_port;
 use crate::action::{Action, ActionFailure, ActionKind, CallArgs, FailedAttempt};
+use crate::dockerfile::missing_source;
 use crate::outcome::{ActionError, Evidence, one_line};
 use crate::plan::image::registry_of;
 use crate::quoting::PathText as _;
@@ -234,11 +235,21 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
     else {
         return None;
     };
-    let hint = format!("write `{}`", at.corrected.as_ref()?);
-    let reason = message
-        .split_once(": ")
-        .map_or(message.as_str(), |(reason, _)| reason);
-    let edit = SpecEdit::new(dockerfile(failure)?, "", one_line(reason));
+    let missing = missing_source(message);
+    let reason = match missing {
+        Some(path) => format!("the build context has no `{path}`"),
+        None => one_line(message.split_once(": ").map_or(message, |(first, _)| first)),
+    };
+    let hint = match (&at.corrected, missing) {
+        (Some(corrected), _) => format!("write `{corrected}`"),
+        (None, Some(path)) => {
+            let context = failure.call.arguments.get("context").and_then(Value::as_str)?;
+            let context = Path::new(context).shown();
+            format!("create `{path}` in `{context}`, or correct the path")
+        }
+        (None, None) => return None,
+    };
+    let edit = SpecEdit::new(dockerfile(failure)?, "", reason);
     Some(edit.line(at.line).hint(hint))
 }
 
@@ -266,6 +277,7 @@ mod tests {
     use argus_crds::PullPolicy;
 
     use super::*;
+    use crate::dockerfile::Instruction;
 
     #[test]
     fn error_of_a_command_has_its_code_and_no_secrets() {
@@ -306,5 +318,43 @@ mod tests {
         ] {
             assert_eq!(registry_in(message), expected, "{message}");
         }
+    }
+
+    #[test]
+    fn missing_source_of_a_build_has_its_path() {
+        let edit = |corrected: Option<&str>| {
+            let instruction = Instruction {
+                line: 3,
+                text: "COPY assets/ /srv/".to_owned(),
+                corrected: corrected.map(str::to_owned),
+            };
+            let error = ActionError::BuildFailed {
+                message: "COPY assets/ /srv/: \"/assets\" not found: not found".to_owned(),
+                log: String::new(),
+                instruction: Some(Box::new(instruction)),
+            };
+            let arguments = json!({ "context": "/app", "dockerfile": "Dockerfile" });
+            let call = CallArgs {
+                arguments: arguments.as_object().unwrap().clone(),
+                ..CallArgs::default()
+            };
+            let failure = ActionFailure {
+                verb: ActionKind::BuildImage,
+                error,
+                at: Timestamp(1),
+                attempts: 1,
+                earlier: Vec::new(),
+                call: Box::new(call),
+            };
+            edit_of_build(&failure).unwrap().to_string()
+        };
+        let reason = "(the build context has no `assets`)";
+        let create = "create `assets` in `/app`, or correct the path";
+        assert_eq!(edit(None), format!("fix /app/Dockerfile:3: {create} {reason}"));
+        let similar = edit(Some("COPY asset/ /srv/"));
+        assert_eq!(
+            similar,
+            format!("fix /app/Dockerfile:3: write `COPY asset/ /srv/` {reason}")
+        );
     }
 }

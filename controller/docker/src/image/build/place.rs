@@ -7,6 +7,7 @@ use argus_core::dockerfile;
 use argus_core::outcome::ActionError;
 
 use super::{Log, context};
+use crate::action::mounts::find_similar;
 
 /// Adds the failed instruction to the error of a build, if the Dockerfile can be read.
 pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> ActionError {
@@ -14,13 +15,46 @@ pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> Action
         return find_in(text, error, log);
     }
     let (root, dockerfile) = (build.context.clone(), build.dockerfile.clone());
-    let reading =
-        tokio::task::spawn_blocking(move || context::read_dockerfile(Path::new(&root), &dockerfile));
+    let missing = match &error {
+        ActionError::BuildFailed { message, .. } => dockerfile::missing_source(message).map(str::to_owned),
+        _ => None,
+    };
+    let reading = tokio::task::spawn_blocking(move || {
+        let text = context::read_dockerfile(Path::new(&root), &dockerfile)?;
+        let similar = missing.and_then(|path| Some((similar_source(Path::new(&root), &path)?, path)));
+        Ok::<_, std::io::Error>((text, similar))
+    });
     match reading.await {
-        Ok(Ok(text)) => find_in(&text, error, log),
+        Ok(Ok((text, similar))) => with_source(find_in(&text, error, log), similar),
         // The error of the build is more important.
         Ok(Err(_)) | Err(_) => error,
     }
+}
+
+/// Path in the build context that differs from a missing one only by a typing error in its last name.
+fn similar_source(root: &Path, path: &str) -> Option<String> {
+    let similar = find_similar(&root.join(path))?;
+    Some(match path.rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/{similar}"),
+        None => similar,
+    })
+}
+
+/// Corrects the failed instruction: the similar path in the place of the missing one.
+fn with_source(error: ActionError, found: Option<(String, String)>) -> ActionError {
+    let mut error = error;
+    if let (
+        Some((similar, path)),
+        ActionError::BuildFailed {
+            instruction: Some(at),
+            ..
+        },
+    ) = (found, &mut error)
+        && at.text.contains(&path)
+    {
+        at.corrected = Some(at.text.replacen(&path, &similar, 1));
+    }
+    error
 }
 
 /// Adds the failed instruction. A builder reports a misspelled stage as an image that it cannot read.
@@ -159,5 +193,27 @@ mod tests {
             log: String::new(),
         };
         assert_eq!(find_in(DOCKERFILE, other.clone(), &log(step)), other);
+    }
+
+    #[test]
+    fn missing_source_is_corrected_to_a_similar_name() {
+        let root = std::env::temp_dir().join("argus-place-of-a-source");
+        std::fs::create_dir_all(root.join("web/assets")).unwrap();
+        assert_eq!(similar_source(&root, "web/asets").as_deref(), Some("web/assets"));
+        assert_eq!(similar_source(&root, "web/public"), None);
+        let at = dockerfile::parse("FROM a:1\nCOPY web/asets/ /srv/\n").remove(1);
+        let error = ActionError::BuildFailed {
+            message: "\"/web/asets\" not found".to_owned(),
+            log: String::new(),
+            instruction: Some(Box::new(at)),
+        };
+        let found = with_source(error, Some(("web/assets".to_owned(), "web/asets".to_owned())));
+        let ActionError::BuildFailed { instruction, .. } = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            instruction.unwrap().corrected.as_deref(),
+            Some("COPY web/assets/ /srv/")
+        );
     }
 }
