@@ -2,7 +2,7 @@
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains, quoted};
+use super::case::{Case, contains, is_plain, quoted};
 use super::classes::REFUSED_PASSWORD;
 use super::database::{names_sibling, only_sibling, sibling_with};
 use super::images::{facts_of, is_named, password_variables, user_variables, variable_of};
@@ -71,7 +71,13 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
     };
     let reason = format!("its password differs from `{theirs}` of `{}`", sibling.name);
     let edit = case.variable(name, reason);
-    let mut hint = format!("write the value of `{theirs}` of `{}`", sibling.name);
+    let mut hint = match variable_in_file(case, sibling, theirs) {
+        Some(written) => format!(
+            "write `{written}` as its password, as `{theirs}` of `{}`",
+            sibling.name
+        ),
+        None => format!("write the value of `{theirs}` of `{}`", sibling.name),
+    };
     let user = user_variables()
         .into_iter()
         .find_map(|name| sibling.env_vars.get(name));
@@ -82,6 +88,15 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
         );
     }
     Some(edit.now(REDACTED).hint(hint))
+}
+
+/// Variable of a Compose file, such as `${PASSWORD}`, that a service has as the whole value of one of its own.
+fn variable_in_file(case: &Case<'_>, service: &Service, name: &str) -> Option<String> {
+    let lines = Some(&case.context.accepted.lines).filter(|lines| lines.is_compose())?;
+    let key = format!("services.{}.container.environment.{name}", service.name);
+    let template = lines.values().get(&key)?;
+    let variable = template.strip_prefix("{{env.")?.strip_suffix("}}")?;
+    is_plain(variable).then(|| format!("${{{variable}}}"))
 }
 
 /// Password of a server that has another one in its volume, because it sets its password only at its first start.
@@ -339,5 +354,25 @@ volumes: { data: {} }\n";
         shop(&other, None).assert_edit("web.container.environment.URL", "its password differs");
         let none = services.replace("volumes: [\"data:/var/lib/postgresql/data\"],", "");
         assert_eq!(shop(&none, None).text(), "none");
+    }
+
+    #[test]
+    fn compose_password_is_the_variable_of_its_server() {
+        let services = "  db: { image: \"postgres:16\", container: { name: db, environment: { POSTGRES_PASSWORD: right-secret } } }
+  web: { image: \"web:1\", container: { name: web, environment: { URL: \"postgres://u:wrong@db/x\" } } }\n";
+        let line = "FATAL:  password authentication failed for user \"u\"";
+        let text = |value: &str| {
+            let written = services.replace("right-secret", value);
+            TestEnvironment::compose_with(services, &written)
+                .wrote(line)
+                .text()
+        };
+        let found = text("\"{{env.PASSWORD}}\"");
+        assert!(found.contains("write `${PASSWORD}` as its password"), "{found}");
+        let found = text("right-secret");
+        assert!(
+            found.contains("write the value of `POSTGRES_PASSWORD` of `db`"),
+            "{found}"
+        );
     }
 }

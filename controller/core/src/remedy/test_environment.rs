@@ -74,7 +74,12 @@ impl TestEnvironment {
 
     /// The same for a Compose file, whose translation has these services.
     pub(super) fn compose(services: &str) -> Self {
-        let text = format!("project: {{ name: shop }}\nservices:\n{services}");
+        Self::compose_with(services, services)
+    }
+
+    /// The same for a translation that `written` has with its templates.
+    pub(super) fn compose_with(services: &str, written: &str) -> Self {
+        let text = format!("project: {{ name: shop }}\nservices:\n{written}");
         let first = argus_crds::Location {
             line: 1,
             column: 1,
