@@ -238,7 +238,11 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
     let missing = missing_source(message);
     let reason = match missing {
         Some(path) => format!("the build context has no `{path}`"),
-        None => one_line(message.split_once(": ").map_or(message, |(first, _)| first)),
+        None => one_line(
+            message
+                .split_once(": ")
+                .map_or(message.as_str(), |(first, _)| first),
+        ),
     };
     let hint = match (&at.corrected, missing) {
         (Some(corrected), _) => format!("write `{corrected}`"),
