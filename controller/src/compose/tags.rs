@@ -37,7 +37,9 @@ pub(super) fn problem(tag: &Tag) -> Option<String> {
 
 /// Removes the values at keys that another file clears.
 pub(super) fn clear(base: &mut Value, cleared: &[Keys]) {
-    cleared.iter().for_each(|keys| remove(base, keys));
+    for keys in cleared {
+        remove(base, keys);
+    }
 }
 
 /// Removes the values at keys that a service clears in the one that it extends.

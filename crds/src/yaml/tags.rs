@@ -32,9 +32,13 @@ fn collect(node: &Node, keys: &mut Option<Vec<String>>, all: &mut Vec<Tag>) {
         Kind::List(items) => items.iter().for_each(|item| collect(item, &mut None, all)),
         Kind::Map(entries) => {
             for entry in entries {
-                keys.iter_mut().for_each(|keys| keys.push(entry.key.clone()));
+                if let Some(keys) = keys {
+                    keys.push(entry.key.clone());
+                }
                 collect(&entry.value, keys, all);
-                keys.iter_mut().for_each(|keys| drop(keys.pop()));
+                if let Some(keys) = keys {
+                    keys.pop();
+                }
             }
         }
     }
