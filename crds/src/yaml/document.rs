@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn tags_have_their_keys_and_lines() {
-        let text = b"x: &x { b.c: !reset null }\na:\n  <<: *x\n  d: !override\n    - !e 1\n    - !!str 2\n";
+        let text = b"x: &x { b.c: !reset null }\na:\n  <<: *x\n  d: !override [!e 1, !!str 2]\n";
         let tags = document("d", text).unwrap().tags.into_iter();
         let tags: Vec<_> = tags
             .map(|tag| (tag.name, tag.keys.map(|keys| keys.join("/")), tag.location.line))
@@ -115,8 +115,8 @@ mod tests {
         let tag = |name: &str, keys: Option<&str>, line| (name.to_owned(), keys.map(str::to_owned), line);
         let expected = [
             tag("!reset", Some("x/b.c"), 1),
-            tag("!override", Some("a/d"), 5),
-            tag("!e", None, 5),
+            tag("!override", Some("a/d"), 4),
+            tag("!e", None, 4),
             tag("!reset", Some("a/b.c"), 1),
         ];
         assert_eq!(tags, expected);

@@ -650,3 +650,34 @@ fn writer_above_a_source_is_an_error_while_it_stays() {
     let waiting = row.waiting_on.clone().unwrap();
     assert_eq!((waiting.reason.as_str(), waiting.error), ("SourceWritable", None));
 }
+
+/// Compose file in which each port has a variable.
+struct Ports;
+
+impl argus_crds::yaml::Original for Ports {
+    fn locate(&self, _path: &str) -> Option<argus_crds::Location> {
+        let (line, column, length) = (12, 1, 1);
+        Some(argus_crds::Location { line, column, length })
+    }
+
+    fn written(&self, path: &str, _text: &str) -> Option<String> {
+        path.contains("ports").then(|| "${WEB_PORT:-8080}:80".to_owned())
+    }
+}
+
+#[test]
+fn value_of_a_compose_file_is_as_written() {
+    let text = SPEC.replace("8080:8080", "8080:80");
+    let mut shop = failing_in(&text, unhealthy(&["0.0.0.0:8080"], &[]));
+    let read = argus_crds::yaml::read_translated("compose.yaml", &text, &Ports);
+    let lines = KeyLines::from_spec(&read.spec.unwrap(), &read.source);
+    shop.accepted.as_mut().unwrap().lines = lines;
+    let (now, meant) = ("${WEB_PORT:-8080}:80", "${WEB_PORT:-8080}:8080");
+    assert_first(
+        &error_of(shop),
+        "services.web.ports[0]",
+        12,
+        Some(now),
+        Some(meant),
+    );
+}
