@@ -291,6 +291,6 @@ fn compose_check_has_the_other_client() {
     let output = "exec curl: exit code 126: OCI runtime exec failed: exec failed: unable to start container process: exec: \"curl\": executable file not found in $PATH: unknown";
     let edit = TestEnvironment::compose(services).unhealthy(output, &["0.0.0.0:8000"]);
     let text = edit.text();
-    let test = r#"`["CMD", "wget", "-q", "-O", "/dev/null", "http://localhost:8000/healthz"]`"#;
-    assert!(text.contains(test), "{text}");
+    let command = r#"`["CMD", "wget", "-q", "-O", "/dev/null", "http://localhost:8000/healthz"]`"#;
+    assert!(text.contains(command), "{text}");
 }
