@@ -182,7 +182,7 @@ async fn request_has_the_length_of_its_body() {
         headers: vec![("Content-Length".to_owned(), "3".to_owned())],
         ..request(&format!("http://127.0.0.1:{port}/"))
     };
-    let find = async |host: &Host, port: u16| Ok(connect::find_addresses(host, port).await.unwrap());
+    let find = async |_: &Host, port: u16| Ok(vec![([127, 0, 0, 1], port).into()]);
     let reach = reach(port);
     let ask = async {
         for request in [without_body, with_written_length] {
