@@ -167,7 +167,7 @@ mod tests {
             ),
         ] {
             let diagnostics = translated(text, &[]).contents.diagnostics.into_iter();
-            let errors = diagnostics.filter(|diagnostic| diagnostic.is_error());
+            let errors = diagnostics.filter(argus_crds::Diagnostic::is_error);
             let errors: Vec<String> = errors
                 .map(|it| format!("{}: {}", it.location.map_or(0, |at| at.line), it.message))
                 .collect();

@@ -174,14 +174,10 @@ async fn request_has_the_length_of_its_body() {
         }
         heads
     };
-    let without_body = Request {
-        method: "POST".to_owned(),
-        ..request(&format!("http://127.0.0.1:{port}/"))
-    };
-    let with_written_length = Request {
-        headers: vec![("Content-Length".to_owned(), "3".to_owned())],
-        ..request(&format!("http://127.0.0.1:{port}/"))
-    };
+    let url = format!("http://127.0.0.1:{port}/");
+    let (mut without_body, mut with_written_length) = (request(&url), request(&url));
+    "POST".clone_into(&mut without_body.method);
+    with_written_length.headers = vec![("Content-Length".to_owned(), "3".to_owned())];
     let find = async |_: &Host, port: u16| Ok(vec![([127, 0, 0, 1], port).into()]);
     let reach = reach(port);
     let ask = async {
