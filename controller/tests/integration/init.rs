@@ -100,7 +100,7 @@ fn compose_file_is_translated_and_rest_is_noted() {
     let expected = "\
 # Written by `argus init` from compose.yaml. All keys: `argus schema`.
 # left out of `web`: `privileged` (line 28)
-# left out of `web`: `env_file`: cannot read `web.env`: No such file or directory (os error 2) (line 30)
+# `web`: `env_file`: cannot read `web.env`: No such file or directory (os error 2) (line 30)
 # values from the `.env` next to this file: `DB_PASSWORD`
 ";
     let (notes, yaml) = text.split_at(text.find("version:").unwrap());
