@@ -39,6 +39,7 @@ mod ownership;
 mod prune;
 mod raw_http;
 mod service_sockets;
+mod similar_file;
 mod tls_hello;
 mod watch;
 

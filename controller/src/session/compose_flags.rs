@@ -3,13 +3,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use argus_reconciler::state_dir::StateDir;
+use argus_backend::host_path::folder;
+use argus_reconciler::state_dir::{StateDir, write_private};
 use serde::{Deserialize, Serialize};
 
 use super::controller_end::{end_controller, find_controller};
 use crate::process::exit::Failure;
 use crate::render::output;
 
+/// Maximum size of the record, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
 /// Flags of the options of Compose files.
 const FLAGS: [&str; 5] = [
     "--file=",
@@ -39,11 +42,11 @@ impl Started {
     }
 
     pub(super) fn write(&self, state: &StateDir) -> std::io::Result<()> {
-        std::fs::write(path(state), serde_json::to_vec(self)?)
+        write_private(&path(state), &serde_json::to_vec(self)?)
     }
 
     fn read(state: &StateDir) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(path(state)).ok()?).ok()
+        serde_json::from_slice(&folder::read(&path(state), MAX_BYTES).ok()?).ok()
     }
 
     /// Returns true if a command for the same file has no options, and this controller has some.

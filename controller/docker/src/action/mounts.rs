@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
-use argus_core::desired::{InjectedFile, nearest};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 
@@ -21,11 +20,10 @@ use crate::Shared;
 use crate::call;
 use crate::error::Op;
 use crate::helper;
+use crate::similar_file::find_similar;
 
 /// Capacity of the cache. A full cache is cleared; the sources are then read from the engine again.
 const CAPACITY: usize = 16 * 1024;
-/// Maximum number of files that are compared with a missing one.
-const MAX_NEIGHBOURS: usize = 1_000;
 /// Subject of the refusals of targets.
 pub(super) const GUARDED: &str = "a mount with a git directory or a state directory";
 
@@ -198,18 +196,6 @@ async fn check_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<(), Act
         Ok(checked) => checked.map_err(|error| mount_error(&error)),
         Err(error) => Err(ActionError::MountRefused(error.to_string())),
     }
-}
-
-/// Returns the file next to a missing one whose name differs only by a typing error.
-pub(crate) fn find_similar(path: &Path) -> Option<String> {
-    let names = std::fs::read_dir(path.parent()?)
-        .ok()?
-        .take(MAX_NEIGHBOURS)
-        .filter_map(Result::ok);
-    let names: Vec<String> = names
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn mount_error(error: &PathError) -> ActionError {

@@ -180,13 +180,13 @@ async fn request_has_the_length_of_its_body() {
     with_written_length.headers = vec![("Content-Length".to_owned(), "3".to_owned())];
     let find = async |_: &Host, port: u16| Ok(vec![([127, 0, 0, 1], port).into()]);
     let reach = reach(port);
-    let ask = async {
+    let calls = async {
         for request in [without_body, with_written_length] {
             let reply = send(request, (&reach.ports, false), &find, LIMIT).await;
             assert!(matches!(reply, Reply::Response(_)), "{reply:?}");
         }
     };
-    let (heads, ()) = tokio::join!(answer, ask);
+    let (heads, ()) = tokio::join!(answer, calls);
     assert!(heads[0].contains("content-length: 0\r\n"), "{}", heads[0]);
     assert!(!heads[1].contains("content-length"), "{}", heads[1]);
 }

@@ -7,7 +7,7 @@ use argus_core::dockerfile;
 use argus_core::outcome::ActionError;
 
 use super::{Log, context};
-use crate::action::mounts::find_similar;
+use crate::similar_file::find_similar;
 
 /// Adds the failed instruction to the error of a build, if the Dockerfile can be read.
 pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> ActionError {
