@@ -63,7 +63,8 @@ const SUBJECTS: [Subject; 8] = [
     Subject {
         // With the check that a project has no other files before `init` allows it, the options of Compose files, and `up` with names of
         // services, which keeps the services that exist. With a request between the services after each fault of the
-        // self-test, redirected input of `exec`, and warnings of `up` about replaced environments and completed jobs.
+        // self-test, redirected input of `exec`, and warnings of `up` about replaced environments and completed jobs, with
+        // those of the running environment.
         name: "`init`, `selftest`, `up`, `exec`, `open`, `env`, `diff`",
         budget: 2_790,
         paths: &[

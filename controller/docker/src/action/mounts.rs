@@ -5,12 +5,13 @@
 //! after this check ([`argus_core::desired::nested_mounts`]).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{PathError, resolve_without_links};
 use argus_core::action::ContainerSpec;
+use argus_core::desired::InjectedFile;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 
