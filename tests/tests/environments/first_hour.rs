@@ -188,14 +188,15 @@ fn project_with_a_dockerfile_starts_and_recovers() {
     me.sees("argus evidence docked/app", &["killed by SIGTERM"]);
     me.sees_no_change(&run);
 
-    // A broken build keeps the container. The wait fails early, and the first hint works after the fix.
+    // A broken build keeps the container. The wait fails early, and its hint names the two ways to repair it.
     me.replaces("Dockerfile", "COPY www", "COPY nowhere");
     let failed = me.types("argus wait docked --timeout 60s", 6);
     assert!(failed.contains("COPY nowhere /www: "), "{failed}");
+    assert!(failed.contains("Dockerfile:2: create `nowhere` in "), "{failed}");
+    assert!(failed.contains(", or correct the path"), "{failed}");
     me.sees("argus why docked", &["BUILD_FAILED", "nowhere"]);
     assert_eq!(me.page(18080), "two");
     me.replaces("Dockerfile", "COPY nowhere", "COPY www");
-    me.follows_the_first_hint(&failed);
     me.waits();
     me.sees_no_change(&run);
     me.leaves();
