@@ -146,7 +146,7 @@ pub fn parse(text: &str) -> Vec<Instruction> {
 /// Adds an instruction at the end, if the image of the target, or of the last stage, then has it.
 pub fn with_last_instruction(text: &str, added: &str, target: Option<&str>) -> Option<String> {
     // An escape character at the end would continue the last instruction.
-    if text.trim_end().ends_with(['\\', '`']) {
+    if text.trim_end().ends_with('\\') || !text.lines().all(is_common_directive) {
         return None;
     }
     let text = format!("{text}\n{added}\n");
@@ -154,6 +154,22 @@ pub fn with_last_instruction(text: &str, added: &str, target: Option<&str>) -> O
     let (last, stage) = instructions_by_stage(&all).last()?;
     let is_target = !stage.is_empty() && target.is_none_or(|target| target.to_lowercase() == stage);
     (is_target && last.text == added).then_some(text)
+}
+
+/// Returns false for a line that sets another escape character, or a syntax that may need the Dockerfile in the context.
+fn is_common_directive(line: &str) -> bool {
+    let Some((name, value)) = line
+        .trim_start()
+        .strip_prefix('#')
+        .and_then(|line| line.split_once('='))
+    else {
+        return true;
+    };
+    match &*name.trim().to_ascii_lowercase() {
+        "escape" => false,
+        "syntax" => value.trim().trim_start_matches("docker.io/") == "docker/dockerfile:1",
+        _ => true,
+    }
 }
 
 fn is_comment(line: &str) -> bool {
@@ -261,13 +277,33 @@ pub fn find_misspelled_stage(instructions: &[Instruction], message: &str) -> Opt
     None
 }
 
-/// Path in the build context that a builder did not find, without a slash at its start.
-pub fn missing_source(message: &str) -> Option<&str> {
+/// Path in the build context that an instruction names and a builder did not find, without a slash at its start. The builder reports a path
+/// of another stage or image in the same form.
+pub fn missing_source<'m>(instruction: &Instruction, message: &'m str) -> Option<&'m str> {
+    let reads_context = instruction.is("COPY") || instruction.is("ADD");
+    if !reads_context || instruction.words().any(|word| word.starts_with("--from")) {
+        return None;
+    }
     let (before, _) = message
         .split_once("\" not found")
         .or_else(|| message.split_once("\": not found"))?;
     let (_, path) = before.rsplit_once("\"/")?;
-    (!path.is_empty()).then_some(path)
+    let is_inside = !path.is_empty() && path.split('/').all(|part| part != "..");
+    is_inside.then_some(path)
+}
+
+/// Writes another path in the place of a source.
+pub fn with_other_source(instruction: &Instruction, path: &str, other: &str) -> Option<String> {
+    let bare = |word: &str| word.trim_start_matches("./").trim_matches('/') == path;
+    let is_known = instruction.words().any(bare);
+    let words = instruction.words().map(|word| {
+        if bare(word) {
+            word.replacen(path, other, 1)
+        } else {
+            word.to_owned()
+        }
+    });
+    is_known.then(|| words.collect::<Vec<_>>().join(" "))
 }
 
 /// Replaces the name of a stage where the instruction reads from it.

@@ -164,7 +164,8 @@ fn instruction_is_added_to_the_image_that_the_build_makes() {
     assert_eq!(add(stages, Some("build")), None, "another stage");
     for open in [
         "FROM a\nRUN make \\",
-        "# escape=`\nFROM a\nRUN make `\n",
+        "# escape=`\nFROM a\nRUN make `\n# the end\n",
+        "# syntax=docker/dockerfile:1.0\nFROM a\n",
         "FROM a\nRUN <<EOF\nmake\n",
         "ARG A\n",
         "",
@@ -175,6 +176,8 @@ fn instruction_is_added_to_the_image_that_the_build_makes() {
 
 #[test]
 fn missing_source_is_the_path_in_the_build_context() {
+    let instruction = |text: &str| parse(text).remove(0);
+    let copy = instruction("COPY a b /c");
     for (message, path) in [
         (
             "COPY a/ /b: failed to compute cache key: \"/a\" not found: not found",
@@ -184,9 +187,23 @@ fn missing_source_is_the_path_in_the_build_context() {
             "failed to calculate checksum of ref 1::2: \"/src/a.txt\": not found",
             Some("src/a.txt"),
         ),
-        ("RUN make: exit code: 2", None),
+        ("\"/src/../../a\": not found", None),
+        ("COPY a b: exit code: 2", None),
         ("pull: \"image\" not found", None),
     ] {
-        assert_eq!(missing_source(message), path, "{message}");
+        assert_eq!(missing_source(&copy, message), path, "{message}");
     }
+    for other in ["COPY --from=build /a /b", "RUN --mount=from=build make", "FROM a"] {
+        assert_eq!(
+            missing_source(&instruction(other), "\"/a\" not found"),
+            None,
+            "{other}"
+        );
+    }
+    let owned = instruction("COPY --chown=app:app app/ app2 ./app /srv/app2");
+    assert_eq!(
+        with_other_source(&owned, "app", "apps").as_deref(),
+        Some("COPY --chown=app:app apps/ app2 ./apps /srv/app2")
+    );
+    assert_eq!(with_other_source(&owned, "ap", "apps"), None);
 }

@@ -141,21 +141,26 @@ impl LeaseHolder {
                 let differs = (&own.specs, &own.host) != (&theirs.specs, &theirs.host);
                 theirs.specs.clone().filter(|_| differs && own.specs.is_some())
             }),
-            stop: leases.own().and_then(|own| stop_command(&own.spec, &lease.spec)),
+            stop: leases.own().and_then(|own| {
+                let is_proven = leases.renews(lease);
+                stop_command(&own.spec, &lease.spec).filter(|_| is_proven)
+            }),
         }
     }
 }
 
-/// Command that stops the other controller: in the folder of its project, or by its process id if the folder is the own one. A process
-/// id means nothing on another host.
+/// Command that stops the other controller: in the folder of its spec file, or by its process id if that folder is the own one or unknown.
+/// A process id means nothing on another host.
 fn stop_command(own: &LeaseSpec, theirs: &LeaseSpec) -> Option<String> {
-    if (&own.host, &own.pid_namespace) != (&theirs.host, &theirs.pid_namespace) {
+    let is_here = own.host == theirs.host && own.pid_namespace == theirs.pid_namespace;
+    if !is_here || own.pid_namespace.is_empty() {
         return None;
     }
+    // The folder from which a controller of a folder was started is not known.
     let folder = |spec: &LeaseSpec| -> Option<PathBuf> {
         let specs = Path::new(spec.specs.as_ref()?);
         let is_file = specs.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        Some(if is_file { specs.parent()? } else { specs }.to_owned())
+        specs.parent().filter(|_| is_file).map(Path::to_owned)
     };
     Some(
         match folder(theirs).filter(|at| folder(own).as_ref() != Some(at)) {
@@ -242,7 +247,7 @@ mod tests {
                 "here",
                 Some("cd '/srv/my shop' && argus stop"),
             ),
-            ("/srv/specs", "here", Some("cd /srv/specs && argus stop")),
+            ("/srv/specs", "here", Some("kill 42")),
             // The own folder leads to the own controller.
             ("/srv/shop/compose.yaml", "here", Some("kill 42")),
             ("/srv/shop/e2e.yaml", "here", Some("kill 42")),

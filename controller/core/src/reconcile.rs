@@ -374,7 +374,7 @@ impl Planner {
             restart_claims: &self.restart_claims(env, inputs.now),
             now: inputs.now,
         });
-        plan.is_left_to_others = accepted.is_none() && self.is_left_to_others(observed, inputs);
+        plan.is_left_to_others = accepted.is_none() && Self::is_left_to_others(observed, inputs);
         self.state
             .remember_reattached(self.connectivity.checks.get(env), &plan.steps);
         for step in &plan.steps {

@@ -77,7 +77,6 @@ impl<'a> Origin<'a> {
     /// Returns true if a text of the Compose file means a text of the translation.
     fn is_same(&self, written: &str, text: &str) -> bool {
         let mut variables = self.variables.borrow_mut();
-        variables.inserted = 0;
         let plain = variables.replace(written);
         let value = json!(plain);
         plain == text

@@ -52,7 +52,8 @@ pub(crate) async fn start_in_background(
         .spawn()
         .map_err(fault)?;
     let pid = child.id().unwrap_or_default();
-    Started::new(pid, file, &arguments).write(&state).map_err(fault)?;
+    // Without the record, a later command keeps the options.
+    drop(Started::new(pid, file, &arguments).write(&state));
     let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
     let failed = |end: String| {
         let message = format!("cannot start a controller: {end}; its log is `{}`", log.shown());

@@ -13,14 +13,8 @@ use crate::render::output;
 
 /// Maximum size of the record, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
-/// Flags of the options of Compose files.
-const FLAGS: [&str; 5] = [
-    "--file=",
-    "--profile=",
-    "--env-file=",
-    "--project-name=",
-    "--service=",
-];
+/// Flags of the options of Compose files. Another name would be another environment, and the end of the former one.
+const FLAGS: [&str; 4] = ["--file=", "--profile=", "--env-file=", "--service="];
 
 /// Record of the controller that a command started in the background.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

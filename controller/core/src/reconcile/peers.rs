@@ -133,26 +133,25 @@ impl Planner {
         let waits: Vec<Wait> = containers.chain(networks).map(wait).collect();
         let is_held = matches!(on, WaitReason::LeaseHeldByOther { .. });
         Plan {
-            is_left_to_others: (is_held && waits.is_empty()) || self.is_left_to_others(observed, inputs),
+            is_left_to_others: (is_held && waits.is_empty()) || Self::is_left_to_others(observed, inputs),
             waits,
             ..Plan::default()
         }
     }
 
-    /// True if all containers and networks are those of other controllers that may live, so that this controller removes none of them.
-    pub(super) fn is_left_to_others(&self, observed: &Observed, inputs: &Inputs<'_>) -> bool {
-        let may_live = |labels: &BTreeMap<String, String>| {
+    /// True if all containers and networks are those of other live controllers, so that this controller removes none of them.
+    pub(super) fn is_left_to_others(observed: &Observed, inputs: &Inputs<'_>) -> bool {
+        let is_alive = |labels: &BTreeMap<String, String>| {
             let (controller, _) = labels::maker(labels);
             match inputs.leases.liveness(controller, inputs.now) {
-                // Before the first list of the leases, nothing is removed either.
-                Liveness::Unknown => controller != self.identity.controller,
                 Liveness::Alive(_) => true,
-                Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead => false,
+                // Before the first list of the leases, it can still be dead.
+                Liveness::Unknown | Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead => false,
             }
         };
         let mut containers = observed.containers.values();
         let mut networks = observed.networks.values();
-        containers.all(|it| may_live(&it.labels)) && networks.all(|it| may_live(&it.labels))
+        containers.all(|it| is_alive(&it.labels)) && networks.all(|it| is_alive(&it.labels))
     }
 
     fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitReason) -> Plan {

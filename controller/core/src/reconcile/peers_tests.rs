@@ -115,7 +115,10 @@ fn objects_of_a_live_controller_do_not_delay_a_removal() {
         let plan = plan(&theirs, vec![lease("me", false), lease("them", is_claimed)]);
         assert!(plan.is_settled() && plan.is_left_to_others, "{is_claimed}");
     }
-    assert!(plan_with(&theirs, None).is_left_to_others, "nothing is known yet");
+    assert!(
+        !plan_with(&theirs, None).is_left_to_others,
+        "nothing is known yet"
+    );
     let dead = plan(&theirs, vec![lease("me", false)]);
     assert!(!dead.is_left_to_others, "this controller can remove them");
 }

@@ -125,7 +125,8 @@ impl EditContext<'_> {
         let in_variable = |(name, value): (&String, &String)| {
             let address = addresses.iter().find(|address| value.starts_with(**address))?;
             let rest = &value[address.len()..];
-            let is_own = names_listener(name) || (is_own_variable(name) && is_port(rest, port));
+            let is_own =
+                rest.is_empty() && names_listener(name) || is_own_variable(name) && is_port(rest, port);
             is_own.then(|| (format!("container.environment.{name}"), *address))
         };
         match in_command() {

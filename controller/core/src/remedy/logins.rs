@@ -105,7 +105,13 @@ pub(super) fn stored_password(case: &Case<'_>) -> Option<SpecEdit> {
     let (sibling, theirs, expected) = only_sibling(case, &password_variables())?;
     let context = case.context.with_service(sibling);
     let mut variables = case.context.service.env_vars.values();
-    if expected.is_empty() || !variables.any(|value| value.contains(expected)) {
+    let sends = |value: &str| {
+        value == expected
+            || [format!(":{expected}@"), format!("={expected}")]
+                .iter()
+                .any(|part| value.contains(part))
+    };
+    if expected.is_empty() || !variables.any(|value| sends(value)) {
         return None;
     }
     let accepted = context.accepted;
@@ -123,7 +129,7 @@ pub(super) fn stored_password(case: &Case<'_>) -> Option<SpecEdit> {
         context.volumes.get(present.as_str())
     })?;
     // A new volume has the password of this revision.
-    if volume.created_at().is_some_and(|at| at >= accepted.accepted_at) {
+    if volume.created_at().is_none_or(|at| at >= accepted.accepted_at) {
         return None;
     }
     let reason = format!(
@@ -131,7 +137,7 @@ pub(super) fn stored_password(case: &Case<'_>) -> Option<SpecEdit> {
         sibling.name, volume.name
     );
     let hint = format!(
-        "restore its former value, or remove the volume and its data with `argus down {} --volumes`",
+        "restore its former value, or remove all volumes of the environment and their data with `argus down {} --volumes`",
         accepted.desired.env
     );
     let edit = context.edit(&format!("container.environment.{theirs}"), reason);
@@ -339,7 +345,8 @@ mod tests {
     environment: { POSTGRES_PASSWORD: new-secret } } }
   web: { image: \"web:1\", container: { name: web, environment: { URL: \"postgres://u:new-secret@db/x\" } } }
 volumes: { data: {} }\n";
-        let edit = shop(services, None);
+        let old = Some("1970-01-01T00:00:00.5Z");
+        let edit = shop(services, old);
         edit.assert_edit(
             "db.container.environment.POSTGRES_PASSWORD",
             "keeps the password of its first start",
@@ -348,12 +355,16 @@ volumes: { data: {} }\n";
             "db.container.environment.POSTGRES_PASSWORD",
             "`argus down shop --volumes`",
         );
-        // The volume is newer than this revision.
+        // The volume is newer than this revision, or of an unknown age.
+        assert_eq!(shop(services, None).text(), "none");
         assert_eq!(shop(services, Some("2026-11-30T13:00:00Z")).text(), "none");
         let other = services.replace("u:new-secret@", "u:another@");
-        shop(&other, None).assert_edit("web.container.environment.URL", "its password differs");
+        shop(&other, old).assert_edit("web.container.environment.URL", "its password differs");
         let none = services.replace("volumes: [\"data:/var/lib/postgresql/data\"],", "");
-        assert_eq!(shop(&none, None).text(), "none");
+        assert_eq!(shop(&none, old).text(), "none");
+        // The same text as a part of another value.
+        let part = services.replace("POSTGRES_PASSWORD: new-secret", "POSTGRES_PASSWORD: postgres");
+        assert!(!shop(&part, old).text().contains("first start"));
     }
 
     #[test]

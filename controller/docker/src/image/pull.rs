@@ -78,8 +78,13 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
         .flat_map(|image| image.repo_tags)
         .collect();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let is_absent = matches!(error, ActionError::ImageNotFound(_) | ActionError::PullFailed(_));
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let is_absent = matches!(error, ActionError::ImageNotFound(_));
+    // Without the answer of the registry, another version is no typing error, unless its digits are in another order.
+    let digits = |text: &str| {
+        let mut digits: Vec<char> = text.chars().filter(char::is_ascii_digit).collect();
+        digits.sort_unstable();
+        digits
+    };
     let is_meant = |similar: &&str| is_absent || digits(reference) == digits(similar);
     match similar_image(reference, &tags).filter(is_meant) {
         Some(similar) => error.with_similar(similar),

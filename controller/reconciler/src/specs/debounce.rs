@@ -12,7 +12,7 @@ pub const MIN_GAP: Duration = Duration::from_millis(200);
 /// Time without a change after which inputs in watched folders count as whole.
 pub const QUIET_TIME: Duration = Duration::from_millis(150);
 /// The same time if a command waits for the scan: the edits before it are complete.
-pub const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(50);
+pub const REQUESTED_QUIET_TIME: Duration = Duration::from_millis(25);
 
 /// Read that confirms the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

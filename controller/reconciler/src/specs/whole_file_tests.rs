@@ -181,7 +181,7 @@ fn quiet_context_in_watched_folders_needs_one_read() {
     assert!(fixture.builds("2", 160));
     assert!(!fixture.builds("3", 100), "an editor may write the next file");
     fixture.loader.request();
-    assert!(fixture.builds("4", 60), "a command waits");
+    assert!(fixture.builds("4", 30), "a command waits");
     fixture.loader.request();
-    assert!(!fixture.builds("5", 40), "the edit may be incomplete");
+    assert!(!fixture.builds("5", 20), "the edit may be incomplete");
 }

@@ -235,7 +235,7 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
     else {
         return None;
     };
-    let missing = missing_source(message);
+    let missing = missing_source(at, message);
     let reason = match missing {
         Some(path) => format!("the build context has no `{path}`"),
         None => one_line(

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::ErrorScope;
 use crate::desired::Role;
 use crate::outcome::one_line;
+use crate::quoting::shell_word;
 use crate::remedy::next_name;
 use crate::status::StatusInput;
 use crate::time::Timestamp;
@@ -103,8 +104,8 @@ pub(super) fn with_compose_volume(
     let details = json!({
         "composeProject": project,
         "ofCompose": is_compose(input),
-        "fix": "end the Compose project, allow this project to use its volume, and restart the controller",
-        "fixCommand": format!("docker compose -p {project} down && argus allow && argus stop"),
+        "fix": "end the Compose project, which keeps its volume; then allow this project to use it with `argus allow`, and restart the controller",
+        "fixCommand": format!("docker compose -p {} down", shell_word(project)),
     });
     error
         .details(details)

@@ -56,7 +56,7 @@ fn refused_link_changes_the_listen_address_of_its_target() {
     assert_eq!(
         warnings(&shop),
         [format!(
-            "port 5432 of `db` is published, but its program listens only inside its container; {change}"
+            "port 5432 of `db` is published, but the file sets a listen address inside its container; {change}"
         )]
     );
     // Another service connected.
@@ -70,6 +70,7 @@ fn reachable_program_has_no_warning() {
     for (part, other) in [
         ("HOST: 127.0.0.1", "HOST: 0.0.0.0"),
         ("HOST: 127.0.0.1", "CACHE_HOST: 127.0.0.1"),
+        ("HOST: 127.0.0.1", "METRICS_LISTEN: 127.0.0.1:9100"),
         ("ports: [\"5432:5432\"]", "labels: {}"),
         ("type: exec, command: [true]", "type: tcp, port: 5432"),
     ] {

@@ -18,7 +18,7 @@ fn data_of_a_compose_project_stay_with_every_remedy() {
     let error = errors.find(|error| error.code == Code::NameConflict).unwrap();
     assert_eq!(
         error.remedies[0].command.as_deref(),
-        Some("docker compose -p shop down && argus allow && argus stop")
+        Some("docker compose -p shop down")
     );
     for remedy in &error.remedies {
         let command = remedy.command.as_deref().unwrap_or_default();

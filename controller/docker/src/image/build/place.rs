@@ -15,44 +15,48 @@ pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> Action
         return find_in(text, error, log);
     }
     let (root, dockerfile) = (build.context.clone(), build.dockerfile.clone());
-    let missing = match &error {
-        ActionError::BuildFailed { message, .. } => dockerfile::missing_source(message).map(str::to_owned),
-        _ => None,
-    };
-    let reading = tokio::task::spawn_blocking(move || {
-        let text = context::read_dockerfile(Path::new(&root), &dockerfile)?;
-        let similar = missing.and_then(|path| Some((similar_source(Path::new(&root), &path)?, path)));
-        Ok::<_, std::io::Error>((text, similar))
-    });
-    match reading.await {
-        Ok(Ok((text, similar))) => with_source(find_in(&text, error, log), similar),
+    let reading =
+        tokio::task::spawn_blocking(move || context::read_dockerfile(Path::new(&root), &dockerfile));
+    let error = match reading.await {
+        Ok(Ok(text)) => find_in(&text, error, log),
         // The error of the build is more important.
-        Ok(Err(_)) | Err(_) => error,
-    }
+        Ok(Err(_)) | Err(_) => return error,
+    };
+    let (root, found) = (build.context.clone(), error.clone());
+    let corrected = tokio::task::spawn_blocking(move || with_source(found, Path::new(&root)));
+    corrected.await.unwrap_or(error)
 }
 
-/// Path in the build context that differs from a missing one only by a typing error in its last name.
+/// Path in the build context that differs from a missing one only by a typing error in its last name. A link does not lead out of it.
 fn similar_source(root: &Path, path: &str) -> Option<String> {
-    let similar = find_similar(&root.join(path))?;
+    let missing = root.join(path);
+    if !missing
+        .parent()?
+        .canonicalize()
+        .ok()?
+        .starts_with(root.canonicalize().ok()?)
+    {
+        return None;
+    }
+    let similar = find_similar(&missing)?;
     Some(match path.rsplit_once('/') {
         Some((folder, _)) => format!("{folder}/{similar}"),
         None => similar,
     })
 }
 
-/// Corrects the failed instruction: the similar path in the place of the missing one.
-fn with_source(error: ActionError, found: Option<(String, String)>) -> ActionError {
-    let mut error = error;
-    if let (
-        Some((similar, path)),
-        ActionError::BuildFailed {
-            instruction: Some(at),
-            ..
-        },
-    ) = (found, &mut error)
-        && at.text.contains(&path)
+/// Corrects the failed instruction: a similar path in the place of a missing source.
+fn with_source(mut error: ActionError, root: &Path) -> ActionError {
+    if let ActionError::BuildFailed {
+        message,
+        instruction: Some(at),
+        ..
+    } = &mut error
+        && at.corrected.is_none()
+        && let Some(path) = dockerfile::missing_source(at, message)
+        && let Some(similar) = similar_source(root, path)
     {
-        at.corrected = Some(at.text.replacen(&path, &similar, 1));
+        at.corrected = dockerfile::with_other_source(at, path, &similar);
     }
     error
 }
@@ -197,17 +201,21 @@ mod tests {
 
     #[test]
     fn missing_source_is_corrected_to_a_similar_name() {
-        let root = std::env::temp_dir().join("argus-place-of-a-source");
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("app");
         std::fs::create_dir_all(root.join("web/assets")).unwrap();
+        std::fs::create_dir_all(folder.path().join("private/keys")).unwrap();
+        std::os::unix::fs::symlink("../private", root.join("link")).unwrap();
         assert_eq!(similar_source(&root, "web/asets").as_deref(), Some("web/assets"));
         assert_eq!(similar_source(&root, "web/public"), None);
+        assert_eq!(similar_source(&root, "link/keyss"), None, "it leads out");
         let at = dockerfile::parse("FROM a:1\nCOPY web/asets/ /srv/\n").remove(1);
         let error = ActionError::BuildFailed {
             message: "\"/web/asets\" not found".to_owned(),
             log: String::new(),
             instruction: Some(Box::new(at)),
         };
-        let found = with_source(error, Some(("web/assets".to_owned(), "web/asets".to_owned())));
+        let found = with_source(error, &root);
         let ActionError::BuildFailed { instruction, .. } = found else {
             panic!("{found:?}");
         };
