@@ -5,13 +5,11 @@
 //! controller that claimed an environment owns it. Invariant 4: Argus changes only objects with its labels, and a dead or its own lease.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ident::EnvName;
-use crate::quoting::shell_path;
 use crate::time::Timestamp;
 
 mod registry;
@@ -122,7 +120,7 @@ pub struct LeaseHolder {
     /// Spec files of the holder, if they are others than those of this controller: two projects have one name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_specs: Option<String>,
-    /// Shell command that stops it; `None` if it can run on another host.
+    /// Shell command that stops it; `None` unless its process is proven to be alive on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
 }
@@ -149,25 +147,10 @@ impl LeaseHolder {
     }
 }
 
-/// Command that stops the other controller: in the folder of its spec file, or by its process id if that folder is the own one or unknown.
-/// A process id means nothing on another host.
+/// Command that stops the other controller. A process id means nothing on another host, and a folder could be that of this controller.
 fn stop_command(own: &LeaseSpec, theirs: &LeaseSpec) -> Option<String> {
     let is_here = own.host == theirs.host && own.pid_namespace == theirs.pid_namespace;
-    if !is_here || own.pid_namespace.is_empty() {
-        return None;
-    }
-    // The folder from which a controller of a folder was started is not known.
-    let folder = |spec: &LeaseSpec| -> Option<PathBuf> {
-        let specs = Path::new(spec.specs.as_ref()?);
-        let is_file = specs.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        specs.parent().filter(|_| is_file).map(Path::to_owned)
-    };
-    Some(
-        match folder(theirs).filter(|at| folder(own).as_ref() != Some(at)) {
-            Some(at) => format!("cd {} && argus stop", shell_path(at)),
-            None => format!("kill {}", theirs.pid),
-        },
-    )
+    (is_here && !own.pid_namespace.is_empty()).then(|| format!("kill {}", theirs.pid))
 }
 
 /// Permission to act on an environment.
@@ -228,33 +211,24 @@ mod tests {
 
     #[test]
     fn command_stops_a_controller_of_this_host() {
-        let spec = |specs: &str, host: &str| LeaseSpec {
+        let spec = |host: &str, pid_namespace: &str| LeaseSpec {
             controller: "c".to_owned(),
             run: "r".to_owned(),
             state_dir: "s".to_owned(),
-            specs: Some(specs.to_owned()),
+            specs: None,
             host: host.to_owned(),
             pid: 42,
-            pid_namespace: "p".to_owned(),
+            pid_namespace: pid_namespace.to_owned(),
             ttl: TTL,
             since: None,
             claims: BTreeMap::new(),
         };
-        let own = spec("/srv/shop/compose.yaml", "here");
-        for (specs, host, expected) in [
-            (
-                "/srv/my shop/compose.yaml",
-                "here",
-                Some("cd '/srv/my shop' && argus stop"),
-            ),
-            ("/srv/specs", "here", Some("kill 42")),
-            // The own folder leads to the own controller.
-            ("/srv/shop/compose.yaml", "here", Some("kill 42")),
-            ("/srv/shop/e2e.yaml", "here", Some("kill 42")),
-            ("/srv/other/compose.yaml", "there", None),
-        ] {
-            let found = stop_command(&own, &spec(specs, host));
-            assert_eq!(found.as_deref(), expected, "{specs} {host}");
+        let own = spec("here", "p");
+        assert_eq!(stop_command(&own, &spec("here", "p")).as_deref(), Some("kill 42"));
+        for (host, pid_namespace) in [("there", "p"), ("here", "other")] {
+            assert_eq!(stop_command(&own, &spec(host, pid_namespace)), None);
         }
+        let unknown = spec("here", "");
+        assert_eq!(stop_command(&unknown, &unknown), None);
     }
 }

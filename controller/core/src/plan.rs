@@ -74,7 +74,8 @@ pub struct Plan {
     /// Services that run as desired while Argus reads the evidence of an earlier run.
     #[serde(skip)]
     pub reading_evidence: BTreeSet<ServiceName>,
-    /// True for an environment that is not desired, and of which only objects of other controllers remain.
+    /// True for an environment that is not desired, and that another live controller holds: with its lease, or with all containers and networks
+    /// that remain.
     #[serde(skip)]
     pub is_left_to_others: bool,
     /// Orphans of dead controllers, each with the decision about it.

@@ -32,7 +32,8 @@ pub(super) fn problem(tag: &Tag) -> Option<String> {
         ));
     }
     let is_of_key = tag.keys.as_ref().is_some_and(|keys| !keys.is_empty());
-    (!is_of_key).then(|| format!("the tag `{name}` is not after a key, such as `ports: {name} []`"))
+    (!is_of_key)
+        .then(|| format!("the tag `{name}` is not after a key, such as `ports: {name} []`, or the keys of all tags are too long"))
 }
 
 /// Removes the values at keys that another file clears.
@@ -163,7 +164,7 @@ mod tests {
             ),
             (
                 "services:\n  a:\n    image: x\n    ports:\n      - !reset \"1:1\"",
-                "5: the tag `!reset` is not after a key, such as `ports: !reset []`",
+                "5: the tag `!reset` is not after a key, such as `ports: !reset []`, or the keys of all tags are too long",
             ),
         ] {
             let diagnostics = translated(text, &[]).contents.diagnostics.into_iter();

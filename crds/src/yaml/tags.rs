@@ -11,7 +11,8 @@ const MAX_KEYS: usize = 1 << 20;
 pub struct Tag {
     /// Name with its exclamation mark, shortened for a message.
     pub name: String,
-    /// Keys from the top of the document; `None` for an item of a list and for values below it.
+    /// Keys from the top of the document; `None` for an item of a list, for values below it, and beyond the maximum size of all
+    /// keys.
     pub keys: Option<Vec<String>>,
     /// Location of the value, without the tag.
     pub location: Location,

@@ -143,11 +143,8 @@ impl Planner {
     pub(super) fn is_left_to_others(observed: &Observed, inputs: &Inputs<'_>) -> bool {
         let is_alive = |labels: &BTreeMap<String, String>| {
             let (controller, _) = labels::maker(labels);
-            match inputs.leases.liveness(controller, inputs.now) {
-                Liveness::Alive(_) => true,
-                // Before the first list of the leases, it can still be dead.
-                Liveness::Unknown | Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead => false,
-            }
+            // Before the first list of the leases, no controller is known to be alive.
+            matches!(inputs.leases.liveness(controller, inputs.now), Liveness::Alive(_))
         };
         let mut containers = observed.containers.values();
         let mut networks = observed.networks.values();

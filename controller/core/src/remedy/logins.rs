@@ -27,6 +27,9 @@ const SERVERS: [(&str, &str); 5] = [
     ("wrongpass", "redis"),
 ];
 
+/// Options for a password in a list of options, in lower case.
+const PASSWORD_OPTIONS: [&str; 2] = ["password=", "pwd="];
+
 /// Password that the sibling refuses. Its value is a secret, so the change names the two places only.
 pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
     let line = case.line_with(&REFUSED_PASSWORD)?;
@@ -38,8 +41,8 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
         .or_else(|| only_sibling(case, &password_variables()))?;
     let set = || case.context.service.env_vars.iter();
     let is_url = |value: &String| {
-        let is_address = value.contains("://") && !value.contains(&format!(":{expected}@"));
-        let is_list = contains(value, &["password=", "pwd="]) && !value.contains(&format!("={expected}"));
+        let is_address = value.contains("://") && !has_password(value, expected);
+        let is_list = contains(value, &PASSWORD_OPTIONS) && !has_password(value, expected);
         let has_login = value.contains('@') || !set().any(|(name, _)| contains(name, &["pass", "pwd"]));
         names_sibling(value, sibling) && ((is_address && has_login) || is_list)
     };
@@ -90,6 +93,17 @@ pub(super) fn password(case: &Case<'_>) -> Option<SpecEdit> {
     Some(edit.now(REDACTED).hint(hint))
 }
 
+/// Returns whether an address or a list of options, such as `Host=db;Password=x`, has this password.
+fn has_password(value: &str, password: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let mut options = PASSWORD_OPTIONS.iter().flat_map(|name| lower.match_indices(name));
+    let is_same = |(at, name): (usize, &str)| {
+        let rest = value[at + name.len()..].strip_prefix(password);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '&', ' ', '"', '\'']))
+    };
+    value.contains(&format!(":{password}@")) || options.any(is_same)
+}
+
 /// Variable of a Compose file, such as `${PASSWORD}`, that a service has as the whole value of one of its own.
 fn variable_in_file(case: &Case<'_>, service: &Service, name: &str) -> Option<String> {
     let lines = Some(&case.context.accepted.lines).filter(|lines| lines.is_compose())?;
@@ -104,14 +118,12 @@ pub(super) fn stored_password(case: &Case<'_>) -> Option<SpecEdit> {
     case.line_with(&REFUSED_PASSWORD)?;
     let (sibling, theirs, expected) = only_sibling(case, &password_variables())?;
     let context = case.context.with_service(sibling);
-    let mut variables = case.context.service.env_vars.values();
-    let sends = |value: &str| {
-        value == expected
-            || [format!(":{expected}@"), format!("={expected}")]
-                .iter()
-                .any(|part| value.contains(part))
+    let mut variables = case.context.service.env_vars.iter();
+    let sends = |(name, value): (&String, &String)| {
+        let is_whole = value == expected && contains(name, &["pass", "pwd"]);
+        is_whole || has_password(value, expected)
     };
-    if expected.is_empty() || !variables.any(|value| sends(value)) {
+    if expected.is_empty() || !variables.any(sends) {
         return None;
     }
     let accepted = context.accepted;
@@ -362,9 +374,15 @@ volumes: { data: {} }\n";
         shop(&other, old).assert_edit("web.container.environment.URL", "its password differs");
         let none = services.replace("volumes: [\"data:/var/lib/postgresql/data\"],", "");
         assert_eq!(shop(&none, old).text(), "none");
-        // The same text as a part of another value.
-        let part = services.replace("POSTGRES_PASSWORD: new-secret", "POSTGRES_PASSWORD: postgres");
-        assert!(!shop(&part, old).text().contains("first start"));
+        // Another value, or a part of one, is not the password.
+        let sends = |url: &str, password: &str| {
+            let services = services.replace("postgres://u:new-secret@db/x", url);
+            shop(&services.replace("new-secret", password), old).text()
+        };
+        let list = "Host=db;Username=shop;Password=wrong";
+        assert!(!sends(list, "shop").contains("first start"));
+        assert!(!sends("Host=db;Password=shop2", "shop").contains("first start"));
+        assert!(sends("Host=db;Password=shop", "shop").contains("first start"));
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn local_listener(input: &StatusInput<'_>, accepted: &Accepted, service: &Servic
         .lines
         .service_key(service.name.as_str(), "container.ports");
     let message = format!(
-        "port {port} of `{}` is published, but the file sets a listen address inside its container",
+        "port {port} of `{}` is published, but the file sets a loopback address as its listen address",
         service.name
     );
     Some(Diagnostic::warning(path, message).hint(edit.change()))

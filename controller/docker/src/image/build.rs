@@ -176,7 +176,10 @@ fn open(build: &Build) -> Result<Opened, ActionError> {
             .map_err(|why| failed(&build.context, why))?;
         check_sources(dockerfile, build)?;
     }
-    let labelled = context.hold_dockerfile().ok().and_then(|text| {
+    // This argument selects a frontend as a `# syntax` line does.
+    let has_frontend = build.args.contains_key("BUILDKIT_SYNTAX");
+    let own = context.hold_dockerfile().ok().filter(|_| !has_frontend);
+    let labelled = own.and_then(|text| {
         dockerfile::with_last_instruction(text, &label::instruction(build), build.target.as_deref())
     });
     let mut named = Vec::new();

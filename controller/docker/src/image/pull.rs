@@ -64,8 +64,7 @@ pub(crate) async fn check_local(shared: &Shared, reference: &str) -> Result<Done
     }
 }
 
-/// Adds an image of the engine whose name differs only by a typing error. For a registry that has the image but forbids its pull, another
-/// version is not a typing error.
+/// Adds an image of the engine whose name differs only by a typing error.
 async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError) -> ActionError {
     let Ok(client) = shared.connection.client() else {
         return error;
@@ -79,17 +78,17 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
         .collect();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let is_absent = matches!(error, ActionError::ImageNotFound(_));
-    // Without the answer of the registry, another version is no typing error, unless its digits are in another order.
-    let digits = |text: &str| {
-        let mut digits: Vec<char> = text.chars().filter(char::is_ascii_digit).collect();
-        digits.sort_unstable();
-        digits
-    };
-    let is_meant = |similar: &&str| is_absent || digits(reference) == digits(similar);
-    match similar_image(reference, &tags).filter(is_meant) {
+    match similar_image(reference, &tags).filter(|similar| is_absent || has_same_version(reference, similar))
+    {
         Some(similar) => error.with_similar(similar),
         None => error,
     }
+}
+
+/// Returns true if two references have the same digits. Without the answer of the registry, another version is no typing error.
+fn has_same_version(reference: &str, similar: &str) -> bool {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    digits(reference) == digits(similar)
 }
 
 fn classify(failure: &Error) -> ActionError {
@@ -117,6 +116,13 @@ fn tagged(reference: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_version_is_no_typing_error() {
+        assert!(has_same_version("golang:1.21", "golnag:1.21"));
+        assert!(!has_same_version("golang:1.21", "golang:1.12"));
+        assert!(!has_same_version("node:21", "node:12"));
+    }
 
     #[test]
     fn a_rate_limit_by_status_keeps_the_delay_of_its_message() {

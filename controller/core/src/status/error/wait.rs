@@ -104,7 +104,7 @@ pub(super) fn with_compose_volume(
     let details = json!({
         "composeProject": project,
         "ofCompose": is_compose(input),
-        "fix": "end the Compose project, which keeps its volume; then allow this project to use it with `argus allow`, and restart the controller",
+        "fix": "end the Compose project (its volume stays), run `argus allow`, and restart the controller",
         "fixCommand": format!("docker compose -p {} down", shell_word(project)),
     });
     error

@@ -56,7 +56,7 @@ fn refused_link_changes_the_listen_address_of_its_target() {
     assert_eq!(
         warnings(&shop),
         [format!(
-            "port 5432 of `db` is published, but the file sets a listen address inside its container; {change}"
+            "port 5432 of `db` is published, but the file sets a loopback address as its listen address; {change}"
         )]
     );
     // Another service connected.
