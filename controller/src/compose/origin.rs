@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use argus_core::secrets::{REDACTED, is_secret};
 use argus_crds::compose::compose_key;
 use argus_crds::diagnostic::Location;
 use argus_crds::yaml::{Original, SourceMap};
 use serde_json::json;
 
-use super::variables::{Variables, is_name_char};
+use super::variables::{Braced, Variables, is_name_char};
 use super::{Document, Place, parts};
 
 /// The Compose file of a translation.
@@ -106,8 +107,34 @@ impl Original for Origin<'_> {
         let (name, key) = service?;
         let is_here = self.document.place(name, &key)?.file.is_none();
         let written = self.source()?.scalar(&path).filter(|_| is_here)?;
-        (written != text && self.is_same(written, text)).then(|| written.to_owned())
+        (written != text && self.is_same(written, text)).then(|| without_secrets(written))
     }
+}
+
+/// Redacts the defaults and alternatives of variables with a secret name.
+fn without_secrets(text: &str) -> String {
+    let braces = Braced::new(text);
+    let (mut shown, mut at) = (String::new(), 0);
+    while let Some(open) = text[at..].find("${").map(|index| at + index + 1) {
+        let inner = &text[open + 1..];
+        let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
+        let (name, rest) = inner.split_at(end);
+        let value = rest.strip_prefix(':').unwrap_or(rest).strip_prefix(['-', '+']);
+        let start = value
+            .filter(|_| is_secret(name))
+            .map(|value| text.len() - value.len());
+        let end = braces.end_of(open).unwrap_or(text.len());
+        at = if let Some(start) = start.filter(|start| *start < end) {
+            shown.push_str(&text[at..start]);
+            shown.push_str(REDACTED);
+            end
+        } else {
+            // The default of another variable can contain one with a secret name.
+            shown.push_str(&text[at..=open]);
+            open + 1
+        };
+    }
+    shown + &text[at..]
 }
 
 impl Document {
@@ -143,6 +170,7 @@ mod tests {
     use argus_crds::yaml::ParsedSpec;
     use argus_reconciler::specs::parsed_file::ComposeSource;
 
+    use super::without_secrets;
     use crate::compose::translate;
 
     fn translated(text: &str, over: &str) -> ParsedSpec {
@@ -187,6 +215,26 @@ mod tests {
             found.scalar("services.web.container.ports[0]"),
             Some("{{env.PORT}}:80")
         );
+    }
+
+    #[test]
+    fn default_of_a_secret_variable_is_redacted() {
+        for (text, expected) in [
+            ("a:${TAG:-1}", "a:${TAG:-1}"),
+            ("-p ${TOKEN:-hunter2} é", "-p ${TOKEN:-[redacted]} é"),
+            ("${TOKEN-x}$TOKEN", "${TOKEN-[redacted]}$TOKEN"),
+            ("${TOKEN:+x}${TOKEN+y}", "${TOKEN:+[redacted]}${TOKEN+[redacted]}"),
+            ("${TOKEN:?set it}${TOKEN:-}", "${TOKEN:?set it}${TOKEN:-}"),
+            ("${A:-${TOKEN:-x}}b", "${A:-${TOKEN:-[redacted]}}b"),
+            ("${TOKEN:-${B:-x}y}b", "${TOKEN:-[redacted]}b"),
+            ("${TOKEN:-open", "${TOKEN:-[redacted]"),
+        ] {
+            assert_eq!(without_secrets(text), expected, "{text}");
+        }
+        let text = "services:\n  web:\n    image: a\n    command: run --pw=${DB_PASSWORD:-hunter2}\n";
+        let written = translated(text, "{}").source;
+        let written = written.written("services.web.command");
+        assert_eq!(written, Some("run --pw=${DB_PASSWORD:-[redacted]}"));
     }
 
     #[test]

@@ -297,14 +297,14 @@ pub(super) fn replace_variables(value: &Value, variables: &mut Variables) -> Val
 }
 
 /// Text with its pairs of braces. They are found once, so that the time grows only with the length of the text.
-struct Braced<'a> {
+pub(super) struct Braced<'a> {
     text: &'a str,
     /// Positions of the opening braces of variables, each with its closing one. Defaults may contain pairs of braces.
     ends: BTreeMap<usize, usize>,
 }
 
 impl<'a> Braced<'a> {
-    fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let (mut open, mut ends, mut before) = (Vec::new(), BTreeMap::new(), b' ');
         for (at, byte) in text.bytes().enumerate() {
             match byte {
@@ -324,7 +324,7 @@ impl<'a> Braced<'a> {
     }
 
     /// Position of the brace that ends the variable with this opening brace.
-    fn end_of(&self, start: usize) -> Option<usize> {
+    pub(super) fn end_of(&self, start: usize) -> Option<usize> {
         self.ends.get(&start).copied()
     }
 }
