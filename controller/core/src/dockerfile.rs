@@ -29,6 +29,18 @@ pub struct Instruction {
     /// The text without its mistake, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrected: Option<String>,
+    /// Rule that excludes its source, if the source exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded_by: Option<Exclusion>,
+}
+
+/// Line of an ignore file that excludes a path from the build context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exclusion {
+    /// Path of the file in the build context.
+    pub file: String,
+    /// Number of the line, from 1.
+    pub line: usize,
 }
 
 /// Stage that the Dockerfile does not define, although it defines a similar one.
@@ -102,6 +114,7 @@ impl Instruction {
             line: self.line,
             text: self.text.chars().take(MAX_CHARS).collect(),
             corrected: self.corrected.filter(is_short),
+            excluded_by: self.excluded_by,
         }
     }
 }
@@ -138,6 +151,7 @@ pub fn parse(text: &str) -> Vec<Instruction> {
             line,
             text: words.join(" "),
             corrected: None,
+            excluded_by: None,
         });
     }
     instructions

@@ -91,6 +91,7 @@ pub fn find_refused_source(text: &str, args: &BTreeMap<String, String>) -> Optio
             line: lines[at].0,
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
             corrected: None,
+            excluded_by: None,
         };
         Some(RefusedSource { instruction, why })
     })

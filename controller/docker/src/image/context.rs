@@ -24,6 +24,10 @@ use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
 
+mod exclusion;
+
+pub(super) use exclusion::find_exclusion;
+
 /// Name of the file with the exclusion rules.
 const DOCKERIGNORE: &str = ".dockerignore";
 /// Maximum size of a `.dockerignore`, in bytes.
@@ -79,7 +83,7 @@ impl Context {
             None => locate_dockerfile(&resolved.path, dockerfile)?,
         };
         let exclusions = Exclusions {
-            ignored: DockerIgnore::read(&read_rules(&root, &inside)?),
+            ignored: DockerIgnore::read(&read_rules(&root, &inside)?.1),
             excluded,
             path: &resolved.path,
             own: OwnFiles::of_process(),
@@ -317,8 +321,9 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.shown()))
 }
 
-/// Reads the exclusion rules: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of the context.
-fn read_rules(root: &Folder, dockerfile: &str) -> io::Result<String> {
+/// Reads the exclusion rules with the path of their file: those of the Dockerfile, for example `web.Dockerfile.dockerignore`, else those of
+/// the context.
+fn read_rules(root: &Folder, dockerfile: &str) -> io::Result<(String, String)> {
     for path in [format!("{dockerfile}{DOCKERIGNORE}"), DOCKERIGNORE.to_owned()] {
         let mut rules = String::new();
         match root.open_below(Path::new(&path)) {
@@ -332,9 +337,9 @@ fn read_rules(root: &Folder, dockerfile: &str) -> io::Result<String> {
             )));
         }
         check_rules(&path, &rules).map_err(io::Error::other)?;
-        return Ok(rules);
+        return Ok((path, rules));
     }
-    Ok(String::new())
+    Ok((String::new(), String::new()))
 }
 
 /// Finds the Dockerfile: its name inside the tar and its source. A link must not lead out of the context.

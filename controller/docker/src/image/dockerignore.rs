@@ -8,6 +8,8 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 struct Rule {
     matcher: Gitignore,
     keep: bool,
+    /// Line of the file, from 1.
+    line: usize,
 }
 
 /// The rules that exclude files from a build context.
@@ -19,24 +21,27 @@ impl DockerIgnore {
     /// Parses the text of a `.dockerignore`. An invalid pattern is skipped, which can only add files to the context.
     pub(super) fn read(text: &str) -> Self {
         let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines = (1..).zip(lines);
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         Self {
-            rules: lines.filter_map(rule).collect(),
+            rules: lines.filter_map(|(number, line)| rule(number, line)).collect(),
         }
     }
 
     /// True when the rules exclude this path, which is relative to the context.
     pub(super) fn is_excluded(&self, path: &Path, is_folder: bool) -> bool {
+        self.excluding_line(path, is_folder).is_some()
+    }
+
+    /// Line of the rule that excludes this path, which is relative to the context.
+    pub(super) fn excluding_line(&self, path: &Path, is_folder: bool) -> Option<usize> {
         let matching = |rule: &&Rule| {
             rule.matcher
                 .matched_path_or_any_parents(path, is_folder)
                 .is_ignore()
         };
-        self.rules
-            .iter()
-            .rev()
-            .find(matching)
-            .is_some_and(|rule| !rule.keep)
+        let last = self.rules.iter().rev().find(matching)?;
+        (!last.keep).then_some(last.line)
     }
 
     /// True when a file below an excluded folder may still be included.
@@ -46,10 +51,10 @@ impl DockerIgnore {
 }
 
 /// Parses one line. Unlike in a `.gitignore`, a plain name matches only at the root, so each pattern is anchored.
-fn rule(line: &str) -> Option<Rule> {
-    let (keep, pattern) = match line.strip_prefix('!') {
+fn rule(line: usize, text: &str) -> Option<Rule> {
+    let (keep, pattern) = match text.strip_prefix('!') {
         Some(rest) => (true, rest.trim()),
-        None => (false, line),
+        None => (false, text),
     };
     let pattern = clean(pattern);
     if pattern.is_empty() {
@@ -60,6 +65,7 @@ fn rule(line: &str) -> Option<Rule> {
     Some(Rule {
         matcher: builder.build().ok()?,
         keep,
+        line,
     })
 }
 

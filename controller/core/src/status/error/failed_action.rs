@@ -236,6 +236,13 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
         return None;
     };
     let missing = missing_source(at, message);
+    if let (Some(path), Some(rule)) = (missing, &at.excluded_by) {
+        let (path, file) = (Path::new(path).shown(), Path::new(&rule.file).shown());
+        let reason = format!("`{path}` exists, and line {} of `{file}` excludes it", rule.line);
+        let edit = SpecEdit::new(path_of_build(failure, &rule.file)?, "", reason);
+        let hint = format!("write `!{path}` in a line after it, or remove this line");
+        return Some(edit.line(rule.line).hint(hint));
+    }
     let reason = match missing {
         Some(path) => format!("the build context has no `{path}`"),
         None => one_line(
@@ -259,11 +266,14 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
 
 /// Path of the Dockerfile of a build.
 fn dockerfile(failure: &ActionFailure) -> Option<String> {
-    let argument = |name: &str| failure.call.arguments.get(name).and_then(Value::as_str);
-    let (context, dockerfile) = (argument("context")?, argument("dockerfile")?);
-    // An absolute path replaces the context.
-    let path = Path::new(context).join(dockerfile);
-    Some(path.shown().to_string())
+    let dockerfile = failure.call.arguments.get("dockerfile").and_then(Value::as_str)?;
+    path_of_build(failure, dockerfile)
+}
+
+/// Path of a file of a build. An absolute path replaces the context.
+fn path_of_build(failure: &ActionFailure, file: &str) -> Option<String> {
+    let context = failure.call.arguments.get("context").and_then(Value::as_str)?;
+    Some(Path::new(context).join(file).shown().to_string())
 }
 
 /// Registry of a base image in the message of a builder: from the step that reads the image, from the first URL, or from `FROM`.
@@ -281,7 +291,7 @@ mod tests {
     use argus_crds::PullPolicy;
 
     use super::*;
-    use crate::dockerfile::Instruction;
+    use crate::dockerfile::{Exclusion, Instruction};
 
     #[test]
     fn error_of_a_command_has_its_code_and_no_secrets() {
@@ -326,11 +336,12 @@ mod tests {
 
     #[test]
     fn missing_source_of_a_build_has_its_path() {
-        let edit = |corrected: Option<&str>| {
+        let edit = |corrected: Option<&str>, excluded_by: Option<Exclusion>| {
             let instruction = Instruction {
                 line: 3,
                 text: "COPY assets/ /srv/".to_owned(),
                 corrected: corrected.map(str::to_owned),
+                excluded_by,
             };
             let error = ActionError::BuildFailed {
                 message: "COPY assets/ /srv/: \"/assets\" not found: not found".to_owned(),
@@ -354,11 +365,20 @@ mod tests {
         };
         let reason = "(the build context has no `assets`)";
         let create = "create `assets` in `/app`, or correct the path";
-        assert_eq!(edit(None), format!("fix /app/Dockerfile:3: {create} {reason}"));
-        let similar = edit(Some("COPY asset/ /srv/"));
+        assert_eq!(
+            edit(None, None),
+            format!("fix /app/Dockerfile:3: {create} {reason}")
+        );
+        let similar = edit(Some("COPY asset/ /srv/"), None);
         assert_eq!(
             similar,
             format!("fix /app/Dockerfile:3: write `COPY asset/ /srv/` {reason}")
+        );
+        let (file, line) = (".dockerignore".to_owned(), 2);
+        assert_eq!(
+            edit(None, Some(Exclusion { file, line })),
+            "fix /app/.dockerignore:2: write `!assets` in a line after it, or remove this line \
+             (`assets` exists, and line 2 of `.dockerignore` excludes it)"
         );
     }
 }

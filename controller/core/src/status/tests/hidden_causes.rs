@@ -322,6 +322,7 @@ fn instruction(line: usize, text: &str, corrected: Option<&str>) -> Instruction 
         line,
         text: text.to_owned(),
         corrected: corrected.map(str::to_owned),
+        excluded_by: None,
     }
 }
 

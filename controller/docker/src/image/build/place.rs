@@ -22,8 +22,8 @@ pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> Action
         // The error of the build is more important.
         Ok(Err(_)) | Err(_) => return error,
     };
-    let (root, found) = (build.context.clone(), error.clone());
-    let corrected = tokio::task::spawn_blocking(move || with_source(found, Path::new(&root)));
+    let (root, dockerfile, found) = (build.context.clone(), build.dockerfile.clone(), error.clone());
+    let corrected = tokio::task::spawn_blocking(move || with_source(found, Path::new(&root), &dockerfile));
     corrected.await.unwrap_or(error)
 }
 
@@ -45,8 +45,8 @@ fn similar_source(root: &Path, path: &str) -> Option<String> {
     })
 }
 
-/// Corrects the failed instruction: a similar path in the place of a missing source.
-fn with_source(mut error: ActionError, root: &Path) -> ActionError {
+/// Completes the instruction with a missing source: the rule that excludes the source, else a similar path in its place.
+fn with_source(mut error: ActionError, root: &Path, dockerfile: &str) -> ActionError {
     if let ActionError::BuildFailed {
         message,
         instruction: Some(at),
@@ -54,9 +54,13 @@ fn with_source(mut error: ActionError, root: &Path) -> ActionError {
     } = &mut error
         && at.corrected.is_none()
         && let Some(path) = dockerfile::missing_source(at, message)
-        && let Some(similar) = similar_source(root, path)
     {
-        at.corrected = dockerfile::with_other_source(at, path, &similar);
+        at.excluded_by = context::find_exclusion(root, dockerfile, path);
+        if at.excluded_by.is_none()
+            && let Some(similar) = similar_source(root, path)
+        {
+            at.corrected = dockerfile::with_other_source(at, path, &similar);
+        }
     }
     error
 }
@@ -215,13 +219,21 @@ mod tests {
             log: String::new(),
             instruction: Some(Box::new(at)),
         };
-        let found = with_source(error, &root);
-        let ActionError::BuildFailed { instruction, .. } = found else {
-            panic!("{found:?}");
+        let completed = || match with_source(error.clone(), &root, "Dockerfile") {
+            ActionError::BuildFailed { instruction, .. } => *instruction.unwrap(),
+            other => panic!("{other:?}"),
         };
-        assert_eq!(
-            instruction.unwrap().corrected.as_deref(),
-            Some("COPY web/assets/ /srv/")
-        );
+        let found = completed();
+        assert_eq!(found.corrected.as_deref(), Some("COPY web/assets/ /srv/"));
+        assert_eq!(found.excluded_by, None);
+        // The source exists, and is excluded.
+        std::fs::write(root.join(".dockerignore"), "web\n").unwrap();
+        for path in ["Dockerfile", "web/asets"] {
+            std::fs::write(root.join(path), "").unwrap();
+        }
+        let found = completed();
+        assert_eq!(found.corrected, None);
+        let (file, line) = (".dockerignore".to_owned(), 1);
+        assert_eq!(found.excluded_by, Some(dockerfile::Exclusion { file, line }));
     }
 }
