@@ -194,9 +194,7 @@ impl StructuredError {
     #[must_use]
     pub fn edit(mut self, edit: SpecEdit) -> Self {
         let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
-        let remedy = ActionId::FixSpec
-            .remedy(environment, service)
-            .with_edit(edit, &self.message);
+        let remedy = Remedy::of_edit(edit, environment, service, &self.message);
         let retryable = self.retryable;
         self.remedies.retain(|other| match other.action {
             ActionId::Retry => retryable,
@@ -307,11 +305,10 @@ impl StructuredError {
         let edits: Vec<Option<SpecEdit>> = self.remedies.iter().map(|remedy| remedy.edit.clone()).collect();
         let edits = edits.into_iter().chain(std::iter::repeat(None));
         let remedies = self.suggested_actions.iter().zip(edits).map(|(action, edit)| {
-            let remedy = action.remedy(environment, service).completed(&self.details);
-            match edit.filter(|_| *action == ActionId::FixSpec) {
-                Some(edit) => remedy.with_edit(edit, &self.message),
-                None => remedy,
-            }
+            let Some(edit) = edit.filter(|_| *action == ActionId::FixSpec) else {
+                return action.remedy(environment, service).completed(&self.details);
+            };
+            Remedy::of_edit(edit, environment, service, &self.message)
         });
         self.remedies = remedies.collect();
         self

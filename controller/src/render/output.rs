@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use argus_core::quoting::escape_line;
-use argus_crds::error::StructuredError;
+use argus_crds::error::{Remedy, StructuredError};
 use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -176,23 +176,13 @@ pub(crate) fn failure_to_json(failure: Failure) -> String {
 }
 
 /// Hints of an error: its remedies in words, with their commands.
-pub(crate) fn format_hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
-    let service = error.service.iter().map(|service| format!("/{service}"));
-    let environment = error.environment.iter().cloned();
-    let target: String = environment
-        .flat_map(|name| std::iter::once(name).chain(service.clone()))
-        .collect();
-    format_remedies(&error.remedies, &target)
+pub(crate) fn format_hints(error: &StructuredError) -> Vec<String> {
+    format_remedies(&error.remedies)
 }
 
-/// Remedies of a target in words, with their commands.
-pub(crate) fn format_remedies(remedies: &[argus_crds::error::Remedy], target: &str) -> Vec<String> {
-    let words = |remedy: &argus_crds::error::Remedy| match (&remedy.verify, &remedy.command) {
-        // A check of the spec file does not read other files.
-        _ if remedy.edit.as_ref().is_some_and(|edit| edit.key.is_empty()) => {
-            let retry = format!("argus retry {target}");
-            remedy.summary.replace("argus_retry", retry.trim_end())
-        }
+/// Remedies in words, with their commands.
+pub(crate) fn format_remedies(remedies: &[Remedy]) -> Vec<String> {
+    let words = |remedy: &Remedy| match (&remedy.verify, &remedy.command) {
         (Some(verify), Some(command)) => format!("{}, then {verify}: `{command}`", remedy.summary),
         (None, Some(command)) => format!("{}: `{command}`", remedy.summary),
         (_, None) => remedy.summary.clone(),
@@ -350,13 +340,12 @@ mod tests {
 
     #[test]
     fn hint_about_another_file_has_the_command_of_the_shell() {
-        let edit =
-            argus_crds::SpecEdit::new("web/app.conf", "", "it is empty").hint("fill it, then `argus_retry`");
+        let edit = argus_crds::SpecEdit::new("web/app.conf", "", "it is empty").hint("fill it");
         let error = argus_crds::StructuredError::new(argus_crds::Code::ContainerCrash, "crash")
             .environment("shop")
             .service("web")
             .edit(edit);
-        let hint = "fix web/app.conf: fill it, then `argus retry shop/web` (it is empty)";
+        let hint = "fix web/app.conf: fill it (it is empty), then retry: `argus retry shop`";
         assert_eq!(format_hints(&error)[0], hint);
     }
 }

@@ -62,6 +62,32 @@ pub struct ToolCall {
 }
 
 impl Remedy {
+    /// Creates the remedy of a change. A check of the spec file does not read other files, so a retry follows their change.
+    pub(super) fn of_edit(
+        edit: SpecEdit,
+        environment: Option<&str>,
+        service: Option<&str>,
+        message: &str,
+    ) -> Self {
+        let check = ActionId::FixSpec.remedy(environment, service);
+        if !edit.key.is_empty() {
+            return check.with_edit(edit, message);
+        }
+        let retry = ActionId::Retry.remedy(environment, service);
+        let verify = retry.verify.or_else(|| Some("retry".to_owned()));
+        let call = retry.mcp.map(|call| ToolCall {
+            verify: verify.clone(),
+            ..call
+        });
+        let fix = Self {
+            verify,
+            command: retry.command,
+            mcp: call,
+            ..check
+        };
+        fix.with_edit(edit, message)
+    }
+
     /// Replaces the description with that of a change of the spec file, without a reason that the message of the error contains.
     #[must_use]
     pub(super) fn with_edit(self, edit: SpecEdit, message: &str) -> Self {

@@ -283,6 +283,33 @@ fn remedy_without_environment_lists_environments() {
 }
 
 #[test]
+fn change_of_another_file_has_the_calls_of_a_retry() {
+    let first = |key: &str, environment: Option<&str>| {
+        let error = StructuredError::new(Code::ContainerCrash, "x").edit(SpecEdit::new("a", key, "b"));
+        let error = match environment {
+            Some(environment) => error.environment(environment),
+            None => error,
+        };
+        let remedy = error.remedies.into_iter().next().unwrap();
+        let call = remedy.mcp.unwrap();
+        assert_eq!(call.verify, remedy.verify);
+        (remedy.command.unwrap(), call.tool, remedy.verify.unwrap())
+    };
+    for (key, environment, expected) in [
+        ("", Some("shop"), ["argus retry shop", "argus_retry", "retry"]),
+        ("", None, ["argus get", "argus_status", "list the environments"]),
+        (
+            "name",
+            Some("shop"),
+            ["argus validate", "argus_validate", "check the file"],
+        ),
+    ] {
+        let (command, tool, verify) = first(key, environment);
+        assert_eq!([command, tool, verify], expected);
+    }
+}
+
+#[test]
 fn error_is_camel_case_and_omits_unknown_fields() {
     let error = StructuredError::new(Code::HealthCheckTimeout, "no response")
         .retry_after(5)

@@ -366,8 +366,7 @@ pub(super) fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdi
     let file = host_file(context, blamed(context, line)?)?;
     if contains(line, &["exec format"]) {
         let reason = "the kernel does not know its format";
-        let hint =
-            "begin it with `#!` and an interpreter, or use a program for this platform; then `argus_retry`";
+        let hint = "begin it with `#!` and an interpreter, or use a program for this platform";
         return Some(Case::host_edit(file, reason, hint));
     }
     Some(script(file, is_denied))
@@ -375,11 +374,11 @@ pub(super) fn script_in(context: &EditContext<'_>, line: &str) -> Option<SpecEdi
 
 fn script(file: String, is_denied: bool) -> SpecEdit {
     if is_denied {
-        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
+        let hint = format!("run `chmod +x {}`", shell_path(&file));
         return Case::host_edit(file, "the mounted file is not executable", hint);
     }
     let hint = format!(
-        "convert CRLF line ends with `sed -i 's/\\r$//' {}`, or name an interpreter of the image in line 1; then `argus_retry`",
+        "convert CRLF line ends with `sed -i 's/\\r$//' {}`, or name an interpreter of the image in line 1",
         shell_path(&file)
     );
     let reason = "the container cannot find the mounted file or the interpreter in its line 1";

@@ -196,11 +196,7 @@ impl Cure {
             "tmpfs" => Some(add_tmpfs(&context, &value, self.reason.to_owned())),
             "file" => {
                 let file = configuration_file(&Case::new(context, case.run, Scope::Facts))?;
-                Some(Case::host_edit(
-                    file,
-                    self.reason,
-                    format!("{value}, then `argus_retry`"),
-                ))
+                Some(Case::host_edit(file, self.reason, value.as_str()))
             }
             _ => place.in_key(self.key),
         };

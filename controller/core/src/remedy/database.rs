@@ -199,7 +199,7 @@ pub(super) fn unfit_volume(case: &Case<'_>) -> Option<SpecEdit> {
             case.host_file(only.target())
         };
         let reason = "the process cannot use this earlier data";
-        let hint = "move it away, or use the version or key that wrote it; then `argus_retry`";
+        let hint = "move it away, or use the version or key that wrote it";
         Some(Case::host_edit(named.or_else(only)?, reason, hint))
     })
 }

@@ -127,7 +127,7 @@ pub(super) fn contents(case: &Case<'_>) -> Option<SpecEdit> {
     let number = number_in(rest)
         .or_else(|| number_in(line.split_once("line ")?.1))
         .or_else(|| lines.iter().find_map(apart));
-    let hint = "correct the mounted file, then `argus_retry`";
+    let hint = "correct the mounted file";
     Some(Case::host_edit(file, "the process cannot read its contents", hint).line(number))
 }
 
@@ -196,7 +196,7 @@ pub(super) fn permission(case: &Case<'_>) -> Option<SpecEdit> {
         if host_files::host_mode(case).is_some() {
             return None;
         }
-        let hint = format!("change the owner of it or of its folder to `{user}`, then `argus_retry`");
+        let hint = format!("change the owner of it or of its folder to `{user}`");
         let reason = format!("the user `{user}` has no permission to use it");
         return Some(Case::host_edit(file, reason, hint));
     }
@@ -245,7 +245,7 @@ pub(super) fn image_user(case: &Case<'_>) -> Option<SpecEdit> {
     };
     let folder = folder.or_else(only)?;
     let reason = format!("the image runs as user {uid}, which has no permission to write it");
-    let hint = format!("run `chown -R {uid} {}`, then `argus_retry`", shell_path(&folder));
+    let hint = format!("run `chown -R {uid} {}`", shell_path(&folder));
     Some(Case::host_edit(folder, reason, hint))
 }
 
@@ -295,7 +295,7 @@ pub(super) fn open_file(case: &Case<'_>) -> Option<SpecEdit> {
     }
     let line = case.line_with(OPEN)?;
     let file = paths(line).find_map(|path| case.host_file(path))?;
-    let hint = format!("run `chmod 600 {}`, then `argus_retry`", shell_path(&file));
+    let hint = format!("run `chmod 600 {}`", shell_path(&file));
     Some(Case::host_edit(file, "others may read it", hint))
 }
 

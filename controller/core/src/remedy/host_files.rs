@@ -38,7 +38,7 @@ pub(super) fn folder_for_file(case: &Case<'_>) -> Option<SpecEdit> {
     let name = path.rsplit('/').next()?;
     // The engine makes a folder of a source that does not exist.
     if source.ends_with(name) {
-        let hint = "write this file in the place of the empty folder, then `argus_retry`";
+        let hint = "write this file in the place of the empty folder";
         return Some(Case::host_edit(case.host_file(path)?, edit.reason, hint));
     }
     let meant = format!("{}/{name}:{rest}", source.trim_end_matches('/'));
@@ -93,7 +93,7 @@ pub(super) fn stale_file(case: &Case<'_>) -> Option<SpecEdit> {
         let reason = format!("`{file}` is from an earlier run");
         return Some(add_tmpfs(&case.context, folder, reason));
     }
-    let hint = format!("run `rm {}`, then `argus_retry`", shell_path(&file));
+    let hint = format!("run `rm {}`", shell_path(&file));
     Some(Case::host_edit(file, "it is from an earlier run", hint))
 }
 
@@ -107,10 +107,10 @@ pub(super) fn host_mode(case: &Case<'_>) -> Option<SpecEdit> {
         mode & 0o7777
     );
     if is_private_key(path) {
-        let hint = "make this user its owner with `chown`, then `argus_retry`";
+        let hint = "make this user its owner with `chown`";
         return Some(Case::host_edit(file, reason, hint));
     }
-    let hint = format!("run `chmod a+r {}`, then `argus_retry`", shell_path(&file));
+    let hint = format!("run `chmod a+r {}`", shell_path(&file));
     Some(Case::host_edit(file, reason, hint))
 }
 
@@ -135,7 +135,7 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
     let mode = case.host_facts(path).and_then(HostFile::file_mode);
     if mode.is_some_and(|mode| mode & 0o111 == 0) && contains(line, &["spawn"]) {
         let file = case.host_file(path)?;
-        let hint = format!("run `chmod +x {}`, then `argus_retry`", shell_path(&file));
+        let hint = format!("run `chmod +x {}`", shell_path(&file));
         return Some(Case::host_edit(file, "the mounted file is not executable", hint));
     }
     // Without the facts of the host, the reason can be another one.
@@ -145,7 +145,7 @@ pub(super) fn mount_owner(case: &Case<'_>) -> Option<SpecEdit> {
     let folder = case.host_file(closed)?;
     let reason = format!("the user of the process has no permission to write `{path}`");
     let hint = format!(
-        "give {} to this user, or run `chmod a+rwx {}`; then `argus_retry`",
+        "give {} to this user, or run `chmod a+rwx {}`",
         shell_path(&folder),
         shell_path(&folder)
     );
@@ -179,7 +179,7 @@ pub(super) fn similar_name(case: &Case<'_>) -> Option<SpecEdit> {
         return Some(edit.now(value.as_str()).suggest(value.replace(name, similar)));
     }
     let present = format!("{}/{similar}", host.rsplit_once('/')?.0);
-    let hint = "correct the name of one of them, then `argus_retry`";
+    let hint = "correct the name of one of them";
     Some(Case::host_edit(present, reason, hint))
 }
 
@@ -188,11 +188,7 @@ pub(super) fn missing_file(case: &Case<'_>) -> Option<SpecEdit> {
     let (path, facts) = missing(case)?;
     let file = case.host_file(&path).filter(|_| facts.similar.is_none())?;
     let reason = format!("the process needs `{path}`, and its mount does not contain it");
-    Some(Case::host_edit(
-        file,
-        reason,
-        "create it, or correct the path; then `argus_retry`",
-    ))
+    Some(Case::host_edit(file, reason, "create it, or correct the path"))
 }
 
 /// Missing file outside of all mounts, that the project or a mount of a sibling has.

@@ -112,7 +112,7 @@ fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
     );
     let (_, rest) = line.split_once(path)?;
     let reason = format!("`{host}` is not a name of this environment");
-    let hint = format!("write {instead} instead of `{host}`, then `argus_retry`");
+    let hint = format!("write {instead} instead of `{host}`");
     Some(Case::host_edit(file, reason, hint).line(number_in(rest)))
 }
 

@@ -72,7 +72,7 @@ pub(super) fn named_setting(case: &Case<'_>) -> Option<SpecEdit> {
     let is_name = |name: &&str| is_plain(name) && name.len() >= 3 && !name.contains('/');
     let name = lines.find_map(|line| quoted(line).find(is_name))?;
     let reason = format!("its program requires the setting `{name}`");
-    let hint = format!("set `{name}` as the output describes, then `argus_retry`");
+    let hint = format!("set `{name}` as the output describes");
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn configuration(case: &Case<'_>) -> Option<SpecEdit> {
     let mut lines = case.lines().filter(is_meant);
     let (line, file) = lines.find_map(|line| Some((line, file_of(line)?)))?;
     let number = line.split_once("line ").and_then(|(_, rest)| number_in(rest));
-    let hint = "correct it as the output describes, then `argus_retry`";
+    let hint = "correct it as the output describes";
     let reason = "its program cannot read this configuration";
     Some(Case::host_edit(file, reason, hint).line(number))
 }
@@ -107,7 +107,7 @@ pub(super) fn local_listener(case: &Case<'_>) -> Option<SpecEdit> {
         return None;
     }
     let reason = format!("the process listens on port {port} only inside its container");
-    let hint = format!("set its address to `0.0.0.0:{port}`, then `argus_retry`");
+    let hint = format!("set its address to `0.0.0.0:{port}`");
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
@@ -130,7 +130,7 @@ pub(super) fn address_in_file(case: &Case<'_>) -> Option<SpecEdit> {
         "nothing listens on port {port}, and `{}` has the port {meant}",
         only.name
     );
-    let hint = format!("write {meant} instead of {port}, then `argus_retry`");
+    let hint = format!("write {meant} instead of {port}");
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 

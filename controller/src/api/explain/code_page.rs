@@ -65,7 +65,7 @@ pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
 /// Page of a code as text.
 pub(crate) fn format_page(meaning: &CodePage) -> String {
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let actions = output::format_remedies(&meaning.remedies, "");
+    let actions = output::format_remedies(&meaning.remedies);
     let list = |items: &[&str]| {
         if items.is_empty() {
             "none".to_owned()

@@ -263,13 +263,8 @@ pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
     let (edits, others) = chain.remedies.split_at(edits);
     let seen = chain.seen_before.as_ref();
     let seen = seen.map(|seen| format!("this failure was seen before: {}", format_seen(seen)));
-    let service = chain.links.iter().rev().find_map(|link| link.service.as_deref());
-    let target = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-    let edits = seen.into_iter().chain(output::format_remedies(edits, &target));
-    edits
-        .chain(read)
-        .chain(output::format_remedies(others, &target))
-        .collect()
+    let edits = seen.into_iter().chain(output::format_remedies(edits));
+    edits.chain(read).chain(output::format_remedies(others)).collect()
 }
 
 #[cfg(test)]

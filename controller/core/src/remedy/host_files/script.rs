@@ -68,11 +68,9 @@ impl Script<'_> {
         let line = (key == "content").then_some(1_usize);
         let context = &case.context;
         match &self.place {
-            Place::Mounted(file) => {
-                let hint = format!("{}, then `argus_retry`", hint(file));
-                Case::host_edit(file.clone(), reason, hint).line(line)
+            Place::Mounted(file) | Place::Copied(file) => {
+                Case::host_edit(file.clone(), reason, hint(file)).line(line)
             }
-            Place::Copied(file) => Case::host_edit(file.clone(), reason, hint(file)).line(line),
             Place::Written(_) if context.accepted.lines.is_compose() => {
                 let hint = format!("{of_spec} in its entry under `configs` or `secrets`");
                 context.edit("container", reason).hint(hint)

@@ -36,7 +36,7 @@ pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
     (
         "contents",
         "conf/nginx.conf",
-        "argus_retry",
+        "correct the mounted file",
         &[
             "nginx: [emerg] unknown directive \"servr\" in /etc/app/nginx.conf:3",
             "nginx: [emerg] unexpected \"}\" in /etc/app/nginx.conf:12",

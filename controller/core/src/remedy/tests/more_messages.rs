@@ -48,7 +48,7 @@ pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
     (
         "contents",
         "conf/app.yaml",
-        "argus_retry",
+        "correct the mounted file",
         &[
             "yaml.scanner.ScannerError: mapping values are not allowed here; malformed, in \"/etc/app/app.yaml\", line 4, column 9",
             "(/etc/app/app.yaml): did not find expected key while parsing a block mapping at line 3 column 1",

@@ -43,7 +43,7 @@ fn table() -> String {
 fn section(code: Code) -> String {
     let is = explain_code(code);
     let mut text = format!("\n## {code}\n\n{}. {}\n", capital(is.summary), is.explanation);
-    for (index, todo) in output::format_remedies(&is.remedies, "").iter().enumerate() {
+    for (index, todo) in output::format_remedies(&is.remedies).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         writeln!(text, "{gap}- {todo}").unwrap();
     }
