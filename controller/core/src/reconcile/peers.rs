@@ -169,7 +169,3 @@ impl Planner {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "peers_tests.rs"]
-mod tests;

@@ -26,7 +26,7 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::{UserRequests, VolumeRemoval};
 use argus_core::wait::WaitReason;
 
-use crate::reconcile::{identity, listed_store};
+use crate::reconcile::{identity, listed_store, shop_labels};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 const VOLUME: &str = "argusai-shop_data";
@@ -58,15 +58,9 @@ fn specs(project: &str, env: &str, is_allowed: bool) -> Specs {
 }
 
 fn labels_of(controller: &str, folder: &str) -> BTreeMap<String, String> {
-    let all = [
-        (labels::MANAGED, "true"),
-        (labels::PROJECT, "shop"),
-        (labels::ENVIRONMENT, "shop"),
-        (labels::SERVICE, "web"),
-        (labels::CONTROLLER, controller),
-        (labels::FOLDER, folder),
-    ];
-    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    let mut all = shop_labels("web", controller);
+    all.insert(labels::FOLDER.to_owned(), folder.to_owned());
+    all
 }
 
 /// Container of a dead controller.

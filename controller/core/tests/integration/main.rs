@@ -13,6 +13,7 @@ mod moved_networks;
 mod networks;
 mod obstacles;
 mod orphan_reports;
+mod peers;
 mod ports;
 mod reattachments;
 mod reconcile;

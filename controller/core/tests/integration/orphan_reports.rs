@@ -19,6 +19,8 @@ use argus_core::status;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{UserRequests, VolumeRemoval};
 
+use crate::reconcile::shop_labels;
+
 const NOW: Timestamp = Timestamp(1_000_000);
 
 fn env() -> EnvName {
@@ -27,17 +29,10 @@ fn env() -> EnvName {
 
 /// Container of a service that no file defines, created by a controller that no longer exists.
 fn orphan() -> Container {
-    let all = [
-        (labels::MANAGED, "true"),
-        (labels::PROJECT, "shop"),
-        (labels::ENVIRONMENT, "shop"),
-        (labels::SERVICE, "gone"),
-        (labels::CONTROLLER, "dead"),
-    ];
     Container {
         id: ContainerId::new("c1").unwrap(),
         name: "shop-gone".to_owned(),
-        labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        labels: shop_labels("gone", "dead"),
         image: "web:1".to_owned(),
         state: ContainerState::Running,
         created_at: NOW,

@@ -1,10 +1,12 @@
-//! Parts of a planner without an engine: its identity, an empty store, and one pass without probes, requests and preflight.
+//! Parts of a planner without an engine: its identity, labels of objects, an empty store, and one pass without probes, requests and
+//! preflight.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
+use argus_core::labels;
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Store, WatchEvent};
 use argus_core::plan::ControllerIdentity;
@@ -20,6 +22,18 @@ pub(crate) fn identity() -> ControllerIdentity {
         run: "run".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     }
+}
+
+/// Labels of an object of the environment `shop`.
+pub(crate) fn shop_labels(service: &str, controller: &str) -> BTreeMap<String, String> {
+    let all = [
+        (labels::MANAGED, "true"),
+        (labels::PROJECT, "shop"),
+        (labels::ENVIRONMENT, "shop"),
+        (labels::SERVICE, service),
+        (labels::CONTROLLER, controller),
+    ];
+    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 /// Store after the first list of an engine without objects.

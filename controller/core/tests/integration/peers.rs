@@ -1,26 +1,23 @@
-//! Tests of environments that are not desired, next to another controller with one of the same name.
+//! Environments that are not desired, next to another controller with one of the same name.
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
-use super::*;
-use crate::ident::{ContainerId, NetworkId};
-use crate::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
-use crate::observed::{Container, ContainerState, Network, Object, Store, WatchEvent};
-use crate::plan::ControllerIdentity;
-use crate::probe::HealthStates;
-use crate::state::PlannerState;
-use crate::user_requests::UserRequests;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_core::ident::{ContainerId, EnvName, NetworkId};
+use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
+use argus_core::observed::{Container, ContainerState, Network, Object, Store, WatchEvent};
+use argus_core::plan::{ControllerIdentity, Plan};
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{Inputs, Planner};
+use argus_core::state::PlannerState;
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitReason;
+
+use crate::reconcile::shop_labels;
 
 const NOW: Timestamp = Timestamp(1_000_000);
-
-fn labels_of(controller: &str) -> BTreeMap<String, String> {
-    let all = [
-        (labels::MANAGED, "true"),
-        (labels::PROJECT, "shop"),
-        (labels::ENVIRONMENT, "shop"),
-        (labels::SERVICE, "web"),
-        (labels::CONTROLLER, controller),
-    ];
-    all.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
-}
 
 /// Store with a container of the controller `them`, and a network of each of these controllers.
 fn store(networks: &[&str]) -> Store {
@@ -30,7 +27,7 @@ fn store(networks: &[&str]) -> Store {
     store.apply(WatchEvent::Apply(Object::Container(Arc::new(Container {
         id: ContainerId::new("c1").unwrap(),
         name: "shop-web".to_owned(),
-        labels: labels_of("them"),
+        labels: shop_labels("web", "them"),
         image: "web:1".to_owned(),
         state: ContainerState::Running,
         created_at: NOW,
@@ -43,7 +40,7 @@ fn store(networks: &[&str]) -> Store {
         store.apply(WatchEvent::Apply(Object::Network(Arc::new(Network {
             id: NetworkId::new(*controller).unwrap(),
             name: format!("shop-{controller}"),
-            labels: labels_of(controller),
+            labels: shop_labels("web", controller),
             created_at: NOW,
             is_broken: false,
         }))));
