@@ -193,6 +193,12 @@ fn missing_source_is_the_path_in_the_build_context() {
     ] {
         assert_eq!(missing_source(&copy, message), path, "{message}");
     }
+    let mount = |options: &str| {
+        let run = instruction(&format!("RUN --mount=type=bind,{options} make"));
+        missing_source(&run, "\"/a\" not found").is_some()
+    };
+    assert!(mount("source=a,target=/r") && mount("src=./a,target=/r"));
+    assert!(!mount("source=b,target=/a") && !mount("from=build,source=a,target=/r"));
     for other in ["COPY --from=build /a /b", "RUN --mount=from=build make", "FROM a"] {
         assert_eq!(
             missing_source(&instruction(other), "\"/a\" not found"),
@@ -206,4 +212,9 @@ fn missing_source_is_the_path_in_the_build_context() {
         Some("COPY --chown=app:app apps/ app2 ./apps /srv/app2")
     );
     assert_eq!(with_other_source(&owned, "ap", "apps"), None);
+    // The destination often has the same name, and a shortened text has none.
+    let same = with_other_source(&instruction("COPY dist /dist"), "dist", "dists");
+    assert_eq!(same.as_deref(), Some("COPY dists /dist"));
+    let long = instruction(&format!("COPY app {} /srv", "a ".repeat(200)));
+    assert_eq!(with_other_source(&long.shortened(), "app", "apps"), None);
 }

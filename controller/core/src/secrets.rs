@@ -20,9 +20,10 @@ use patterns::Patterns;
 pub(crate) use token::find_tokens;
 
 /// Words that mark the name of a variable as secret.
-const SECRET_WORDS: [&str; 9] = [
+const SECRET_WORDS: [&str; 10] = [
     "PASSWORD",
     "PASSWD",
+    "PASSPHRASE",
     "SECRET",
     "TOKEN",
     "CREDENTIAL",
@@ -31,6 +32,8 @@ const SECRET_WORDS: [&str; 9] = [
     "API_KEY",
     "ACCESS_KEY",
 ];
+/// The same at the end of a name only, such as `DB_PASS`.
+const SHORT_WORDS: [&str; 2] = ["PASS", "PW"];
 /// Headers with credentials whose names have none of these words.
 const SECRET_HEADERS: [&str; 5] = [
     "AUTHORIZATION",
@@ -208,7 +211,10 @@ impl Secrets {
 /// ```
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase().replace('-', "_");
-    SECRET_WORDS.iter().any(|word| name.contains(word)) || SECRET_HEADERS.contains(&name.as_str())
+    // `PWD` alone is the working directory.
+    let last = name.rsplit('_').next().unwrap_or(&name);
+    let is_short = SHORT_WORDS.contains(&last) || (last == "PWD" && name != last);
+    is_short || SECRET_WORDS.iter().any(|word| name.contains(word)) || SECRET_HEADERS.contains(&name.as_str())
 }
 
 /// Replaces sorted and disjoint ranges of a text.

@@ -19,8 +19,16 @@ fn is_secret_decides_by_the_name() {
         ("DB_PASSWORD", true),
         ("github_token", true),
         ("AWS_SECRET_ACCESS_KEY", true),
+        ("RABBITMQ_DEFAULT_PASS", true),
+        ("db-pw", true),
+        ("ORACLE_PWD", true),
+        ("KEY_PASSPHRASE", true),
         ("GREETING", false),
         ("KEYBOARD", false),
+        ("PWD", false),
+        ("OLDPWD", false),
+        ("PASS_THROUGH", false),
+        ("BYPASS", false),
     ] {
         assert_eq!(is_secret(name), secret, "{name}");
     }

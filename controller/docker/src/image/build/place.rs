@@ -30,12 +30,9 @@ pub(super) async fn find(error: ActionError, build: &Build, log: &Log) -> Action
 /// Path in the build context that differs from a missing one only by a typing error in its last name. A link does not lead out of it.
 fn similar_source(root: &Path, path: &str) -> Option<String> {
     let missing = root.join(path);
-    if !missing
-        .parent()?
-        .canonicalize()
-        .ok()?
-        .starts_with(root.canonicalize().ok()?)
-    {
+    let folder = missing.parent()?.canonicalize().ok()?;
+    // The build excludes a path that exists.
+    if !folder.starts_with(root.canonicalize().ok()?) || missing.symlink_metadata().is_ok() {
         return None;
     }
     let similar = find_similar(&missing)?;
@@ -212,6 +209,7 @@ mod tests {
         std::os::unix::fs::symlink("../private", root.join("link")).unwrap();
         assert_eq!(similar_source(&root, "web/asets").as_deref(), Some("web/assets"));
         assert_eq!(similar_source(&root, "web/public"), None);
+        assert_eq!(similar_source(&root, "web/assets"), None, "the build excludes it");
         assert_eq!(similar_source(&root, "link/keyss"), None, "it leads out");
         let at = dockerfile::parse("FROM a:1\nCOPY web/asets/ /srv/\n").remove(1);
         let error = ActionError::BuildFailed {

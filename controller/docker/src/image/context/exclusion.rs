@@ -51,7 +51,11 @@ mod tests {
             ("Dockerfile", "web", None),
             ("Dockerfile", "missing", None),
             ("Dockerfile", "/a.txt", None),
-            ("web.Dockerfile", "a.txt", Some(("web.Dockerfile.dockerignore", 1))),
+            (
+                "web.Dockerfile",
+                "a.txt",
+                Some(("web.Dockerfile.dockerignore", 1)),
+            ),
             ("web.Dockerfile", "web/dist", None),
         ] {
             let found = find_exclusion(dir.path(), dockerfile, path);
