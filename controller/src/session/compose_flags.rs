@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder;
+use argus_reconciler::lock;
 use argus_reconciler::state_dir::{StateDir, write_private};
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
-use super::controller_end::{end_controller, find_controller};
+use super::controller_end::{END_TIMEOUT, end_process, find_controller};
 use crate::process::exit::Failure;
 use crate::render::output;
 
@@ -64,14 +66,17 @@ pub(super) async fn end_former(
         return Ok(false);
     };
     let running = find_controller(state).await?;
-    if running.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok()) != Some(started.pid) {
+    let is_started = |pid: &Pid| u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(started.pid);
+    let Some(pid) = running.filter(is_started) else {
         return Ok(false);
-    }
+    };
     output::print_note(&format!(
         "note: the controller starts again without `{}` of an earlier command",
         started.flags.join(" ")
     ));
-    end_controller(state, None).await.map(|ended| ended.is_some())
+    end_process(state, pid, END_TIMEOUT).await?;
+    // A newer controller can have taken the directory.
+    Ok(!lock::is_held(&state.lock()))
 }
 
 #[cfg(test)]
