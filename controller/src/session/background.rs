@@ -12,7 +12,7 @@ use argus_core::quoting::PathText as _;
 use argus_crds::error::{Code, Reason};
 use tokio::process::Command;
 
-use super::compose_flags::{Started, end_former};
+use super::compose_flags::{Former, Started};
 use crate::client::ControllerClient;
 use crate::process::exit::{Exit, Failure, state_failure};
 use crate::render::output;
@@ -29,9 +29,12 @@ pub(crate) async fn start_in_background(
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
     let client = ControllerClient::remote(settings.clone());
+    let mut former = None;
     if client.missing_controller().await?.is_none() {
-        let is_own = settings.state == settings.own_state;
-        if !is_own || !end_former(&settings.state, file, &arguments).await? {
+        if settings.state == settings.own_state {
+            former = Former::find(&settings.state, file, &arguments).await?;
+        }
+        if former.is_none() {
             return Ok(());
         }
     }
@@ -42,7 +45,14 @@ pub(crate) async fn start_in_background(
     let fault = |error: io::Error| Failure::operation_failed("cannot start a controller", &error);
     let log = state.private().join("controller.log");
     let (out, err) = open_log(&log).map_err(fault)?;
-    let mut child = Command::new(std::env::current_exe().map_err(fault)?)
+    let program = std::env::current_exe().map_err(fault)?;
+    // The caller has read the file. A former controller ends only when the new one can start.
+    if let Some(former) = former
+        && !former.end(&state).await?
+    {
+        return Ok(());
+    }
+    let mut child = Command::new(program)
         .args(&arguments)
         .stdin(Stdio::null())
         .stdout(out)
@@ -84,4 +94,40 @@ fn open_log(path: &Path) -> io::Result<(File, File)> {
         .mode(0o600)
         .open(path)?;
     Ok((log.try_clone()?, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use futures::FutureExt as _;
+    use tokio::signal::unix::{SignalKind, signal};
+
+    use super::*;
+    use crate::settings::{Options, SpecOptions};
+
+    #[tokio::test]
+    async fn former_controller_stays_if_the_new_one_cannot_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let file = dir.path().join("compose.yaml");
+        let state = settings.state.create(&file).unwrap();
+        // A folder has the place of the log.
+        std::fs::create_dir(state.private().join("controller.log")).unwrap();
+        // This process is the controller of the earlier command.
+        let _socket = UnixListener::bind(state.socket()).unwrap();
+        let debug = ["run", "--profile=debug"].map(OsString::from);
+        let started = Started::new(std::process::id(), &file, &debug);
+        started.write(&state).unwrap();
+        let mut terminated = signal(SignalKind::terminate()).unwrap();
+        let plain = vec![OsString::from("run")];
+        let failure = start_in_background(&settings, &file, plain).await.unwrap_err();
+        assert!(failure.message().contains("cannot start"), "{failure:?}");
+        tokio::task::yield_now().await;
+        assert!(terminated.recv().now_or_never().is_none());
+    }
 }

@@ -55,28 +55,40 @@ fn path(state: &StateDir) -> PathBuf {
     state.private().join("controller.options")
 }
 
-/// Ends a controller in the background that has options of an earlier command, unlike this one. Returns true if it ended.
-pub(super) async fn end_former(
-    state: &StateDir,
-    file: &Path,
-    arguments: &[OsString],
-) -> Result<bool, Failure> {
-    let command = Started::new(0, file, arguments);
-    let Some(started) = Started::read(state).filter(|started| started.has_former_flags(&command)) else {
-        return Ok(false);
-    };
-    let running = find_controller(state).await?;
-    let is_started = |pid: &Pid| u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(started.pid);
-    let Some(pid) = running.filter(is_started) else {
-        return Ok(false);
-    };
-    output::print_note(&format!(
-        "note: the controller starts again without `{}` of an earlier command",
-        started.flags.join(" ")
-    ));
-    end_process(state, pid, END_TIMEOUT).await?;
-    // A newer controller can have taken the directory.
-    Ok(!lock::is_held(&state.lock()))
+/// Controller in the background that has options of an earlier command, unlike the new command.
+pub(super) struct Former {
+    pid: Pid,
+    flags: Vec<String>,
+}
+
+impl Former {
+    pub(super) async fn find(
+        state: &StateDir,
+        file: &Path,
+        arguments: &[OsString],
+    ) -> Result<Option<Self>, Failure> {
+        let command = Started::new(0, file, arguments);
+        let Some(started) = Started::read(state).filter(|started| started.has_former_flags(&command)) else {
+            return Ok(None);
+        };
+        let running = find_controller(state).await?;
+        let is_started = |pid: &Pid| u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(started.pid);
+        let pid = running.filter(is_started);
+        Ok(pid.map(|pid| Self {
+            pid,
+            flags: started.flags,
+        }))
+    }
+
+    /// Ends it. Returns false if a newer controller has taken the state directory.
+    pub(super) async fn end(self, state: &StateDir) -> Result<bool, Failure> {
+        output::print_note(&format!(
+            "note: the controller starts again without `{}` of an earlier command",
+            self.flags.join(" ")
+        ));
+        end_process(state, self.pid, END_TIMEOUT).await?;
+        Ok(!lock::is_held(&state.lock()))
+    }
 }
 
 #[cfg(test)]
