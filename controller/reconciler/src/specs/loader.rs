@@ -17,7 +17,7 @@ use super::evaluation::{BuildContexts, Evaluation, Fingerprint, Fingerprints};
 use super::file_writes::{FileWrites, InputState};
 use super::inputs::SpecInputs;
 use super::registry::{Admission, SpecRegistry};
-use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
+use super::scan::{BAD_NAME, Contents, MAX_FILE_BYTES, Scan, Scanner};
 use super::settings::SpecLoaderSettings;
 use argus_core::desired::Accepted;
 
@@ -154,7 +154,11 @@ impl SpecLoader {
             }
         };
         self.registry.resume_grace_periods(now);
-        self.registry.notes = notes(&scan);
+        let notes = scan.notes();
+        for note in notes.iter().filter(|note| !self.registry.notes.contains(note)) {
+            tracing::warn!("{note}");
+        }
+        self.registry.notes = notes;
         let is_present = |path: &Path| may_exist(&scan, path);
         self.registry.record_existing_files(is_present, now);
         self.debounce.retain_files(|path| scan.files.contains_key(path));
@@ -386,15 +390,4 @@ impl SpecLoader {
 fn may_exist(scan: &Scan, path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
     scan.files.contains_key(path) || scan.too_many || scan.unlisted.contains_key(folder)
-}
-
-fn notes(scan: &Scan) -> Vec<String> {
-    let unlisted = scan.unlisted.iter();
-    let mut notes: Vec<String> = unlisted
-        .map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.shown()))
-        .collect();
-    if scan.too_many {
-        notes.push(format!("more than {MAX_FILES} spec files, the rest is ignored"));
-    }
-    notes
 }

@@ -1,6 +1,6 @@
 //! Scan of the specs folder: lists the spec files, and reads those that changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_backend::host_path::{FileId, Resolved, resolve};
-use argus_core::quoting::PathText as _;
+use argus_core::quoting::{PathText as _, shell_path};
 use argus_core::time::Timestamp;
+use argus_crds::yaml;
 use sha2::{Digest, Sha256};
 
 use super::filesystem;
@@ -24,6 +25,8 @@ pub use argus_core::desired::excluded::is_spec_name;
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of spec files.
 pub const MAX_FILES: usize = 5_000;
+/// Maximum number of YAML files without the name of a spec file that are inspected.
+pub(super) const MAX_OTHERS: usize = 100;
 
 /// Contents of a file with their hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,6 +118,31 @@ pub struct Scan {
     pub unlisted: BTreeMap<PathBuf, String>,
     /// True if there are more files than [`MAX_FILES`], so a file outside `files` may exist.
     pub too_many: bool,
+    /// Names of the environments at the top of the folder that do not have the name of a spec file, so they are ignored.
+    pub misnamed: BTreeSet<String>,
+}
+
+impl Scan {
+    /// Returns the reasons why parts of the folder are not read.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let unlisted = self.unlisted.iter();
+        let unlisted =
+            unlisted.map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.shown()));
+        let too_many = self
+            .too_many
+            .then(|| format!("more than {MAX_FILES} spec files, the rest is ignored"));
+        let misnamed = self.misnamed.iter().filter_map(|name| {
+            let (stem, ending) = name.rsplit_once('.')?;
+            let renamed = format!("{stem}.e2e.{ending}");
+            let is_free = !self.files.contains_key(Path::new(&renamed));
+            is_free.then(|| {
+                let shown = Path::new(name).shown();
+                let (from, to) = (shell_path(name), shell_path(&renamed));
+                format!("`{shown}` is ignored, because the name of a spec file ends with `e2e.yaml`; rename it with `mv {from} {to}`")
+            })
+        });
+        unlisted.chain(too_many).chain(misnamed).collect()
+    }
 }
 
 /// Scanner with the results of the last reads.
@@ -123,6 +151,8 @@ pub struct Scanner {
     source: SpecSource,
     access: HostAccess,
     read: BTreeMap<PathBuf, (Stamp, Contents)>,
+    /// YAML files without the name of a spec file; true for an environment.
+    inspected: BTreeMap<String, (Stamp, bool)>,
 }
 
 impl Scanner {
@@ -132,6 +162,7 @@ impl Scanner {
             source,
             access,
             read: BTreeMap::new(),
+            inspected: BTreeMap::new(),
         }
     }
 
@@ -192,8 +223,38 @@ impl Scanner {
             }
         }
         self.read = read;
+        self.inspect_others(&mut scan.misnamed, &symlinks);
         Ok(scan)
     }
+
+    /// Restricts the names to those of environments. Reads only files that changed.
+    fn inspect_others(&mut self, names: &mut BTreeSet<String>, symlinks: &SymlinkPolicy) {
+        let mut known = std::mem::take(&mut self.inspected);
+        names.retain(|name| {
+            let meta = std::fs::metadata(self.source.folder.join(name)).ok();
+            let Some(stamp) = meta.filter(Metadata::is_file).map(|meta| Stamp::new(&meta)) else {
+                return false;
+            };
+            let known = known.remove(name).filter(|(known, _)| *known == stamp);
+            let (_, is_environment) = known.unwrap_or_else(|| {
+                let file = symlinks.resolve(Path::new(name)).ok();
+                let file = file.and_then(|resolved| resolved.open().ok());
+                let bytes = file.and_then(|file| bounded(file, MAX_FILE_BYTES).ok().flatten());
+                (stamp, bytes.is_some_and(|bytes| is_environment(&bytes)))
+            });
+            self.inspected.insert(name.clone(), (stamp, is_environment));
+            is_environment
+        });
+    }
+}
+
+/// Returns true for a project with services or mocks. A Compose file has no project.
+fn is_environment(bytes: &[u8]) -> bool {
+    let document = yaml::document("", bytes);
+    document.is_ok_and(|document| {
+        let has = |key: &&str| document.value.get(key).is_some();
+        has(&"project") && ["service", "services", "mocks"].iter().any(has)
+    })
 }
 
 fn folder_of(file: Option<&PathBuf>) -> Option<&Path> {

@@ -145,6 +145,43 @@ fn excess_files_are_reported_and_not_read() {
 }
 
 #[test]
+fn environment_with_another_name_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    std::fs::create_dir(root.join("app.yaml")).unwrap();
+    let environment = "project: { name: shop }\nservices: {}\n";
+    for (name, text) in [
+        ("shop.yaml", environment),
+        ("my cart.yml", environment),
+        ("copy.yaml", environment),
+        ("copy.e2e.yaml", environment),
+        (".hidden.yaml", environment),
+        ("app.yaml/below.yaml", environment),
+        ("compose.yaml", "services: {}\n"),
+        ("broken.yaml", "project: ["),
+    ] {
+        std::fs::write(root.join(name), text).unwrap();
+    }
+    let long = File::create(root.join("long.yaml")).unwrap();
+    long.set_len(10 * MAX_FILE_BYTES).unwrap();
+    let mut scanner = scanner(root);
+    let note = |name: &str, command: &str| {
+        format!(
+            "`{name}` is ignored, because the name of a spec file ends with `e2e.yaml`; rename it with `{command}`"
+        )
+    };
+    let cart = note("my cart.yml", "mv 'my cart.yml' 'my cart.e2e.yml'");
+    let shop = note("shop.yaml", "mv shop.yaml shop.e2e.yaml");
+    for _ in 0..2 {
+        let scan = scanner.scan(|_| false).unwrap();
+        assert_eq!(scan.notes(), [cart.clone(), shop.clone()]);
+    }
+    std::fs::rename(root.join("shop.yaml"), root.join("shop.e2e.yaml")).unwrap();
+    std::fs::write(root.join("my cart.yml"), "services: {}\n").unwrap();
+    assert_eq!(scanner.scan(|_| false).unwrap().notes(), [""; 0]);
+}
+
+#[test]
 fn control_character_in_a_name_adds_no_line() {
     let dir = tempfile::tempdir().unwrap();
     for path in ["a\nshop.e2e.yaml: ok.e2e.yaml", "x\r/e2e.yaml", "plain.e2e.yaml"] {

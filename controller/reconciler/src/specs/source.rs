@@ -9,7 +9,7 @@ use argus_backend::host_path::{FileId, real};
 use argus_core::desired::excluded::is_spec_name;
 use argus_crds::compose::is_compose_name;
 
-use super::scan::{MAX_FILES, Scan};
+use super::scan::{MAX_FILES, MAX_OTHERS, Scan};
 
 /// Folder with spec files, or one spec file. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl SpecSource {
         path.starts_with(&self.state)
     }
 
-    /// Lists the spec files of a folder, given relative to the source, and the folders `below` it.
+    /// Lists the spec files of a folder, given relative to the source. At the top, also the folders `below` it and other YAML files.
     pub(super) fn list(
         &self,
         relative: &Path,
@@ -93,10 +93,12 @@ impl SpecSource {
                 if files.len() <= MAX_FILES {
                     files.push(relative.join(&name));
                 }
-            } else if let Some(below) = below.as_deref_mut()
-                && is_folder(&entry)
-            {
-                below.push(PathBuf::from(name));
+            } else if let Some(below) = below.as_deref_mut() {
+                if is_folder(&entry) {
+                    below.push(PathBuf::from(name));
+                } else if is_yaml(Path::new(&name)) && scan.misnamed.len() < MAX_OTHERS {
+                    scan.misnamed.insert(name);
+                }
             }
         }
         scan.folders.insert(relative.to_path_buf(), FileId::from(&meta));
@@ -112,8 +114,11 @@ fn is_folder(entry: &DirEntry) -> bool {
 
 /// Returns true if a path names a file. A file that is gone still counts because of its extension.
 pub fn is_file_path(path: &Path) -> bool {
-    let is_yaml = path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml");
-    path.is_file() || (is_yaml && !path.is_dir())
+    path.is_file() || (is_yaml(path) && !path.is_dir())
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml")
 }
 
 #[cfg(test)]
