@@ -364,6 +364,7 @@ fn create_rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection
         spec_path: path,
         code,
         diagnostics: &entry.diagnostics,
+        is_compose: entry.is_compose_conflict(),
     })
 }
 

@@ -154,6 +154,8 @@ pub struct Rejection<'a> {
     pub code: Code,
     /// Diagnostics of the file.
     pub diagnostics: &'a [Diagnostic],
+    /// True for a Compose file, whose keys have other names.
+    pub is_compose: bool,
 }
 
 /// Connection state of the engine.

@@ -14,6 +14,7 @@ pub struct Candidate<'a> {
     pub(super) mounts: &'a MountPlaces,
     pub(super) allowed: bool,
     pub(super) writable: WritableMounts<'a>,
+    is_compose: bool,
 }
 
 impl<'a> Candidate<'a> {
@@ -25,7 +26,14 @@ impl<'a> Candidate<'a> {
             path,
             mounts,
             allowed,
+            is_compose: false,
         }
+    }
+
+    /// Returns the candidate with the kind of its file. The keys of a Compose file have other names.
+    #[must_use]
+    pub fn of_compose(self, is_compose: bool) -> Self {
+        Self { is_compose, ..self }
     }
 }
 
@@ -54,10 +62,15 @@ pub fn conflicts(existing: &Accepted, candidate: &Candidate<'_>) -> Vec<Diagnost
     };
     if *env == desired.env {
         let message = format!("environment `{env}` is already defined by `{file}`");
+        let fix = if candidate.is_compose {
+            "set a different `name` at the top of the file, pass `--project-name`"
+        } else {
+            "set a different `isolation.namespace`"
+        };
         reject(
             identity_path(desired),
             message,
-            "set a different `isolation.namespace`",
+            fix,
             lines.edit(file, identity_path(other), ""),
         );
         // All other names would conflict as well, and the same fix resolves that.

@@ -372,11 +372,13 @@ impl Shop {
             spec_path: "environments/shop/e2e.yaml",
             code: *code,
             diagnostics,
+            is_compose: false,
         });
         let conflicting_spec = self.conflicting_spec.as_ref().map(|diagnostics| Rejection {
             spec_path: "environments/shop/other.e2e.yaml",
             code: Code::SpecConflict,
             diagnostics,
+            is_compose: false,
         });
         let status = environment(&StatusInput {
             env: &self.env,

@@ -668,6 +668,23 @@ fn link_to_an_engine_socket_is_refused() {
 }
 
 #[test]
+fn name_in_use_by_another_compose_file_has_its_own_remedy() {
+    let text = "project: {name: a}\nservice: {image: demo, container: {name: app}}";
+    let held = accepted(&[("a/compose.yaml", text)]);
+    let (desired, mounts) = (desired(text, &context()), MountPlaces::default());
+    let candidate = Candidate::new(&desired, "b/compose.yaml", &mounts, false).of_compose(true);
+    let found = held
+        .values()
+        .flat_map(|existing| conflict::conflicts(existing, &candidate));
+    let hints: Vec<_> = found.filter_map(|diagnostic| diagnostic.hint).collect();
+    let fix = "set a different `name` at the top of the file, pass `--project-name`";
+    assert_eq!(
+        hints,
+        [format!("SPEC_CONFLICT: {fix}, or remove `a/compose.yaml`")]
+    );
+}
+
+#[test]
 fn name_in_use_by_another_file_is_rejected() {
     let file = |name: &str, container: &str, volume: &str, network: &str| {
         format!(

@@ -18,7 +18,8 @@ impl SpecRegistry {
         admission: &PendingAdmission,
     ) -> Option<(PathBuf, Vec<Diagnostic>)> {
         let (env, name) = (&admission.desired.env, path.display().to_string());
-        let candidate = Candidate::new(&admission.desired, &name, &admission.mounts, admission.allowed);
+        let candidate = Candidate::new(&admission.desired, &name, &admission.mounts, admission.allowed)
+            .of_compose(admission.lines.is_compose());
         let possible = self.conflict_index.find(&candidate).into_iter();
         let others = possible.filter_map(|other| self.files.get_key_value(Path::new(other)));
         let others = others.filter(|(other, _)| other.as_path() != path);

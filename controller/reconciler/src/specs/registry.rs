@@ -60,6 +60,12 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
+    /// Returns true for a Compose file that conflicts with another file.
+    pub fn is_compose_conflict(&self) -> bool {
+        let conflicting = self.conflicting.as_ref();
+        conflicting.is_some_and(|admission| admission.lines.is_compose())
+    }
+
     /// Environment of the current content, if that content is accepted.
     pub(super) fn current(&self) -> Option<&Arc<Accepted>> {
         self.accepted
@@ -83,7 +89,7 @@ pub(super) struct PendingAdmission {
     pub(super) desired: Arc<Desired>,
     pub(super) allowed: bool,
     file_hash: Option<Hash>,
-    lines: KeyLines,
+    pub(super) lines: KeyLines,
     pub(super) mounts: MountPlaces,
     diagnostics: Vec<Diagnostic>,
     source: SourceMap,

@@ -110,6 +110,9 @@ pub(in crate::status) fn of_spec(
         if let Some(holder) = correction.and_then(|correction| correction.conflicts_with.as_ref()) {
             details["conflictsWith"] = json!(holder);
         }
+        if rejection.is_compose {
+            details["ofCompose"] = json!(true);
+        }
         let error = StructuredError::new(code, message).details(details);
         let line = diagnostic.location.map(|position| position.line);
         let diagnostic = misspelled_key(diagnostic, rejection.diagnostics).unwrap_or(diagnostic);

@@ -267,6 +267,7 @@ fn problem_in_a_document_names_that_file() {
         spec_path: FILE,
         code: Code::SpecInvalid,
         diagnostics: &diagnostics,
+        is_compose: false,
     };
     let error = &crate::status::spec_errors(Some("shop"), rejection, NOW)[0];
     let edit = error.remedies[0].edit.clone().unwrap();

@@ -429,8 +429,26 @@ pub(super) fn rejected(text: &str) -> Vec<StructuredError> {
         spec_path: FILE,
         code: Code::SpecInvalid,
         diagnostics: &diagnostics,
+        is_compose: false,
     };
     crate::status::spec_errors(Some("shop"), rejection, NOW)
+}
+
+#[test]
+fn conflict_of_a_compose_file_names_the_name_of_its_project() {
+    let diagnostics = [Diagnostic::error("project.name", "is held by `e2e.yaml`")];
+    for (is_compose, expected) in [(true, "`name`"), (false, "`isolation.namespace`")] {
+        let rejection = Rejection {
+            spec_path: FILE,
+            code: Code::SpecConflict,
+            diagnostics: &diagnostics,
+            is_compose,
+        };
+        let error = &crate::status::spec_errors(Some("shop"), rejection, NOW)[0];
+        let mut remedies = error.remedies.iter();
+        let remedy = remedies.find(|remedy| remedy.action == ActionId::SetNamespace);
+        assert!(remedy.unwrap().summary.contains(expected), "{error:?}");
+    }
 }
 
 #[test]
