@@ -20,7 +20,7 @@ use crate::api::logs::sources::{
     read_stored_lines,
 };
 use crate::api::logs::time_range::TimeRange;
-use crate::api::target::resolve_target;
+use crate::api::target::{check_service, parse_target, resolve_target};
 use crate::engine;
 use crate::local_state::status;
 use crate::process::exit::{Exit, Failure};
@@ -38,8 +38,9 @@ mod progress;
 pub(crate) struct Logs {
     /// Environment, or ENVIRONMENT/SERVICE [default: the only one; with `--follow` all]
     target: Option<String>,
-    /// Service name [default: all services]
-    service: Option<String>,
+    /// Service names [default: all services]
+    #[arg(value_name = "SERVICE")]
+    services: Vec<String>,
     /// Wait for further lines, also of later runs and containers
     #[arg(short, long, conflicts_with_all = ["run", "previous"])]
     follow: bool,
@@ -72,24 +73,25 @@ impl Logs {
         let range = TimeRange::parse(self.since.as_deref(), self.until.as_deref(), clock::now())
             .map_err(Failure::usage)?;
         if self.follow {
-            let scope = self.find_scope(&settings)?;
+            let scope = self.find_scope(&settings.state)?;
             let format = self.output.filter(is_for_programs);
             runtime::block_on(follow::follow(&settings, &scope, &self, range, format))?;
             return Ok(Exit::Done);
         }
-        let (env, service) =
-            resolve_target(&settings.state, self.target.as_deref(), self.service.as_deref())?;
+        let (env, services) = self.find_services(&settings.state)?;
+        let service = find_single(&services);
         if self.previous || self.run.is_some() {
             let Some(service) = service else {
-                let failure = Failure::usage("failed runs are numbered per service, but no service is given");
+                let failure =
+                    Failure::usage("failed runs are numbered per service, so the command needs exactly one");
                 return Err(
                     failure.with_hint(format!("list the stored runs with `argus evidence {env} --list`"))
                 );
             };
-            self.replay(&settings.state, &env, &service, range)?;
+            self.replay(&settings.state, &env, service, range)?;
         } else {
-            let result = runtime::block_on(self.show(&settings, &env, service.as_deref(), range));
-            if let (Err(Failure::Error { .. }), Some(service)) = (&result, &service) {
+            let result = runtime::block_on(self.show(&settings, &env, &services, range));
+            if let (Err(Failure::Error { .. }), Some(service)) = (&result, service) {
                 mention_stored_run(&settings.state, &env, service, None);
             }
             result?;
@@ -98,18 +100,33 @@ impl Logs {
     }
 
     /// Returns the services to follow. Without a target, these are all.
-    fn find_scope(&self, settings: &Settings) -> Result<end::Scope, Failure> {
-        let Some(target) = self.target.as_deref() else {
-            return Ok(end::Scope {
-                environment: None,
-                service: None,
-            });
-        };
-        let (env, service) = resolve_target(&settings.state, Some(target), self.service.as_deref())?;
+    fn find_scope(&self, state: &StateDir) -> Result<end::Scope, Failure> {
+        if self.target.is_none() {
+            return Ok(end::Scope::default());
+        }
+        let (env, services) = self.find_services(state)?;
         Ok(end::Scope {
             environment: Some(env),
-            service,
+            services,
         })
+    }
+
+    /// Returns the environment and the selected services. Without any, these are all.
+    fn find_services(&self, state: &StateDir) -> Result<(String, Vec<String>), Failure> {
+        let (env, first) = resolve_target(state, self.target.as_deref(), None)?;
+        let mut services: Vec<String> = first.into_iter().collect();
+        for service in &self.services {
+            services.extend(parse_target(&env, Some(service.as_str()))?.1);
+        }
+        // The failure of a single service contains more facts.
+        if services.len() > 1
+            && let Some(status) = status::read_environment(state, &env)?
+        {
+            services
+                .iter()
+                .try_for_each(|service| check_service(&status, service))?;
+        }
+        Ok((env, services))
     }
 
     /// Prints the stored logs of a failed run. It needs neither the engine nor the container.
@@ -146,19 +163,29 @@ impl Logs {
         &self,
         settings: &Settings,
         env: &str,
-        service: Option<&str>,
+        services: &[String],
         range: TimeRange,
     ) -> Result<(), Failure> {
         let format = self.output.filter(is_for_programs);
         let query = self.query();
         if let Some(format) = format {
-            let logs = Box::pin(read_lines(settings, env, service, query, range)).await?;
+            let first = services.first().map(String::as_str);
+            let mut logs = Box::pin(read_lines(settings, env, first, query.clone(), range)).await?;
+            for service in services.iter().skip(1) {
+                let more = read_lines(settings, env, Some(service.as_str()), query.clone(), range);
+                logs.items.extend(Box::pin(more).await?.items);
+                logs.run = None;
+            }
             return print_document(&logs, format);
         }
+        let service = find_single(services);
         let state = settings.state.clone();
         let docker = engine::connect_docker(settings).await?;
         for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
-            let sources = find_sources(&docker, &state, env, service, lookup).await?;
+            let mut sources = find_sources(&docker, &state, env, service, lookup).await?;
+            sources
+                .all
+                .retain(|(name, _)| services.is_empty() || services.contains(name));
             if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
                 mention_stored_run(&state, env, service, Some(id));
             }
@@ -168,11 +195,15 @@ impl Logs {
                 return Ok(());
             }
         }
-        let stored = read_last_run(&state, env, service, query, range).await?;
-        match service {
-            Some(service) => self.print_stored_run(env, service, &stored),
-            None => self.print_stored(&stored),
+        if services.is_empty() {
+            let stored = read_last_run(&state, env, None, query, range).await?;
+            return self.print_stored(&stored);
         }
+        for service in services {
+            let stored = read_last_run(&state, env, Some(service.as_str()), query.clone(), range).await?;
+            self.print_stored_run(env, service, &stored)?;
+        }
+        Ok(())
     }
 
     /// Prints the stored lines of a service without a container, after a note.
@@ -183,6 +214,14 @@ impl Logs {
             ));
         }
         self.print_stored(stored)
+    }
+}
+
+/// Returns the selected service if there is exactly one.
+fn find_single(services: &[String]) -> Option<&str> {
+    match services {
+        [service] => Some(service.as_str()),
+        _ => None,
     }
 }
 
@@ -289,5 +328,56 @@ fn print_document(logs: &LogsResponse, format: Format) -> Result<(), Failure> {
     match format {
         Format::Yaml => output::print_yaml(logs),
         Format::Json | Format::Table | Format::Wide | Format::Name => output::print_json(logs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::status::{EnvironmentStatus, ServiceStatus};
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        logs: Logs,
+    }
+
+    #[test]
+    fn words_after_the_target_are_services() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::at(dir.path().join("state"));
+        std::fs::create_dir_all(state.environments()).unwrap();
+        let row = |name: &str| ServiceStatus {
+            name: name.to_owned(),
+            ..ServiceStatus::default()
+        };
+        let status = EnvironmentStatus {
+            environment: "shop".to_owned(),
+            services: vec![row("api"), row("db")],
+            ..EnvironmentStatus::default()
+        };
+        let path = state.environments().join("shop.json");
+        std::fs::write(path, serde_json::to_vec(&status).unwrap()).unwrap();
+        let find = |words: &str| {
+            let line = Line::try_parse_from(words.split(' ')).unwrap();
+            line.logs.find_services(&state)
+        };
+        for (words, services) in [
+            ("logs", ""),
+            ("logs shop", ""),
+            ("logs db", "db"),
+            ("logs shop api", "api"),
+            ("logs shop api db", "api db"),
+            ("logs shop/api db", "api db"),
+            ("logs api db", "api db"),
+        ] {
+            let (env, found) = find(words).unwrap();
+            assert_eq!((env.as_str(), found.join(" ").as_str()), ("shop", services), "{words}");
+            assert_eq!(find_single(&found), Some(services).filter(|_| found.len() == 1));
+        }
+        assert!(find("logs shop api dbb").is_err());
+        assert!(find("logs shop api /").is_err());
     }
 }

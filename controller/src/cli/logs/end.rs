@@ -9,11 +9,18 @@ use crate::local_state::status;
 use crate::process::exit::Failure;
 
 /// Services to follow.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Scope {
     /// `None` for all environments of the state directory.
     pub(super) environment: Option<String>,
-    pub(super) service: Option<String>,
+    /// Names of the services; empty for all.
+    pub(super) services: Vec<String>,
+}
+
+impl Scope {
+    pub(super) fn has_service(&self, name: &str) -> bool {
+        self.services.is_empty() || self.services.iter().any(|service| service == name)
+    }
 }
 
 /// End of the command.
@@ -53,12 +60,11 @@ pub(super) fn read_facts(client: &ControllerClient, scope: &Scope) -> Result<Sta
         Some(env) => status::read_environment(state, env)?.into_iter().collect(),
         None => status::read_environments(state)?,
     };
-    let is_followed = |name: &String| scope.service.as_ref().is_none_or(|only| only == name);
     let services = statuses.iter().flat_map(|status| &status.services);
     Ok(StatusFacts {
         is_alive: status::is_alive(state),
         states: services
-            .filter(|row| is_followed(&row.name))
+            .filter(|row| scope.has_service(&row.name))
             .map(|row| row.state)
             .collect(),
         environments: statuses.into_iter().map(|status| status.environment).collect(),
@@ -68,6 +74,14 @@ pub(super) fn read_facts(client: &ControllerClient, scope: &Scope) -> Result<Sta
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scope_without_services_has_all() {
+        let mut scope = Scope::default();
+        assert!(scope.has_service("web"));
+        scope.services = vec!["api".to_owned(), "db".to_owned()];
+        assert!(scope.has_service("db") && !scope.has_service("web"));
+    }
 
     #[test]
     fn scope_ends_when_nothing_can_follow() {

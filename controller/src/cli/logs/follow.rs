@@ -16,7 +16,7 @@ use futures::stream::{self, BoxStream, SelectAll, StreamExt as _};
 
 use super::end::{End, Scope, StatusFacts, find_end, read_facts};
 use super::progress::{Border, ContainerView, Opening, Progress};
-use super::{Logs, mention_stored_run, print_line};
+use super::{Logs, find_single, mention_stored_run, print_line};
 use crate::api::logs::sources::{Sources, no_container_failure, read_last_run};
 use crate::api::logs::time_range::{Stamp, TimeRange, split_stamp};
 use crate::client::ControllerClient;
@@ -134,7 +134,7 @@ impl Follower<'_> {
         let Some(env) = self.scope.environment.as_deref() else {
             return Ok(());
         };
-        let service = self.scope.service.as_deref();
+        let service = find_single(&self.scope.services);
         let state = self.client.state().clone();
         let containers = self.containers();
         if let Some(service) = service {
@@ -220,7 +220,7 @@ impl Follower<'_> {
                 Some(only) => only == env,
                 None => self.facts.environments.contains(env),
             };
-            if !is_of_env || self.scope.service.as_deref().is_some_and(|only| only != service) {
+            if !is_of_env || !self.scope.has_service(service) {
                 return None;
             }
             let name = match &self.scope.environment {
@@ -284,7 +284,7 @@ impl Follower<'_> {
         if !self.query.timestamps {
             line.text = String::from(split_stamp(&line.text).1);
         }
-        let width = self.scope.service.is_none().then(|| self.progress.width());
+        let width = (self.scope.services.len() != 1).then(|| self.progress.width());
         print_line(self.progress.name(id), width, line, self.format)
     }
 
@@ -329,13 +329,19 @@ impl Follower<'_> {
     }
 
     fn print_end(&self, end: &End) {
-        let Scope { environment, service } = self.scope;
-        let of = match (environment, service) {
-            (Some(env), Some(service)) => format!("`{env}/{service}`"),
-            (Some(env), None) => format!("`{env}`"),
-            (None, _) => "the environments".to_owned(),
+        let Scope {
+            environment,
+            services,
+        } = self.scope;
+        let of = match environment {
+            Some(env) if services.is_empty() => format!("`{env}`"),
+            Some(env) => {
+                let names = services.iter().map(|service| format!("`{env}/{service}`"));
+                names.collect::<Vec<_>>().join(", ")
+            }
+            None => "the environments".to_owned(),
         };
-        let (were, have) = if environment.is_some() {
+        let (were, have) = if environment.is_some() && services.len() < 2 {
             ("was", "has")
         } else {
             ("were", "have")
