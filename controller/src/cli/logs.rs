@@ -374,7 +374,11 @@ mod tests {
             ("logs api db", "api db"),
         ] {
             let (env, found) = find(words).unwrap();
-            assert_eq!((env.as_str(), found.join(" ").as_str()), ("shop", services), "{words}");
+            assert_eq!(
+                (env.as_str(), found.join(" ").as_str()),
+                ("shop", services),
+                "{words}"
+            );
             assert_eq!(find_single(&found), Some(services).filter(|_| found.len() == 1));
         }
         assert!(find("logs shop api dbb").is_err());

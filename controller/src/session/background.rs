@@ -62,8 +62,11 @@ pub(crate) async fn start_in_background(
         .spawn()
         .map_err(fault)?;
     let pid = child.id().unwrap_or_default();
-    // Without the record, a later command keeps the options.
-    drop(Started::new(pid, file, &arguments).write(&state));
+    if let Err(error) = Started::new(pid, file, &arguments).write(&state) {
+        output::print_note(&format!(
+            "note: a later command keeps the options of this one, because their record cannot be written: {error}"
+        ));
+    }
     let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
     let failed = |end: String| {
         let message = format!("cannot start a controller: {end}; its log is `{}`", log.shown());

@@ -1,4 +1,4 @@
-//! Compose options of a controller in the background. A later command without options does not keep them.
+//! Compose options of a controller in the background. A later command without options keeps none but the project name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,10 @@ use crate::render::output;
 
 /// Maximum size of the record, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
-/// Flags of the options of Compose files. Another name would be another environment, and the end of the former one.
+/// Flags of the options of Compose files.
 const FLAGS: [&str; 4] = ["--file=", "--profile=", "--env-file=", "--service="];
+/// Flags of the name of the environment. A controller that starts again without them would remove it.
+const NAMES: [&str; 2] = ["--project-name=", "--namespace-from="];
 
 /// Record of the controller that a command started in the background.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +31,8 @@ pub(super) struct Started {
 impl Started {
     pub(super) fn new(pid: u32, file: &Path, arguments: &[OsString]) -> Self {
         let flags = arguments.iter().map(|argument| argument.to_string_lossy());
-        let flags = flags.filter(|argument| FLAGS.iter().any(|flag| argument.starts_with(flag)));
+        let flags =
+            flags.filter(|argument| FLAGS.iter().chain(&NAMES).any(|flag| argument.starts_with(flag)));
         Self {
             pid,
             file: file.to_owned(),
@@ -45,9 +48,11 @@ impl Started {
         serde_json::from_slice(&folder::read(&path(state), MAX_BYTES).ok()?).ok()
     }
 
-    /// Returns true if a command for the same file has no options, and this controller has some.
+    /// Returns true if a command for the same file has no options, and this controller has some that can end.
     fn has_former_flags(&self, command: &Self) -> bool {
-        self.file == command.file && command.flags.is_empty() && !self.flags.is_empty()
+        let mut flags = self.flags.iter();
+        let has_name = flags.any(|flag| NAMES.iter().any(|name| flag.starts_with(name)));
+        self.file == command.file && command.flags.is_empty() && !self.flags.is_empty() && !has_name
     }
 }
 
@@ -108,6 +113,11 @@ mod tests {
         assert!(!plain.has_former_flags(&plain));
         assert!(!plain.has_former_flags(&debug), "the command is refused");
         assert!(!debug.has_former_flags(&started("other.yaml", "run other.yaml")));
+        let named = started(
+            "compose.yaml",
+            "run compose.yaml --profile=debug --project-name=foo",
+        );
+        assert!(!named.has_former_flags(&plain), "it would remove `foo`");
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path().join("state"));
         std::fs::create_dir_all(state.private()).unwrap();
