@@ -193,8 +193,7 @@ impl StructuredError {
     /// Makes a change of the spec file the first remedy. It replaces general descriptions of such changes, and a useless retry.
     #[must_use]
     pub fn edit(mut self, edit: SpecEdit) -> Self {
-        let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
-        let remedy = Remedy::of_edit(edit, environment, service, &self.message);
+        let remedy = Remedy::of_edit(edit, &self);
         let retryable = self.retryable;
         self.remedies.retain(|other| match other.action {
             ActionId::Retry => retryable,
@@ -296,19 +295,21 @@ impl StructuredError {
     }
 
     /// The remedies concern the dependency that explains the error, if there is one.
-    fn with_remedies(mut self) -> Self {
+    /// Service of the remedies: a failed dependency, else its own.
+    fn service_at_fault(&self) -> Option<&str> {
         let dependency = self.details.get("failedDependency").and_then(Value::as_str);
-        let (environment, service) = (
-            self.environment.as_deref(),
-            dependency.or(self.service.as_deref()),
-        );
+        dependency.or(self.service.as_deref())
+    }
+
+    fn with_remedies(mut self) -> Self {
+        let (environment, service) = (self.environment.as_deref(), self.service_at_fault());
         let edits: Vec<Option<SpecEdit>> = self.remedies.iter().map(|remedy| remedy.edit.clone()).collect();
         let edits = edits.into_iter().chain(std::iter::repeat(None));
         let remedies = self.suggested_actions.iter().zip(edits).map(|(action, edit)| {
             let Some(edit) = edit.filter(|_| *action == ActionId::FixSpec) else {
                 return action.remedy(environment, service).completed(&self.details);
             };
-            Remedy::of_edit(edit, environment, service, &self.message)
+            Remedy::of_edit(edit, &self)
         });
         self.remedies = remedies.collect();
         self

@@ -212,6 +212,8 @@ fn missing_source_is_the_path_in_the_build_context() {
         Some("COPY --chown=app:app apps/ app2 ./apps /srv/app2")
     );
     assert_eq!(with_other_source(&owned, "ap", "apps"), None);
+    let run = instruction("RUN --mount=type=bind,source=confg,target=/c cp -r confg /srv");
+    assert_eq!(with_other_source(&run, "confg", "config"), None);
     // The destination often has the same name, and a shortened text has none.
     let same = with_other_source(&instruction("COPY dist /dist"), "dist", "dists");
     assert_eq!(same.as_deref(), Some("COPY dists /dist"));

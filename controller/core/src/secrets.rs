@@ -33,7 +33,9 @@ const SECRET_WORDS: [&str; 10] = [
     "ACCESS_KEY",
 ];
 /// The same at the end of a name only, such as `DB_PASS`.
-const SHORT_WORDS: [&str; 2] = ["PASS", "PW"];
+const SHORT_WORDS: [&str; 3] = ["PASS", "PWD", "PW"];
+/// Names of working directories.
+const FOLDERS: [&str; 4] = ["PWD", "OLD_PWD", "HOST_PWD", "PROJECT_PWD"];
 /// Headers with credentials whose names have none of these words.
 const SECRET_HEADERS: [&str; 5] = [
     "AUTHORIZATION",
@@ -211,9 +213,8 @@ impl Secrets {
 /// ```
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase().replace('-', "_");
-    // `PWD` alone is the working directory.
     let last = name.rsplit('_').next().unwrap_or(&name);
-    let is_short = SHORT_WORDS.contains(&last) || (last == "PWD" && name != last);
+    let is_short = SHORT_WORDS.contains(&last) && !FOLDERS.contains(&name.as_str());
     is_short || SECRET_WORDS.iter().any(|word| name.contains(word)) || SECRET_HEADERS.contains(&name.as_str())
 }
 

@@ -26,6 +26,7 @@ fn is_secret_decides_by_the_name() {
         ("GREETING", false),
         ("KEYBOARD", false),
         ("PWD", false),
+        ("HOST_PWD", false),
         ("OLDPWD", false),
         ("PASS_THROUGH", false),
         ("BYPASS", false),

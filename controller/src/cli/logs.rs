@@ -1,23 +1,15 @@
 //! `argus logs`: prints the logs of the containers of an environment.
 
-use std::collections::BTreeSet;
-
-use argus_backend::{LogLine, LogQuery};
+use argus_backend::LogQuery;
 use argus_core::ident::ContainerId;
-use argus_core::outcome::ActionError;
 use argus_crds::status::ServiceState;
-use argus_docker::Docker;
 use argus_reconciler::clock;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
-use futures::StreamExt as _;
-use futures::stream::{BoxStream, select_all};
-use serde_json::json;
 
 use crate::api::evidence_store;
 use crate::api::logs::sources::{
-    ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_last_run, read_lines,
-    read_stored_lines,
+    ContainerLookup, LogSource, LogsResponse, find_sources, read_last_run, read_lines, read_stored_lines,
 };
 use crate::api::logs::time_range::TimeRange;
 use crate::api::target::{check_service, parse_target, resolve_target};
@@ -25,14 +17,16 @@ use crate::engine;
 use crate::local_state::status;
 use crate::process::exit::{Exit, Failure};
 use crate::process::runtime;
-use crate::render::foreign_text;
 use crate::render::output;
 use crate::render::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod end;
 mod follow;
+mod print;
 mod progress;
+
+use print::{Printed, is_for_programs, print, print_document, print_entry, print_line, print_sources};
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
@@ -116,7 +110,8 @@ impl Logs {
         let (env, first) = resolve_target(state, self.target.as_deref(), None)?;
         let mut services: Vec<String> = first.into_iter().collect();
         for service in &self.services {
-            services.extend(parse_target(&env, Some(service.as_str()))?.1);
+            let (_, named) = parse_target(&env, Some(service.as_str()))?;
+            services.extend(named.filter(|named| !services.contains(named)));
         }
         // The failure of a single service contains more facts.
         if services.len() > 1
@@ -169,14 +164,7 @@ impl Logs {
         let format = self.output.filter(is_for_programs);
         let query = self.query();
         if let Some(format) = format {
-            let first = services.first().map(String::as_str);
-            let mut logs = Box::pin(read_lines(settings, env, first, query.clone(), range)).await?;
-            for service in services.iter().skip(1) {
-                let more = read_lines(settings, env, Some(service.as_str()), query.clone(), range);
-                logs.items.extend(Box::pin(more).await?.items);
-                logs.run = None;
-            }
-            return print_document(&logs, format);
+            return self.print_documents(settings, env, services, range, format).await;
         }
         let service = find_single(services);
         let state = settings.state.clone();
@@ -192,18 +180,66 @@ impl Logs {
             if !sources.all.is_empty()
                 && print_sources(&docker, &sources, &query, range).await? == Printed::All
             {
-                return Ok(());
+                return self
+                    .print_absent(&state, env, services, &sources.all, range)
+                    .await;
             }
         }
         if services.is_empty() {
             let stored = read_last_run(&state, env, None, query, range).await?;
             return self.print_stored(&stored);
         }
-        for service in services {
-            let stored = read_last_run(&state, env, Some(service.as_str()), query.clone(), range).await?;
-            self.print_stored_run(env, service, &stored)?;
+        self.print_absent(&state, env, services, &[], range).await
+    }
+
+    /// Prints the logs of all services, or of the selected ones, as one document.
+    async fn print_documents(
+        &self,
+        settings: &Settings,
+        env: &str,
+        services: &[String],
+        range: TimeRange,
+        format: Format,
+    ) -> Result<(), Failure> {
+        let selected = services.iter().map(|service| Some(service.as_str()));
+        let selected: Vec<_> = selected.chain(services.is_empty().then_some(None)).collect();
+        let (mut all, mut failed) = (None::<LogsResponse>, Vec::new());
+        for service in &selected {
+            match Box::pin(read_lines(settings, env, *service, self.query(), range)).await {
+                Ok(logs) => match &mut all {
+                    Some(all) => {
+                        all.items.extend(logs.items);
+                        all.run = None;
+                    }
+                    None => all = Some(logs),
+                },
+                Err(failure) => failed.push(failure),
+            }
         }
-        Ok(())
+        report_failed(failed, selected.len())?;
+        all.map_or(Ok(()), |logs| print_document(&logs, format))
+    }
+
+    /// Prints the stored logs of the selected services without a container.
+    async fn print_absent(
+        &self,
+        state: &StateDir,
+        env: &str,
+        services: &[String],
+        found: &[LogSource],
+        range: TimeRange,
+    ) -> Result<(), Failure> {
+        let mut failed = Vec::new();
+        for service in services {
+            if found.iter().any(|(name, _)| name == service) {
+                continue;
+            }
+            match read_last_run(state, env, Some(service.as_str()), self.query(), range).await {
+                Ok(stored) => self.print_stored_run(env, service, &stored)?,
+                Err(failure) => failed.push(failure),
+            }
+        }
+        report_failed(failed, services.len())
     }
 
     /// Prints the stored lines of a service without a container, after a note.
@@ -217,86 +253,25 @@ impl Logs {
     }
 }
 
+/// Returns a failure if no selected service has logs. Otherwise, those without logs are notes.
+fn report_failed(mut failed: Vec<Failure>, selected: usize) -> Result<(), Failure> {
+    if failed.len() == selected
+        && let Some(last) = failed.pop()
+    {
+        return Err(last);
+    }
+    for failure in failed {
+        output::print_note(&format!("note: {}", failure.message()));
+    }
+    Ok(())
+}
+
 /// Returns the selected service if there is exactly one.
 fn find_single(services: &[String]) -> Option<&str> {
     match services {
         [service] => Some(service.as_str()),
         _ => None,
     }
-}
-
-/// Result of printing the logs of containers.
-#[derive(Debug, PartialEq, Eq)]
-enum Printed {
-    All,
-    /// A container no longer existed, and nothing was printed.
-    ContainerReplaced,
-}
-
-/// Prints the lines of all containers as they arrive.
-async fn print_sources(
-    docker: &Docker,
-    sources: &Sources,
-    query: &LogQuery,
-    range: TimeRange,
-) -> Result<Printed, Failure> {
-    let width = sources.all.iter().map(|(name, _)| name.len()).max();
-    let width = width.filter(|_| sources.all.len() > 1);
-    let stream = |(name, id): &LogSource| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
-        let name = name.clone();
-        let lines = range.read(docker, id, query);
-        lines.map(move |line| (name.clone(), line)).boxed()
-    };
-    let mut lines = select_all(sources.all.iter().map(stream));
-    let mut streams = BTreeSet::new();
-    while let Some((name, line)) = lines.next().await {
-        let line = match line {
-            Ok(line) => {
-                let is_first = streams.insert((name.clone(), line.stderr));
-                sources.redact(line, is_first)
-            }
-            Err(ActionError::Gone) if streams.is_empty() => return Ok(Printed::ContainerReplaced),
-            Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
-        };
-        print_line(&name, width, line, None)?;
-    }
-    Ok(Printed::All)
-}
-
-/// Prints a line as it is, as a document, or after the name of its container in a column of a width.
-fn print_line(
-    name: &str,
-    width: Option<usize>,
-    line: LogLine,
-    format: Option<Format>,
-) -> Result<(), Failure> {
-    if format.is_some() {
-        return print_entry(&LogEntry::new(name, line));
-    }
-    let prefix = width.map(|width| format!("{name:width$} | "));
-    print(&prefix.unwrap_or_default(), line.stderr, &line.text)
-}
-
-/// Returns true for formats that wrap each line. All others print the lines as the containers wrote them.
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "`Option::filter` passes a reference"
-)]
-fn is_for_programs(format: &Format) -> bool {
-    match format {
-        Format::Json | Format::Yaml => true,
-        Format::Table | Format::Wide | Format::Name => false,
-    }
-}
-
-/// Prints a line to the stream on which the container wrote it.
-fn print(prefix: &str, stderr: bool, text: &str) -> Result<(), Failure> {
-    let text = format!("{prefix}{text}");
-    if stderr {
-        output::print_note(&text);
-        return Ok(());
-    }
-    output::print(&format!("{text}\n"))
 }
 
 /// Prints a note about the stored logs of a failed run, because the logs of a recreated container do not contain them.
@@ -316,19 +291,6 @@ fn mention_stored_run(state: &StateDir, env: &str, service: &str, current: Optio
         "note: run {} failed, see its logs with `argus logs {env} {service} --previous`",
         run.facts.run.run
     ));
-}
-
-/// Prints a line as a document of its own.
-fn print_entry(line: &LogEntry) -> Result<(), Failure> {
-    output::print(&foreign_text::escape_json(&format!("{}\n", json!(line))))
-}
-
-/// Prints the logs in a format for programs.
-fn print_document(logs: &LogsResponse, format: Format) -> Result<(), Failure> {
-    match format {
-        Format::Yaml => output::print_yaml(logs),
-        Format::Json | Format::Table | Format::Wide | Format::Name => output::print_json(logs),
-    }
 }
 
 #[cfg(test)]
@@ -372,6 +334,7 @@ mod tests {
             ("logs shop api db", "api db"),
             ("logs shop/api db", "api db"),
             ("logs api db", "api db"),
+            ("logs shop/api api db api", "api db"),
         ] {
             let (env, found) = find(words).unwrap();
             assert_eq!(
@@ -383,5 +346,8 @@ mod tests {
         }
         assert!(find("logs shop api dbb").is_err());
         assert!(find("logs shop api /").is_err());
+        let failed = |count: usize| (0..count).map(|_| Failure::usage("no logs")).collect();
+        assert!(report_failed(failed(1), 2).is_ok() && report_failed(failed(0), 0).is_ok());
+        assert!(report_failed(failed(2), 2).is_err());
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn start_in_background(
     if let Some(former) = former
         && !former.end(&state).await?
     {
-        return Ok(());
+        return wait_until_alive(&client, "the newer controller").await;
     }
     let mut child = Command::new(program)
         .args(&arguments)
@@ -67,19 +67,13 @@ pub(crate) async fn start_in_background(
             "note: a later command keeps the options of this one, because their record cannot be written: {error}"
         ));
     }
-    let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
+    let controller = format!("the controller (pid {pid})");
     let failed = |end: String| {
         let message = format!("cannot start a controller: {end}; its log is `{}`", log.shown());
         Failure::with_reason(Reason::NotRunning, message).with_exit(Exit::Unexpected)
     };
     tokio::select! {
-        started = is_alive => {
-            if started?.is_none() {
-                let waited = humantime::format_duration(START_TIMEOUT);
-                let message = format!("the controller (pid {pid}) accepts no commands after {waited}");
-                return Err(Failure::with_code(Code::Timeout, message).with_exit(Exit::TimedOut));
-            }
-        }
+        started = wait_until_alive(&client, &controller) => started?,
         ended = child.wait() => return Err(failed(ended.map_err(fault)?.to_string())),
     }
     output::print_note(&format!(
@@ -87,6 +81,17 @@ pub(crate) async fn start_in_background(
         log.shown()
     ));
     Ok(())
+}
+
+/// Waits until a controller accepts commands.
+async fn wait_until_alive(client: &ControllerClient, controller: &str) -> Result<(), Failure> {
+    let is_alive = client.wait_for(START_TIMEOUT, |_| client.is_alive().then_some(()));
+    if is_alive.await?.is_some() {
+        return Ok(());
+    }
+    let waited = humantime::format_duration(START_TIMEOUT);
+    let message = format!("{controller} accepts no commands after {waited}");
+    Err(Failure::with_code(Code::Timeout, message).with_exit(Exit::TimedOut))
 }
 
 /// Opens the log for appending. Only the user may read it.
@@ -103,7 +108,6 @@ fn open_log(path: &Path) -> io::Result<(File, File)> {
 mod tests {
     use std::os::unix::net::UnixListener;
 
-    use futures::FutureExt as _;
     use tokio::signal::unix::{SignalKind, signal};
 
     use super::*;
@@ -130,7 +134,7 @@ mod tests {
         let plain = vec![OsString::from("run")];
         let failure = start_in_background(&settings, &file, plain).await.unwrap_err();
         assert!(failure.message().contains("cannot start"), "{failure:?}");
-        tokio::task::yield_now().await;
-        assert!(terminated.recv().now_or_never().is_none());
+        let signal = tokio::time::timeout(Duration::from_millis(200), terminated.recv());
+        assert!(signal.await.is_err(), "it goes on");
     }
 }

@@ -1,4 +1,4 @@
-//! Compose options of a controller in the background. A later command without options keeps none but the project name.
+//! Compose options of a controller in the background. A later command without options ends them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,11 +48,16 @@ impl Started {
         serde_json::from_slice(&folder::read(&path(state), MAX_BYTES).ok()?).ok()
     }
 
-    /// Returns true if a command for the same file has no options, and this controller has some that can end.
+    /// Flags of the name of the environment, and the other ones.
+    fn split(&self) -> (Vec<&str>, Vec<&str>) {
+        let flags = self.flags.iter().map(String::as_str);
+        flags.partition(|flag| NAMES.iter().any(|name| flag.starts_with(name)))
+    }
+
+    /// Returns true if a command for the same environment has no options, and this controller has some.
     fn has_former_flags(&self, command: &Self) -> bool {
-        let mut flags = self.flags.iter();
-        let has_name = flags.any(|flag| NAMES.iter().any(|name| flag.starts_with(name)));
-        self.file == command.file && command.flags.is_empty() && !self.flags.is_empty() && !has_name
+        let ((name, former), (new_name, options)) = (self.split(), command.split());
+        (&self.file, name) == (&command.file, new_name) && options.is_empty() && !former.is_empty()
     }
 }
 
@@ -81,18 +86,21 @@ impl Former {
         let pid = running.filter(is_started);
         Ok(pid.map(|pid| Self {
             pid,
-            flags: started.flags,
+            flags: started.split().1.into_iter().map(String::from).collect(),
         }))
     }
 
     /// Ends it. Returns false if a newer controller has taken the state directory.
     pub(super) async fn end(self, state: &StateDir) -> Result<bool, Failure> {
-        output::print_note(&format!(
-            "note: the controller starts again without `{}` of an earlier command",
-            self.flags.join(" ")
-        ));
         end_process(state, self.pid, END_TIMEOUT).await?;
-        Ok(!lock::is_held(&state.lock()))
+        let is_free = !lock::is_held(&state.lock());
+        if is_free {
+            output::print_note(&format!(
+                "note: the controller starts again without `{}` of an earlier command",
+                self.flags.join(" ")
+            ));
+        }
+        Ok(is_free)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Suggested actions for errors, and remedies: actions as complete calls.
 
+use super::StructuredError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -62,18 +63,23 @@ pub struct ToolCall {
 }
 
 impl Remedy {
-    /// Creates the remedy of a change. A check of the spec file does not read other files, so a retry follows their change.
-    pub(super) fn of_edit(
-        edit: SpecEdit,
-        environment: Option<&str>,
-        service: Option<&str>,
-        message: &str,
-    ) -> Self {
+    /// Creates the remedy of a change. A check of the spec file does not read other files, so a retry of the service follows their change.
+    pub(super) fn of_edit(edit: SpecEdit, error: &StructuredError) -> Self {
+        let (environment, service, message) = (
+            error.environment.as_deref(),
+            error.service_at_fault(),
+            &error.message,
+        );
         let check = ActionId::FixSpec.remedy(environment, service);
-        if !edit.key.is_empty() {
+        // An unreadable spec file has no key.
+        if !edit.key.is_empty() || error.code.stage() == "read-spec" {
             return check.with_edit(edit, message);
         }
-        let retry = ActionId::Retry.remedy(environment, service);
+        let target = environment.map(|environment| match service {
+            Some(service) => format!("{environment}/{service}"),
+            None => environment.to_owned(),
+        });
+        let retry = ActionId::Retry.remedy(target.as_deref(), None);
         let verify = retry.verify.or_else(|| Some("retry".to_owned()));
         let call = retry.mcp.map(|call| ToolCall {
             verify: verify.clone(),

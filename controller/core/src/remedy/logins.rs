@@ -98,8 +98,10 @@ fn has_password(value: &str, password: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let mut options = PASSWORD_OPTIONS.iter().flat_map(|name| lower.match_indices(name));
     let is_same = |(at, name): (usize, &str)| {
-        let rest = value[at + name.len()..].strip_prefix(password);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '&', ' ', '"', '\'']))
+        let rest = value[at + name.len()..]
+            .trim_start_matches(['"', '\''])
+            .strip_prefix(password);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', ',', '&', ' ', '"', '\'']))
     };
     value.contains(&format!(":{password}@")) || options.any(is_same)
 }
@@ -383,6 +385,7 @@ volumes: { data: {} }\n";
         assert!(!sends(list, "shop").contains("first start"));
         assert!(!sends("Host=db;Password=shop2", "shop").contains("first start"));
         assert!(sends("Host=db;Password=shop", "shop").contains("first start"));
+        assert!(sends("db:5432,password='shop',ssl=false", "shop").contains("first start"));
     }
 
     #[test]

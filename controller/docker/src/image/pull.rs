@@ -85,7 +85,7 @@ async fn with_similar_image(shared: &Shared, reference: &str, error: ActionError
     }
 }
 
-/// Returns true if two references have the same digits. Without the answer of the registry, another version is no typing error.
+/// Returns true if two references have the same digits. Without the answer of the registry, another version is not a typing error.
 fn has_same_version(reference: &str, similar: &str) -> bool {
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     digits(reference) == digits(similar)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_version_is_no_typing_error() {
+    fn another_version_is_not_a_typing_error() {
         assert!(has_same_version("golang:1.21", "golnag:1.21"));
         assert!(!has_same_version("golang:1.21", "golang:1.12"));
         assert!(!has_same_version("node:21", "node:12"));

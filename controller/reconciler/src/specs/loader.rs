@@ -154,7 +154,7 @@ impl SpecLoader {
             }
         };
         self.registry.resume_grace_periods(now);
-        let notes = scan.notes();
+        let notes = scan.notes(&self.rules.source.folder);
         for note in notes.iter().filter(|note| !self.registry.notes.contains(note)) {
             tracing::warn!("{note}");
         }

@@ -118,13 +118,13 @@ pub struct Scan {
     pub unlisted: BTreeMap<PathBuf, String>,
     /// True if there are more files than [`MAX_FILES`], so a file outside `files` may exist.
     pub too_many: bool,
-    /// Names of the environments at the top of the folder that do not have the name of a spec file, so they are ignored.
+    /// Names of files with an environment at the top of the folder that do not have the name of a spec file, so they are ignored.
     pub misnamed: BTreeSet<String>,
 }
 
 impl Scan {
     /// Returns the reasons why parts of the folder are not read.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self, specs: &Path) -> Vec<String> {
         let unlisted = self.unlisted.iter();
         let unlisted =
             unlisted.map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.shown()));
@@ -133,12 +133,14 @@ impl Scan {
             .then(|| format!("more than {MAX_FILES} spec files, the rest is ignored"));
         let misnamed = self.misnamed.iter().filter_map(|name| {
             let (stem, ending) = name.rsplit_once('.')?;
-            let renamed = format!("{stem}.e2e.{ending}");
-            let is_free = !self.files.contains_key(Path::new(&renamed));
+            let renamed = specs.join(format!("{stem}.e2e.{ending}"));
+            let is_free = renamed.symlink_metadata().is_err();
             is_free.then(|| {
                 let shown = Path::new(name).shown();
-                let (from, to) = (shell_path(name), shell_path(&renamed));
-                format!("`{shown}` is ignored, because the name of a spec file ends with `e2e.yaml`; rename it with `mv {from} {to}`")
+                let (from, to) = (shell_path(specs.join(name)), shell_path(&renamed));
+                format!(
+                    "`{shown}` is ignored, because a spec file is named `e2e.yaml` or `NAME.e2e.yaml`; rename it with `mv -n -- {from} {to}`"
+                )
             })
         });
         unlisted.chain(too_many).chain(misnamed).collect()

@@ -165,20 +165,21 @@ fn environment_with_another_name_is_noted() {
     let long = File::create(root.join("long.yaml")).unwrap();
     long.set_len(10 * MAX_FILE_BYTES).unwrap();
     let mut scanner = scanner(root);
-    let note = |name: &str, command: &str| {
+    let note = |name: &str, renamed: &str| {
+        let (from, to) = (shell_path(root.join(name)), shell_path(root.join(renamed)));
         format!(
-            "`{name}` is ignored, because the name of a spec file ends with `e2e.yaml`; rename it with `{command}`"
+            "`{name}` is ignored, because a spec file is named `e2e.yaml` or `NAME.e2e.yaml`; rename it with `mv -n -- {from} {to}`"
         )
     };
-    let cart = note("my cart.yml", "mv 'my cart.yml' 'my cart.e2e.yml'");
-    let shop = note("shop.yaml", "mv shop.yaml shop.e2e.yaml");
+    let cart = note("my cart.yml", "my cart.e2e.yml");
+    let shop = note("shop.yaml", "shop.e2e.yaml");
     for _ in 0..2 {
         let scan = scanner.scan(|_| false).unwrap();
-        assert_eq!(scan.notes(), [cart.clone(), shop.clone()]);
+        assert_eq!(scan.notes(root), [cart.clone(), shop.clone()]);
     }
     std::fs::rename(root.join("shop.yaml"), root.join("shop.e2e.yaml")).unwrap();
     std::fs::write(root.join("my cart.yml"), "services: {}\n").unwrap();
-    assert_eq!(scanner.scan(|_| false).unwrap().notes(), [""; 0]);
+    assert_eq!(scanner.scan(|_| false).unwrap().notes(root), [""; 0]);
 }
 
 #[test]

@@ -240,7 +240,7 @@ pub(super) fn edit_of_build(failure: &ActionFailure) -> Option<SpecEdit> {
         let (path, file) = (Path::new(path).shown(), Path::new(&rule.file).shown());
         let reason = format!("`{path}` exists, and line {} of `{file}` excludes it", rule.line);
         let edit = SpecEdit::new(path_of_build(failure, &rule.file)?, "", reason);
-        let hint = format!("write `!{path}` in a line after it, or remove this line");
+        let hint = format!("write `!{path}` in a line after it");
         return Some(edit.line(rule.line).hint(hint));
     }
     let reason = match missing {
@@ -377,7 +377,7 @@ mod tests {
         let (file, line) = (".dockerignore".to_owned(), 2);
         assert_eq!(
             edit(None, Some(Exclusion { file, line })),
-            "fix /app/.dockerignore:2: write `!assets` in a line after it, or remove this line \
+            "fix /app/.dockerignore:2: write `!assets` in a line after it \
              (`assets` exists, and line 2 of `.dockerignore` excludes it)"
         );
     }

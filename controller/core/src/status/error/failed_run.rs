@@ -174,7 +174,7 @@ impl<'a> FailureContext<'a> {
     }
 }
 
-/// Adds a change and the steps after it. The output is in the error already, and only a change outside the spec file needs a retry.
+/// Adds a change and the steps after it. The output is in the error already.
 fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> StructuredError {
     let is_outside = edit.key.is_empty();
     let error = error.edit(edit).without(&[ActionId::FixContainer]);
@@ -183,8 +183,9 @@ fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> Struc
     } else {
         error
     };
+    // The remedy of such a change has the retry.
     if is_outside {
-        error.without(&[ActionId::Retry]).then(ActionId::Retry)
+        error.without(&[ActionId::Retry])
     } else {
         error
     }
