@@ -1,12 +1,12 @@
 //! Suggested actions for errors, and remedies: actions as complete calls.
 
-use super::StructuredError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use template::Arguments;
 
+use super::StructuredError;
 use crate::quantity::ByteSize;
 
 mod edit;
