@@ -73,7 +73,7 @@ mod tests {
         let call = describe_command(&matches, &all);
         assert_eq!(call.operation, "argus logs");
         let given: BTreeMap<String, Value> = call.arguments.into_iter().collect();
-        let wanted = json!({ "target": "shop", "service": "api", "tail": 3, "debug": true });
+        let wanted = json!({ "target": "shop", "services": "api", "tail": 3, "debug": true });
         let wanted: BTreeMap<String, Value> = serde_json::from_value(wanted).unwrap();
         assert_eq!(given, wanted);
     }

@@ -345,7 +345,7 @@ mod tests {
             .environment("shop")
             .service("web")
             .edit(edit);
-        let hint = "fix web/app.conf: fill it (it is empty), then retry: `argus retry shop`";
+        let hint = "fix web/app.conf: fill it (it is empty), then retry: `argus retry shop/web`";
         assert_eq!(format_hints(&error)[0], hint);
     }
 }

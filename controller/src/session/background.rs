@@ -135,6 +135,6 @@ mod tests {
         let failure = start_in_background(&settings, &file, plain).await.unwrap_err();
         assert!(failure.message().contains("cannot start"), "{failure:?}");
         let signal = tokio::time::timeout(Duration::from_millis(200), terminated.recv());
-        assert!(signal.await.is_err(), "it goes on");
+        assert!(signal.await.is_err(), "no signal");
     }
 }

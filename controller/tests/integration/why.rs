@@ -590,7 +590,7 @@ fn logs_of_a_failed_run_are_merged_by_timestamp() {
     );
     home.run(&["logs", "shop", "--previous"]).fails(
         2,
-        "but no service is given",
+        "so the command needs exactly one",
         "list the stored runs with `argus evidence shop --list`",
     );
     for args in [["--run=3", "--follow"], ["--previous", "--follow"]] {

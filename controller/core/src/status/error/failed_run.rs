@@ -176,19 +176,11 @@ impl<'a> FailureContext<'a> {
 
 /// Adds a change and the steps after it. The output is in the error already.
 fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> StructuredError {
-    let is_outside = edit.key.is_empty();
-    let error = error.edit(edit).without(&[ActionId::FixContainer]);
-    let error = if has_output {
-        error.without(&[ActionId::InspectLogs])
-    } else {
-        error
-    };
-    // The remedy of such a change has the retry.
-    if is_outside {
-        error.without(&[ActionId::Retry])
-    } else {
-        error
-    }
+    let mut useless = vec![ActionId::FixContainer];
+    useless.extend(has_output.then_some(ActionId::InspectLogs));
+    // The remedy of a change outside the spec file contains the retry.
+    useless.extend(edit.key.is_empty().then_some(ActionId::Retry));
+    error.edit(edit).without(&useless)
 }
 
 /// Error of one failed run.
