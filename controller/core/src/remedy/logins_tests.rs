@@ -1,3 +1,5 @@
+//! Tests of the edits for refused logins.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
