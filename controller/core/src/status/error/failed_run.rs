@@ -174,13 +174,18 @@ impl<'a> FailureContext<'a> {
     }
 }
 
-/// Adds a change and the steps after it. The output is in the error already.
+/// Adds a change and the steps after it. The output is in the error already, and a change outside the spec file needs a
+/// retry.
 fn with_steps(error: StructuredError, edit: SpecEdit, has_output: bool) -> StructuredError {
+    let is_outside = edit.key.is_empty();
     let mut useless = vec![ActionId::FixContainer];
     useless.extend(has_output.then_some(ActionId::InspectLogs));
-    // The remedy of a change outside the spec file contains the retry.
-    useless.extend(edit.key.is_empty().then_some(ActionId::Retry));
-    error.edit(edit).without(&useless)
+    let error = error.edit(edit).without(&useless);
+    if is_outside {
+        error.without(&[ActionId::Retry]).then(ActionId::Retry)
+    } else {
+        error
+    }
 }
 
 /// Error of one failed run.

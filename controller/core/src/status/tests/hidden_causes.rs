@@ -202,7 +202,8 @@ fn steps_after_an_edit_repeat_nothing_that_the_error_contains() {
         "      volumes: [\"./app:/app\"]\n      environment:",
     );
     let error = error_of(failing_in(&mounted, exited("/app/web.conf:3: syntax error")));
-    assert_eq!(error.suggested_actions, [ActionId::FixSpec], "{error:#?}");
+    let steps = [ActionId::FixSpec, ActionId::Retry];
+    assert_eq!(error.suggested_actions, steps, "{error:#?}");
     assert_eq!(error.remedies[0].command.as_deref(), Some("argus retry shop/web"));
     let first = error.remedies[0].edit.as_ref().unwrap();
     assert_eq!((first.key.as_str(), first.line), ("", Some(3)));
