@@ -136,7 +136,7 @@ impl PrivateEngine {
     #[must_use]
     pub fn start_with(options: Options) -> Self {
         let permit = Permit::take();
-        pool::end_idle();
+        pool::end_surplus();
         Self::start_new(options, permit)
     }
 

@@ -81,11 +81,15 @@ fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
 /// # Errors
 /// The file keeps its previous content.
 pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<usize> {
-    let mut object = serde_json::to_value(value)?;
-    if let Some(object) = object.as_object_mut() {
-        object.insert("schemaVersion".to_owned(), VERSION.into());
-    }
-    let text = checksum::with_checksum(&object.to_string());
+    // As text: the values of a large state would take several times its size.
+    let text = serde_json::to_string(value)?;
+    let version = format!("\"schemaVersion\":{VERSION}}}");
+    let object = match text.strip_suffix('}') {
+        Some("{") => format!("{{{version}"),
+        Some(fields) => format!("{fields},{version}"),
+        None => return Err(io::Error::other("not a JSON object")),
+    };
+    let text = checksum::with_checksum(&object);
     write_private(path, text.as_bytes())?;
     Ok(text.len())
 }

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::folder;
+use argus_crds::error::Reason;
 use argus_reconciler::lock;
 use argus_reconciler::state_dir::{StateDir, write_private};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::controller_end::{END_TIMEOUT, end_process, find_controller};
-use crate::process::exit::Failure;
+use crate::process::exit::{Exit, Failure};
 use crate::render::output;
 
 /// Maximum size of the record, in bytes.
@@ -54,6 +55,18 @@ impl Started {
         flags.partition(|flag| NAMES.iter().any(|name| flag.starts_with(name)))
     }
 
+    /// Refuses a command for the same file without the name that this controller gives the environment.
+    fn check_name(&self, command: &Self) -> Result<(), Failure> {
+        let ((name, _), (new_name, _)) = (self.split(), command.split());
+        if self.file != command.file || name == new_name || name.is_empty() {
+            return Ok(());
+        }
+        let message = format!("the running controller has the option `{}`", name.join(" "));
+        Err(Failure::with_reason(Reason::NotPossible, message)
+            .with_exit(Exit::Usage)
+            .with_hint("end it with `argus stop`; its containers keep running"))
+    }
+
     /// Returns true if a command for the same environment has no options, and this controller has some.
     fn has_former_flags(&self, command: &Self) -> bool {
         let ((name, former), (new_name, options)) = (self.split(), command.split());
@@ -78,12 +91,16 @@ impl Former {
         arguments: &[OsString],
     ) -> Result<Option<Self>, Failure> {
         let command = Started::new(0, file, arguments);
-        let Some(started) = Started::read(state).filter(|started| started.has_former_flags(&command)) else {
+        let Some(started) = Started::read(state) else {
             return Ok(None);
         };
         let running = find_controller(state).await?;
         let is_started = |pid: &Pid| u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(started.pid);
         let pid = running.filter(is_started);
+        if pid.is_some() {
+            started.check_name(&command)?;
+        }
+        let pid = pid.filter(|_| started.has_former_flags(&command));
         Ok(pid.map(|pid| Self {
             pid,
             flags: started.split().1.into_iter().map(String::from).collect(),
@@ -126,6 +143,11 @@ mod tests {
             "run compose.yaml --profile=debug --project-name=foo",
         );
         assert!(!named.has_former_flags(&plain), "it would remove `foo`");
+        let refused = named.check_name(&plain).unwrap_err();
+        assert!(refused.message().contains("`--project-name=foo`"), "{refused:?}");
+        assert!(debug.check_name(&plain).is_ok());
+        let same_name = started("compose.yaml", "run compose.yaml --project-name=foo");
+        assert!(named.has_former_flags(&same_name) && named.check_name(&same_name).is_ok());
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::at(dir.path().join("state"));
         std::fs::create_dir_all(state.private()).unwrap();

@@ -1,5 +1,6 @@
 //! The binary without an engine and mostly without a controller: commands on prepared state directories.
 
+mod allocator;
 mod breaker;
 mod cli;
 mod controller_socket;

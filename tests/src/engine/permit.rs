@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-const MAX_ENGINES: usize = 3;
+/// Maximum number of engines that run, with idle ones, except further engines of one test.
+pub(super) const MAX_ENGINES: usize = 3;
 
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
@@ -28,6 +29,11 @@ impl Permit {
         OWN.set(OWN.get() + 1);
         Self
     }
+}
+
+/// Number of engines with a permission.
+pub(super) fn running() -> usize {
+    *RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Permit {

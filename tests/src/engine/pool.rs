@@ -4,6 +4,7 @@ use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 
 use super::PrivateEngine;
+use super::permit::{self, MAX_ENGINES};
 use super::slot::Slot;
 
 static IDLE: Mutex<Vec<Idle>> = Mutex::new(Vec::new());
@@ -24,7 +25,11 @@ pub(super) fn keep(engine: Idle) {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(engine);
 }
 
-/// Ends an idle engine, so that a further one does not exceed the bound of running engines.
-pub(super) fn end_idle() {
-    drop(take().map(|idle| PrivateEngine::of(idle, None)));
+/// Ends idle engines if there would be too many with a further one, which has its permission already.
+pub(super) fn end_surplus() {
+    let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner).len();
+    while permit::running() + idle() > MAX_ENGINES {
+        let Some(idle) = take() else { return };
+        drop(PrivateEngine::of(idle, None));
+    }
 }

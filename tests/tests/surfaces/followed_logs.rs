@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 
 use argus_tests::fixture::{LIMIT, engine, images};
-use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
 
 /// A service that ends with exit code 1. Its lines have the time of its start, and the last one of a run is `end`.
 fn worker(project: &str, name: &str, lines: usize) -> String {
@@ -222,7 +222,7 @@ fn completed_job_ends_the_command() {
 
 #[test]
 fn restarted_daemon_is_a_pause() {
-    let engine = PrivateEngine::start_with(Options::default());
+    let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("paused", &clock("paused", "clock")));

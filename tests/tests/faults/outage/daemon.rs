@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{engine_breaker_states, error};
 
-fn prepared(options: Options) -> PrivateEngine {
-    let engine = PrivateEngine::start_with(options);
+fn prepared() -> PrivateEngine {
+    let engine = PrivateEngine::start();
     images(&engine);
     engine
 }
@@ -47,7 +47,7 @@ fn failed_attempts(argus: &Controller<'_>) -> Option<u64> {
 // `outage_of_90_s_is_reported_and_restarts_nothing` the long outage.
 #[test]
 fn frozen_engine_is_reported_and_found() {
-    let engine = prepared(Options::default());
+    let engine = prepared();
     let options = RunOptions {
         env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
         ..RunOptions::default()
@@ -134,7 +134,7 @@ fn killed(engine: &PrivateEngine, name: &str, options: RunOptions) -> (Runs, Run
 
 #[test]
 fn engine_restart_without_a_controller_is_no_failure() {
-    let engine = prepared(Options::default());
+    let engine = prepared();
     let argus = Controller::start(&engine, more_patient());
     argus.write_spec("e2e.yaml", &singles("absent", &[18730], ""));
     argus.wait_ready("absent", LIMIT);
@@ -163,17 +163,18 @@ type Runs = std::collections::BTreeMap<String, (String, String)>;
 
 #[test]
 fn daemon_killed_with_live_restore_keeps_every_run() {
-    let engine = prepared(Options {
+    let engine = PrivateEngine::start_with(Options {
         live_restore: true,
         ..Options::default()
     });
+    images(&engine);
     let (before, after) = killed(&engine, "kept", RunOptions::default());
     assert_eq!(before, after);
 }
 
 #[test]
 fn daemon_killed_restarts_each_container_once() {
-    let engine = prepared(Options::default());
+    let engine = prepared();
     let (before, after) = killed(&engine, "lost", more_patient());
     let ids = |runs: &Runs| {
         runs.iter()
@@ -211,7 +212,7 @@ fn daemon_killed_restarts_each_container_once() {
 #[test]
 fn ten_environments_recover_from_an_engine_restart() {
     const ENVIRONMENTS: u16 = 10;
-    let engine = prepared(Options::default());
+    let engine = prepared();
     let proxy = Proxy::start(&engine.scratch("ten").join("p.sock"), &engine.socket());
     let options = RunOptions {
         host: Some(proxy.host()),
@@ -261,7 +262,7 @@ fn ten_environments_recover_from_an_engine_restart() {
 
 #[test]
 fn services_start_in_order_after_an_engine_restart() {
-    let engine = prepared(Options::default());
+    let engine = prepared();
     let argus = Controller::start(&engine, patient());
     argus.write_spec("e2e.yaml", &shop("ordered", 18730, "one"));
     argus.wait_ready("ordered", LIMIT);
