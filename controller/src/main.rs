@@ -48,8 +48,8 @@ mod spec_files;
 mod test_runner;
 mod view;
 
-/// With 250 containers, it needs half of the memory of the allocator of the system, whose arena of each thread keeps its largest size. The
-/// settings are in `.cargo/config.toml`.
+/// Allocator of the program. With 250 containers, it needs half of the memory of glibc's allocator, which keeps the largest size of the
+/// arena of each thread. Its settings are in `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -38,6 +38,7 @@ use crate::view::Statuses;
 
 pub(crate) use background::start_in_background;
 pub(crate) use choice::{SpecChoice, read_file};
+pub(crate) use compose_flags::check_name;
 pub(crate) use controller_end::end_controller;
 
 /// Maximum time of the removal at the end, without the grace periods of the services.

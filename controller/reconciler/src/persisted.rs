@@ -76,20 +76,23 @@ fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Writes the file at `path`, and returns its size.
+/// Writes the file at `path`, and returns its size. The value is an object without a field `schemaVersion`.
 ///
 /// # Errors
 /// The file keeps its previous content.
 pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<usize> {
     // As text: the values of a large state would take several times its size.
-    let text = serde_json::to_string(value)?;
-    let version = format!("\"schemaVersion\":{VERSION}}}");
-    let object = match text.strip_suffix('}') {
-        Some("{") => format!("{{{version}"),
-        Some(fields) => format!("{fields},{version}"),
-        None => return Err(io::Error::other("not a JSON object")),
-    };
-    let text = checksum::with_checksum(&object);
+    let mut text = serde_json::to_string(value)?;
+    if text.pop() != Some('}') {
+        return Err(io::Error::other("not a JSON object"));
+    }
+    if text != "{" {
+        text.push(',');
+    }
+    for part in ["\"schemaVersion\":", &VERSION.to_string(), "}"] {
+        text.push_str(part);
+    }
+    let text = checksum::with_checksum(&text);
     write_private(path, text.as_bytes())?;
     Ok(text.len())
 }
@@ -198,6 +201,21 @@ mod tests {
         }
         std::fs::write(&path, &good).unwrap();
         assert_eq!(read::<Value>(&path, NOW).value.unwrap()["a"], 7, "{text}");
+    }
+
+    #[test]
+    fn only_objects_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.json");
+        write(&path, &Map::new()).unwrap();
+        assert_eq!(
+            read::<Value>(&path, NOW).quarantined,
+            None,
+            "an empty object is readable"
+        );
+        for other in [Value::from(7), Value::from("}"), Value::Null] {
+            assert!(write(&path, &other).is_err(), "{other}");
+        }
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use crate::render::live::screen::LiveBlock;
 use crate::render::output;
 use crate::render::output::OutputArgs;
 use crate::render::status_text::format_running_warnings;
-use crate::session::{KeepOptions, Session, SpecChoice, list_replaced, start_in_background};
+use crate::session::{KeepOptions, Session, SpecChoice, check_name, list_replaced, start_in_background};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::test_runner::report::Report;
 use crate::test_runner::selection::Selection;
@@ -117,6 +117,7 @@ impl Up {
         }
         settings.specs.clone_from(&spec.file);
         let before = status::read_environment(&settings.state, &spec.environment)?;
+        check_name(&settings.state, &spec.file, &spec.environment)?;
         warn_of_replaced(&settings, &spec, self.detach)?;
         let screen = LiveBlock::for_terminal();
         // The table and the lines show progress already.
@@ -127,7 +128,7 @@ impl Up {
             let stop = CancellationToken::new();
             if self.detach {
                 let arguments = arguments::controller_arguments(options, &self.specs, &spec.file);
-                start_in_background(&settings, &spec.file, arguments).await?;
+                start_in_background(&settings, (&spec.file, &spec.environment), arguments).await?;
             }
             // The command started only a part of an environment that existed before.
             let mut kept = self.keep.always || !existing.is_empty();

@@ -25,7 +25,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Returns when it accepts commands.
 pub(crate) async fn start_in_background(
     settings: &Settings,
-    file: &Path,
+    (file, environment): (&Path, &str),
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
     let client = ControllerClient::remote(settings.clone());
@@ -62,7 +62,8 @@ pub(crate) async fn start_in_background(
         .spawn()
         .map_err(fault)?;
     let pid = child.id().unwrap_or_default();
-    if let Err(error) = Started::new(pid, file, &arguments).write(&state) {
+    let started = Started::new(pid, file, &arguments).of(environment, &settings.compose);
+    if let Err(error) = started.write(&state) {
         output::print_note(&format!(
             "note: a later command keeps the options of this one, because their record cannot be written: {error}"
         ));
@@ -132,7 +133,9 @@ mod tests {
         started.write(&state).unwrap();
         let mut terminated = signal(SignalKind::terminate()).unwrap();
         let plain = vec![OsString::from("run")];
-        let failure = start_in_background(&settings, &file, plain).await.unwrap_err();
+        let failure = start_in_background(&settings, (&file, "shop"), plain)
+            .await
+            .unwrap_err();
         assert!(failure.message().contains("cannot start"), "{failure:?}");
         let signal = tokio::time::timeout(Duration::from_millis(200), terminated.recv());
         assert!(signal.await.is_err(), "no signal");

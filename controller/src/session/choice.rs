@@ -13,6 +13,7 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, Reason, StructuredError};
 use tokio_util::sync::CancellationToken;
 
+use super::compose_flags::Started;
 use crate::api::validate::report::{check_paths, is_rejected};
 use crate::local_state::status;
 use crate::process::exit::{Exit, Failure};
@@ -97,15 +98,26 @@ fn default_path(settings: &Settings) -> PathBuf {
     settings.clone().with_project_file().specs
 }
 
-/// Returns the settings with the namespace source of the running controller, because that controller reads the file. It does so without
-/// the options of Compose files, and the command can only apply the `used` ones.
+/// Returns the settings with the namespace source of the running controller, because that controller reads the file. It does so with the
+/// options of Compose files that it has, and the command can only apply the `used` ones.
 fn follow_controller(settings: &Settings, used: &[&str]) -> Result<Settings, Failure> {
     let state = settings.state.clone();
     if !status::is_alive(&state) {
         return Ok(settings.clone());
     }
-    if !settings.compose.keys().all(|name| used.contains(&name.as_str())) {
-        let message = "the running controller reads Compose files without these options";
+    let running = Started::of_running(&state);
+    let has_option = |name: &str, value: &str| {
+        used.contains(&name)
+            || running
+                .as_ref()
+                .is_some_and(|running| running.has_option(name, value))
+    };
+    if !settings
+        .compose
+        .iter()
+        .all(|(name, value)| has_option(name, value))
+    {
+        let message = "the running controller reads Compose files with other options";
         let hint = "end it with `argus stop`, or write `COMPOSE_FILE`, `COMPOSE_PROFILES` and the other variables to the `.env`";
         return Err(Failure::with_reason(Reason::NotPossible, message)
             .with_exit(Exit::Usage)

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Maximum number of engines that run, with idle ones, except further engines of one test.
+/// Maximum number of engines that run, with idle ones, except further engines of one test, and one that ends.
 pub(super) const MAX_ENGINES: usize = 3;
 
 static RUNNING: Mutex<usize> = Mutex::new(0);

@@ -76,6 +76,7 @@ pub struct KeyLines {
 struct ServiceKeys {
     /// Path of the service in the file.
     path: String,
+    /// Keys by their place in the service. A key without an entry has the line of its nearest parent.
     keys: BTreeMap<String, Key>,
 }
 
