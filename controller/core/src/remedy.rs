@@ -52,6 +52,7 @@ mod settings;
 mod shell;
 mod siblings;
 mod signals;
+mod subcommands;
 #[cfg(test)]
 mod test_environment;
 mod tls;
@@ -163,9 +164,16 @@ impl EditContext<'_> {
         let evidence = failed_run.evidence.as_ref();
         let listening = evidence.and_then(|evidence| evidence.listening.as_ref());
         let last = failed_run.probe_output.last();
+        // A process that loads its program again keeps its socket without it.
+        let is_reloaded = evidence.is_some_and(|found| {
+            let streams = [&found.stderr, &found.stdout].map(|lines| headline::after_success(lines));
+            let mut lines = streams.into_iter().flatten();
+            lines.any(|line| case::contains(line, &["error loading asgi app", "process spawnprocess-"]))
+        });
         // A status of 500 or more is an error of the program, and its output names the cause.
-        let is_reported =
-            listening.is_some_and(Vec::is_empty) || last.is_some_and(|last| probe::is_server_error(last));
+        let is_reported = is_reloaded
+            || listening.is_some_and(Vec::is_empty)
+            || last.is_some_and(|last| probe::is_server_error(last));
         is_reported && recovery_time(failed_run).is_none() && !self.was_healthy()
     }
 
@@ -176,6 +184,7 @@ impl EditContext<'_> {
             host_files::script_mode,
             host_files::script_line_ends,
             host_files::script_interpreter,
+            signals::loader,
             command::mounted_script,
             built::built_script,
         ];

@@ -1,15 +1,16 @@
-//! Commands that the container cannot run, and options and subcommands that the program does not know.
+//! Commands that the container cannot run, and options that the program does not know.
 
 use argus_crds::error::SpecEdit;
 use argus_crds::suggestion::nearest;
 
 use super::EditContext;
 use super::case::{Case, contains, host_file, is_plain, quoted, quoted_after};
-use super::classes::{REQUIRED_OPTION, UNKNOWN_COMMAND, UNKNOWN_OPTION};
+use super::classes::{REQUIRED_OPTION, UNKNOWN_OPTION};
 use super::cures::cure_of;
 use super::network::ports;
 use super::program::{blamed, is_place};
 use super::shell::{SHELLS, list, shell_text};
+use super::signals::loader;
 use super::unread::renamed;
 use crate::desired::Image;
 use crate::failed_run::{FailureKind, kind};
@@ -279,33 +280,9 @@ fn required_setting(case: &Case<'_>) -> Option<SpecEdit> {
         .then(|| add_option(case, &format!("{dashes}{}", name.replace('_', "-")), false))?
 }
 
-/// Subcommand that the program does not know.
-pub(super) fn unknown_command(case: &Case<'_>) -> Option<SpecEdit> {
-    const SCRIPTS: [&str; 6] = ["start", "dev", "serve", "build", "test", "preview"];
-    let line = case.line_with(&UNKNOWN_COMMAND)?;
-    let words = || case.words().flat_map(|word| word.split_whitespace());
-    let named = line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]".contains(c));
-    let wrong = named
-        .map(|word| word.trim_end_matches('.'))
-        .filter(|word| word.len() > 1)
-        .find(|word| Some(*word) != case.program() && words().any(|other| other == *word))?;
-    let known: Vec<&str> = case
-        .lines()
-        .flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"'`:,;()[]?{}".contains(c)))
-        .filter(|word| *word != wrong && is_plain(word) && word.len() > 2)
-        .collect();
-    let reason = format!("the program does not know the command `{wrong}`");
-    let edit = case.context.edit(case.command_key(wrong), reason).now(wrong);
-    let script = || nearest(wrong, SCRIPTS).filter(|_| contains(line, &["script"]));
-    Some(match nearest(wrong, known).or_else(script) {
-        Some(meant) => edit.suggest(meant),
-        None => edit.hint("write a command that the program knows"),
-    })
-}
-
 /// A script from a bind mount that is not executable, or names a missing interpreter.
 pub(super) fn mounted_script(case: &Case<'_>) -> Option<SpecEdit> {
-    if kind(case.run) != FailureKind::NotRunnable {
+    if kind(case.run) != FailureKind::NotRunnable || loader(case).is_some() {
         return None;
     }
     let code = case.run.exit_code;

@@ -114,7 +114,7 @@ pub(super) fn local_default(case: &Case<'_>) -> Option<SpecEdit> {
     })
 }
 
-fn output<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+pub(super) fn output<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
     let evidence = case.run.evidence.iter();
     let all = evidence.flat_map(|found| found.stderr.iter().chain(&found.stdout));
     all.map(String::as_str)

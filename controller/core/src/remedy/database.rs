@@ -4,7 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, paths, quoted_after};
 use super::classes::{BEFORE_VERSION, STORED_DATA, UNFIT_DATA};
-use super::images::{database_variables, user_variables};
+use super::images::{database_variables, user_variables, version_and_variant};
 use super::logins::absent_part;
 use super::network::{names_service, siblings};
 use super::next_name;
@@ -93,6 +93,11 @@ pub(super) fn data_version(case: &Case<'_>) -> Option<SpecEdit> {
             Some((line, data.clone(), program.clone()))
         }
         [data, program, ..] => Some((line, data.clone(), program.clone())),
+        // MongoDB often names only the version that wrote the data.
+        [data] if contains(line, &["featurecompatibilityversion", "too recent to start up"]) => {
+            let (program, _) = version_and_variant(case.context.service);
+            (!program.is_empty()).then(|| (line, data.clone(), program.to_owned()))
+        }
         _ => None,
     })?;
     let tag = tag_for(case, &data, &program);
@@ -127,7 +132,8 @@ fn tag_for(case: &Case<'_>, data: &str, program: &str) -> Option<String> {
         .as_deref()?
         .rsplit_once(':')
         .filter(|(_, tag)| !tag.contains('/'))?;
-    let version = tag.split('-').next().unwrap_or(tag);
+    let bare = tag.trim_start_matches('v');
+    let version = bare.split('-').next().unwrap_or(bare);
     let is_of_tag = |text: &str| {
         let rest = text.strip_prefix(version).filter(|_| !version.is_empty());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -139,9 +145,10 @@ fn tag_for(case: &Case<'_>, data: &str, program: &str) -> Option<String> {
     let parts = version.split('.').count();
     let kept: Vec<&str> = data.split('.').take(parts).collect();
     Some(format!(
-        "{repository}:{}{}",
+        "{repository}:{}{}{}",
+        &tag[..tag.len() - bare.len()],
         kept.join("."),
-        &tag[version.len()..]
+        &bare[version.len()..]
     ))
 }
 
@@ -162,7 +169,7 @@ fn versions(line: &str) -> Vec<String> {
         };
         let is_after_word = {
             let before = line.split(word).next().unwrap_or_default().to_lowercase();
-            let before = before.trim_end_matches(|c: char| " [(\"'`=:v".contains(c));
+            let before = before.trim_end_matches(|c: char| " [(\"'`=:v\\".contains(c));
             BEFORE_VERSION.iter().any(|end| before.ends_with(end))
         };
         if is_version && is_after_word && !all.contains(&version) {

@@ -9,6 +9,7 @@ use super::classes::{CONTENTS, DENIED, READ_ONLY};
 use super::database::only_sibling;
 use super::images::{own_user, user_of};
 use super::network::siblings;
+use super::settings::vcl_host;
 use super::{EditContext, host_files};
 use crate::desired::paths::KERNEL_FOLDERS;
 use crate::desired::{Image, Mount};
@@ -99,6 +100,9 @@ pub(super) fn read_only_folder(case: &Case<'_>) -> Option<SpecEdit> {
 
 /// Error in the contents of a mounted file.
 pub(super) fn contents(case: &Case<'_>) -> Option<SpecEdit> {
+    if let Some(edit) = vcl_host(case) {
+        return Some(edit);
+    }
     let lines: Vec<&str> = case.lines().collect();
     let of_one = || {
         lines
@@ -286,17 +290,6 @@ pub(super) fn built_user(case: &Case<'_>) -> Option<SpecEdit> {
     let reason = format!("the user of the image has no permission to create `{path}`");
     let hint = format!("create `{path}` for this user before `USER`, or mount a volume at `{path}`");
     Some(Case::host_edit(dockerfile, reason, hint))
-}
-
-/// Mounted secret that others may read.
-pub(super) fn open_file(case: &Case<'_>) -> Option<SpecEdit> {
-    parts! {
-        OPEN: "too open" "too permissive" "bad owner or permissions" "unprotected private key";
-    }
-    let line = case.line_with(OPEN)?;
-    let file = paths(line).find_map(|path| case.host_file(path))?;
-    let hint = format!("run `chmod 600 {}`", shell_path(&file));
-    Some(Case::host_edit(file, "others may read it", hint))
 }
 
 /// Full temporary or shared memory.

@@ -213,7 +213,16 @@ pub(super) fn unmounted(case: &Case<'_>) -> Option<SpecEdit> {
             .filter(|parent| parent.starts_with("/etc/") && parent.len() > 5);
         parent.is_some() && parent == folder.strip_suffix(&last(folder)) && !last(target).contains('.')
     };
-    let mut folders = mounts().filter(|(_, target)| is_next_to(target));
+    // The file names a folder that is mounted below another one.
+    let mut texts = case.words().chain(case.context.service.env_vars.values());
+    let is_written = texts.any(|text| text.contains(path));
+    let is_same = |index: usize, target: &str| {
+        let mount = case.context.service.mounts.get(index);
+        // A program keeps its data in a folder that it can write.
+        let is_read_only = matches!(mount, Some(Mount::Bind { read_only: true, .. }));
+        is_written && is_read_only && last(target) == last(folder)
+    };
+    let mut folders = mounts().filter(|(index, target)| is_next_to(target) || is_same(*index, target));
     let of_folder = || {
         folders
             .next()

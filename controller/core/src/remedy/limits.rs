@@ -6,6 +6,7 @@ use argus_crds::error::SpecEdit;
 use super::EditContext;
 use super::case::{Case, contains, ports_in};
 use super::classes::{FIRST_PROCESS, FULL_HEAP, KILLED, NO_PROCESS, PRIVILEGED};
+use super::privileges::is_root;
 use crate::desired::ContainerLimits;
 use crate::failed_run::FailedRun;
 
@@ -195,7 +196,9 @@ pub(super) fn pids(case: &Case<'_>) -> Option<SpecEdit> {
     let edit = accepted
         .lines
         .edit(&accepted.spec_path, "argus.policy.pidsLimit", reason);
-    Some(edit.suggest(limit.saturating_mul(4).to_string()))
+    // A runtime starts several threads per processor.
+    let larger = limit.saturating_mul(4).max(256);
+    Some(edit.suggest(larger.to_string()))
 }
 
 /// Program that must be the first process of its container.
@@ -225,7 +228,7 @@ pub(super) fn privileges(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
     let user = case.context.service.user.as_deref();
     let line = case.line_with(&["permission denied", "eacces"])?;
-    if !contains(line, &["bind", "listen"]) {
+    if !contains(line, &["bind", "listen"]) || contains(line, &["unix:", ".sock"]) {
         return None;
     }
     let ports: Vec<u16> = ports_in(line).filter(|port| *port < 1024).collect();
@@ -244,7 +247,8 @@ pub(super) fn low_port(case: &Case<'_>) -> Option<SpecEdit> {
     );
     let reason = format!("{subject} cannot listen on a port below 1024");
     let Some((name, port)) = low else {
-        let edit = case.context.edit("user", reason).now(user?);
+        let user = user.filter(|user| !is_root(user))?;
+        let edit = case.context.edit("user", reason).now(user);
         return Some(edit.hint("remove it, or configure a port from 1024"));
     };
     let free = port.saturating_add(8000);

@@ -74,7 +74,7 @@ pub(super) fn unknown_host(case: &Case<'_>) -> Option<SpecEdit> {
         let host = unknown.next().filter(|_| !names_domain(line))?;
         unknown.all(|other| other == host).then(|| edit(host)).flatten()
     };
-    let found = words.find_map(edit).or_else(|| host_in_file(case, line));
+    let found = words.find_map(edit).or_else(|| host_in_file(case, line, line));
     found.or_else(nameless)
 }
 
@@ -91,9 +91,9 @@ fn names_domain(line: &str) -> bool {
     })
 }
 
-/// Mounted file with a name that is not one of the environment.
-fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
-    let (path, file) = paths(line).find_map(|path| Some((path, case.host_file(path)?)))?;
+/// Mounted file with a name that is not one of the environment. Another line can name the file.
+pub(super) fn host_in_file(case: &Case<'_>, line: &str, place: &str) -> Option<SpecEdit> {
+    let (path, file) = paths(place).find_map(|path| Some((path, case.host_file(path)?)))?;
     // A name with a dot is one outside of the environment.
     let is_name = |host: &str| is_plain(host) && !host.contains(['.', '/']);
     let mut found = quoted(line).filter_map(|text| hosts(text).first().copied());
@@ -110,7 +110,7 @@ fn host_in_file(case: &Case<'_>, line: &str) -> Option<SpecEdit> {
         || "the name of a service".to_owned(),
         |meant| format!("`{meant}`"),
     );
-    let (_, rest) = line.split_once(path)?;
+    let (_, rest) = place.split_once(path)?;
     let reason = format!("`{host}` is not a name of this environment");
     let hint = format!("write {instead} instead of `{host}`");
     Some(Case::host_edit(file, reason, hint).line(number_in(rest)))
@@ -148,8 +148,12 @@ fn similar<'a>(case: &Case<'a>, word: &str) -> Option<&'a str> {
     let names = dns_names(siblings(case));
     let dashed = word.replace('_', "-");
     let names = || names.iter().copied();
+    // A container of Compose has the name of its project, its service and a number.
+    let numbered = dashed.strip_suffix("-1").unwrap_or_default();
+    let of_container = names().filter(|name| numbered.ends_with(&format!("-{name}")));
     names()
         .find(|name| *name == dashed)
+        .or_else(|| of_container.max_by_key(|name| name.len()))
         .or_else(|| nearest(word, names()))
 }
 

@@ -1,10 +1,12 @@
-//! Users: programs that require root, and programs that refuse it.
+//! Users: programs that require root, programs that refuse it, and secrets that other users may read.
 
 use argus_crds::error::SpecEdit;
 
-use super::case::{Case, contains};
+use super::case::{Case, contains, paths};
 use super::classes::{NEEDS_ROOT, REFUSES_ROOT};
+use super::images::user_of;
 use super::shell::list;
+use crate::quoting::shell_path;
 
 /// Program that requires root, while the file names another user.
 pub(super) fn root_required(case: &Case<'_>) -> Option<SpecEdit> {
@@ -51,6 +53,37 @@ pub(super) fn root_refused(case: &Case<'_>) -> Option<SpecEdit> {
     })
 }
 
-fn is_root(user: &str) -> bool {
+pub(super) fn is_root(user: &str) -> bool {
     matches!(user.split(':').next(), Some("0" | "root"))
+}
+
+/// Secret that others may read: a mounted file, or one of `container.files`.
+pub(super) fn open_file(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        OPEN: "too open" "too permissive" "bad owner or permissions" "unprotected private key" "has group or world access"
+            "accessible by owner only" "insecure permissions";
+    }
+    let line = case
+        .line_with(OPEN)
+        .filter(|line| !contains(line, &["directory"]))?;
+    if let Some(file) = paths(line).find_map(|path| case.host_file(path)) {
+        let hint = format!("run `chmod 600 {}`", shell_path(&file));
+        return Some(Case::host_edit(file, "others may read it", hint));
+    }
+    let service = case.context.service;
+    let mut files = service.process.files.iter().enumerate();
+    let (index, file) = files.find(|(_, file)| paths(line).any(|path| path == file.path))?;
+    let reason = format!("its mode {:04o} lets others read it", file.access.mode);
+    if case.context.accepted.lines.is_compose() {
+        let hint = "write `mode: 0600` in its entry under `configs` or `secrets`";
+        return Some(case.context.edit("container", reason).hint(hint));
+    }
+    let edit = case
+        .context
+        .edit(&format!("container.files[{index}].mode"), reason);
+    let edit = edit.suggest("0600");
+    Some(match user_of(service).filter(|_| file.access.uid == 0) {
+        Some(uid) => edit.hint(format!("and `uid: {uid}`, the user of the process")),
+        None => edit,
+    })
 }

@@ -29,9 +29,15 @@ pub(super) fn working_dir(case: &Case<'_>) -> Option<SpecEdit> {
         contains(line, &NO_PROJECT_FILE) && is_project && is_outside(line)
     };
     let module = || {
-        let line = case.line_with(&["no module named", "could not import module", "the module "])?;
+        let line = case.line_with(&[
+            "no module named",
+            "could not import module",
+            "could not import '",
+            "module not found",
+            "the module ",
+        ])?;
         let named = || line.split_once("he module ")?.1.split(' ').next();
-        let name = quoted(line).next().or_else(named)?.split('.').next()?;
+        let name = quoted(line).next().or_else(named)?.split(['.', ':']).next()?;
         let mut words = case.words().flat_map(|word| word.split([' ', '.', ':']));
         words.any(|word| word == name).then_some(line)
     };

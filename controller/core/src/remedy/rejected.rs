@@ -10,6 +10,7 @@ use super::classes::{
 };
 use super::images::{all_ports, facts_of, main_port};
 use super::network::{names_service, ports, siblings};
+use super::values::{is_about_json, json_of};
 use crate::failed_run::host_view::differs_by_one_error;
 use crate::secrets::is_secret;
 
@@ -88,6 +89,9 @@ impl<'a> Place<'a> {
             let last = meant.strip_prefix(&name[..start]);
             let (now, meant) = last.map_or((name, meant), |last| (&name[start..], last));
             return Some(edit.now(now).suggest(meant));
+        }
+        if is_secret(name) && line.is_some_and(|line| is_about_json(&line.to_lowercase())) {
+            return Some(edit.hint("write it as JSON, with double quotes around names and texts"));
         }
         if is_secret(name) {
             return Some(edit.hint("write a value that the message permits"));
@@ -334,7 +338,9 @@ fn typed(case: &Case<'_>, name: &str, value: &str, line: &str) -> Option<String>
         .collect();
     let has_scheme = value.contains("://");
     let server = || siblings(case).find(|sibling| names_service(value, sibling));
-    let changed = if is_about(&["too many colons"]) && has_scheme {
+    let changed = if let Some(json) = json_of(value, line) {
+        json
+    } else if is_about(&["too many colons"]) && has_scheme {
         let (_, rest) = value.split_once("://")?;
         rest.split('/').next()?.to_owned()
     } else if is_about(&["missing port"]) {

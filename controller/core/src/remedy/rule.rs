@@ -6,7 +6,7 @@ use super::case::Case;
 use super::{
     EditContext, built, command, cures, database, defaults, environment, files, host_files, limits,
     listeners, logins, modules, network, privileges, probe, probe_command, process, rejected, settings,
-    shell, siblings, signals, tls, unread, values, versions,
+    shell, siblings, signals, subcommands, tls, unread, values, versions,
 };
 use crate::failed_run::FailedRun;
 
@@ -130,6 +130,7 @@ rules! {
     "script-interpreter" Certain Cause NOT_RUNNABLE host_files::script_interpreter;
     "platform" Certain Facts NOT_RUNNABLE command::platform;
     "architecture" Certain Last ANY_END signals::architecture;
+    "loader" Certain All NOT_RUNNABLE signals::loader;
     "mounted-script" Certain All NOT_RUNNABLE command::mounted_script;
     "built-script" Certain All NOT_RUNNABLE built::built_script;
     "shell-variable" Certain Cause ENDED shell::shell_variable;
@@ -137,7 +138,7 @@ rules! {
     "renamed-setting" Certain Last ANY_SERVER unread::renamed_setting;
     "unknown-option" Certain Cause ENDED command::unknown_option;
     "required-option" Certain Cause ENDED command::required_option;
-    "unknown-command" Certain Cause ENDED command::unknown_command;
+    "unknown-command" Certain Cause ENDED subcommands::unknown_command;
     "pids" Certain All PROCESSES limits::pids;
     "read-only-mount" Certain Last ANY_END files::read_only_mount;
     "read-only-folder" Certain Last ANY_END files::read_only_folder;
@@ -166,10 +167,11 @@ rules! {
     "other-port" Certain Last SERVER defaults::other_port;
     "advertised-address" Certain Last SERVER siblings::advertised_address;
     "default-address" Certain Last SERVER defaults::default_address;
+    "default-configuration" Certain Last ANSWERED unread::default_configuration;
     "known-cure" Certain Last ANSWERED cures::known_cure;
     "image-version" Certain Last ENDED versions::image_version;
     "removed-variable" Certain Cause ENDED environment::removed_variable;
-    "open-file" Certain Last ENDED files::open_file;
+    "open-file" Certain Last ENDED privileges::open_file;
     "capability" Certain Last ANY_END process::capability;
     "address-form" Certain Cause ENDED values::address_form;
     "mounted-folder" Certain All NOT_RUNNABLE host_files::mounted_folder;

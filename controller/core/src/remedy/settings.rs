@@ -3,13 +3,15 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain, paths, quoted};
-use super::classes::{CONFIGURATION, CONTENTS, DENIED, MISSING_FILE, REFUSED, WEAK_SECRET};
+use super::classes::{CONFIGURATION, CONTENTS, DENIED, MISSING_FILE, REFUSED, UNRESOLVED, WEAK_SECRET};
+use super::cures::output;
 use super::files::number_in;
 use super::images::{all_ports, is_named, main_port, repository, rows};
-use super::network::siblings;
+use super::listeners::LOCAL;
+use super::network::{host_in_file, ports, siblings};
 use super::values::ANY_SECRET;
-use crate::desired::Mount;
 use crate::desired::hosts::hosts;
+use crate::desired::{Mount, Service};
 use crate::secrets::{REDACTED, is_secret};
 
 /// Secret that is shorter than the number of characters in the message.
@@ -80,6 +82,8 @@ pub(super) fn named_setting(case: &Case<'_>) -> Option<SpecEdit> {
 pub(super) fn configuration(case: &Case<'_>) -> Option<SpecEdit> {
     let is_meant = |line: &&str| contains(line, &CONFIGURATION) && !line.trim_start().starts_with('{');
     let file_of = |line: &str| {
+        // Paths of a stack belong to the program.
+        let line = line.split(":backtrace").next().unwrap_or(line);
         if paths(line).next().is_none() {
             return configuration_file(case);
         }
@@ -111,20 +115,49 @@ pub(super) fn local_listener(case: &Case<'_>) -> Option<SpecEdit> {
     Some(Case::host_edit(configuration_file(case)?, reason, hint))
 }
 
-/// Mounted configuration of a proxy with a port that nothing has, next to its only server.
+/// Name of a host in a file of Varnish. Its message begins with the place of the error, and continues with that of the context.
+pub(super) fn vcl_host(case: &Case<'_>) -> Option<SpecEdit> {
+    case.line_with(&["vcl compilation failed"])?;
+    let is_host = |line: &&str| contains(line, &UNRESOLVED) && quoted(line).next().is_some();
+    let place = output(case).find(|line| contains(line, &["' line "]))?;
+    host_in_file(case, output(case).find(is_host)?, place)
+}
+
+/// Mounted configuration of a proxy with a port that nothing has, next to its only server, or with the address of its own container, also
+/// of a program that collects logs or metrics.
 pub(super) fn address_in_file(case: &Case<'_>) -> Option<SpecEdit> {
+    const COLLECTORS: &str = "filebeat metricbeat logstash kibana telegraf promtail fluent-bit fluentd vector alloy \
+        opentelemetry-collector opentelemetry-collector-contrib";
+    let is_collector = is_named(case.context.service, COLLECTORS);
     let is_proxy = is_named(
         case.context.service,
         "nginx openresty haproxy envoy traefik caddy httpd kong",
     );
-    let mut lines = case.lines().filter(|line| is_proxy && contains(line, &REFUSED));
+    let mut lines = case
+        .lines()
+        .filter(|line| (is_proxy || is_collector) && contains(line, &REFUSED));
     let is_mark = |c: char| "\"'`,;()[]".contains(c);
-    let port = lines.find_map(|line| {
+    let (host, port) = lines.find_map(|line| {
         let words = line.split_whitespace().map(|word| word.trim_matches(is_mark));
-        words.flat_map(hosts).find_map(|(_, port)| port)
+        words.flat_map(hosts).find_map(|(host, port)| Some((host, port?)))
     })?;
     let mut others = siblings(case);
-    let only = others.next().filter(|_| others.next().is_none())?;
+    let only = others.next().filter(|_| others.next().is_none());
+    if LOCAL.contains(&host) {
+        let has_port = |sibling: &&Service| {
+            let is_fpm = port == 9000 && sibling.image.reference().contains("fpm");
+            is_fpm || all_ports(sibling).contains(&port)
+        };
+        let mut found = siblings(case).filter(has_port);
+        let found = found.next().filter(|_| found.next().is_none());
+        let unknown = || only.filter(|only| all_ports(only).is_empty());
+        let is_own = ports(case.context.service).contains(&port);
+        let name = &found.or_else(unknown).filter(|_| !is_own)?.name;
+        let reason = format!("`{host}` is the container itself, and `{name}` is another one");
+        let hint = format!("write `{name}:{port}` instead of `{host}:{port}`");
+        return Some(Case::host_edit(configuration_file(case)?, reason, hint));
+    }
+    let only = only.filter(|_| is_proxy)?;
     let meant = main_port(only).filter(|_| !all_ports(only).contains(&port))?;
     let reason = format!(
         "nothing listens on port {port}, and `{}` has the port {meant}",

@@ -3,9 +3,10 @@
 use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_plain};
+use super::command::script_path;
 use super::cures::cure_of;
 use super::headline::has_served;
-use super::images::{is_named, rows};
+use super::images::{is_named, repository, rows};
 use crate::desired::Image;
 use crate::failed_run::signal;
 
@@ -55,6 +56,38 @@ pub(super) fn libraries(case: &Case<'_>) -> Option<SpecEdit> {
         named,
         "install it in the image, or build the program for this image",
     ))
+}
+
+/// Mounted program for glibc in an image of Alpine, where the kernel does not find its loader. A script has an interpreter or an ending.
+pub(super) fn loader(case: &Case<'_>) -> Option<SpecEdit> {
+    let Image::Named(reference) = &case.context.service.image else {
+        return None;
+    };
+    let path = script_path(case).filter(|_| case.run.exit_code == 127 && reference.contains("alpine"))?;
+    case.line_with(&["no such file", "not found"])
+        .filter(|line| !line.contains(": line "))?;
+    let is_program = match case.host_facts(path) {
+        Some(facts) => {
+            let is_executable = facts.file_mode().is_some_and(|mode| mode & 0o111 != 0);
+            is_executable && facts.interpreter.is_none() && !facts.has_crlf
+        }
+        None => false,
+    };
+    case.host_file(path).filter(|_| is_program)?;
+    let repository = repository(reference);
+    let tag = reference.get(repository.len() + 1..).unwrap_or_default();
+    let of_tag = tag.split_once("-alpine");
+    let meant = match of_tag {
+        _ if repository.rsplit('/').next() == Some("alpine") => "debian:stable-slim".to_owned(),
+        Some((version, _)) => format!("{repository}:{version}"),
+        None => return None,
+    };
+    let reason = format!("`{path}` needs a loader that the image does not have, such as that of glibc");
+    let edit = case.context.edit("image", reason).now(reference.as_str());
+    Some(
+        edit.suggest(meant)
+            .hint("or build a static program, such as with `CGO_ENABLED=0`"),
+    )
 }
 
 /// Program for instructions that the processor of the host does not have.

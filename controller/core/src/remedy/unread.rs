@@ -4,6 +4,7 @@ use argus_crds::error::SpecEdit;
 
 use super::case::{Case, contains, is_below, is_plain};
 use super::classes::{REFUSED, REFUSED_PASSWORD, UNKNOWN_COMMAND, UNKNOWN_OPTION};
+use super::cures::output;
 use super::images::{is_named, rows};
 use super::network::{siblings, uses};
 use super::probe::is_status;
@@ -12,6 +13,7 @@ use super::rule::Scope;
 use super::shell::{SHELLS, list};
 use super::values::{self, Value};
 use crate::desired::{Mount, Service};
+use crate::failed_run::FailureCause;
 
 parts! {
     /// Words of advice in front of a setting, in lower case.
@@ -110,6 +112,21 @@ pub(super) fn unread_file(case: &Case<'_>) -> Option<SpecEdit> {
         .find_map(|service| unread_file_of(case, service))
 }
 
+/// The same for the service itself, whose program reports that it has no configuration.
+pub(super) fn default_configuration(case: &Case<'_>) -> Option<SpecEdit> {
+    parts! {
+        DEFAULT: "starting in local only mode" "using default config" "using built-in default" "no config file found"
+            "no configuration file found" "config file not found" "configuration file not found" "running with default";
+    }
+    let is_meant = |line: &&str| contains(line, DEFAULT);
+    if case.run.cause == FailureCause::Unhealthy {
+        output(case).find(is_meant)?;
+    } else {
+        case.lines().find(is_meant)?;
+    }
+    unread_file_of(case, case.context.service)
+}
+
 /// The same for the service itself, which answers with an error of the request.
 pub(super) fn unread_mount(case: &Case<'_>) -> Option<SpecEdit> {
     let last = case.run.probe_output.last()?;
@@ -153,7 +170,14 @@ fn place_for(
 ) -> Option<String> {
     let (parent, name) = target.rsplit_once('/')?;
     let Some(folder) = place.strip_suffix('/') else {
-        return (place.rsplit('/').next() == Some(name)).then(|| (*place).to_owned());
+        let (folder, file) = place.rsplit_once('/')?;
+        if file == name {
+            return Some((*place).to_owned());
+        }
+        let (other, usual) = folder.rsplit_once('/')?;
+        // An abbreviation of the folder, such as `conf` for `config`.
+        let is_short = parent == other && name.len() >= 4 && usual.starts_with(name) && !other.is_empty();
+        return is_short.then(|| folder.to_owned());
     };
     let (other, usual) = folder.rsplit_once('/')?;
     let [name_start, usual_start] = [name, usual].map(|name| name.trim_end_matches(".d"));

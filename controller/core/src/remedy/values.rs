@@ -214,6 +214,36 @@ pub(super) fn with_password(case: &Case<'_>, address: &str) -> Option<String> {
     ))
 }
 
+/// Returns whether a line in lower case reports a value that is not JSON.
+pub(super) fn is_about_json(line: &str) -> bool {
+    parts! {
+        /// Parts of messages of pydantic, aeson, Go, JavaScript and Python.
+        NOT_JSON: "settingserror" "error in $" "looking for beginning of" "in json at position" "not valid json"
+            "invalid json" "jsondecodeerror";
+    }
+    NOT_JSON.iter().any(|part| line.contains(part))
+}
+
+/// The value as JSON, if a line in lower case requires it: a list or an object with its quotes, or a list of its parts.
+pub(super) fn json_of(value: &str, line: &str) -> Option<String> {
+    let is_json = |text: &str| serde_json::from_str::<serde_json::Value>(text).is_ok();
+    if !is_about_json(line) || is_json(value) {
+        return None;
+    }
+    let quoted = value.replace('\'', "\"");
+    let is_list = value.starts_with('[') || line.contains("settingserror");
+    if value.starts_with(['[', '{']) && is_json(&quoted) {
+        return Some(quoted);
+    }
+    let is_map = value.starts_with('{') || value.replace("://", "").contains(':');
+    if is_map || !is_list || value.is_empty() {
+        return None;
+    }
+    let parts = value.trim_matches(['[', ']']).split(',');
+    let parts: Vec<&str> = parts.map(|part| part.trim().trim_matches(['"', '\''])).collect();
+    serde_json::to_string(&parts).ok()
+}
+
 /// Address with quotes inside, or with signs in its password that it must encode.
 pub(super) fn address_form(case: &Case<'_>) -> Option<SpecEdit> {
     parts! {

@@ -8,6 +8,8 @@ use super::images::{repository, runtime_of};
 use crate::desired::{Image, Service};
 
 parts! {
+    /// Parts of a message with the version of a framework that the program requires, in lower case. Another one does not fit, also not a later one.
+    FRAMEWORK: "framework: 'microsoft." "the framework 'microsoft.";
     /// Parts of a message in front of a version of class files, in lower case.
     CLASS_VERSION: "class file version " "class file major version " "unsupported major.minor version ";
 }
@@ -67,15 +69,17 @@ fn runtime(case: &Case<'_>) -> Option<SpecEdit> {
     let current = version_of(named(own)?)?;
     let lines: Vec<&str> = case.lines().collect();
     let at = lines.iter().position(|line| {
-        contains(line, &[word]) && contains(line, &UNFIT_VERSION) && !all_versions(line).is_empty()
+        let is_unfit = contains(line, &UNFIT_VERSION) || contains(line, FRAMEWORK);
+        contains(line, &[word]) && is_unfit && !all_versions(line).is_empty()
     })?;
+    let is_exact = contains(lines[at], FRAMEWORK);
     let is_current = |version: &str| is_start(version, &current) || is_start(&current, version);
     // A list of versions begins with the earliest one.
     let needed = lines[at..]
         .iter()
-        .take(3)
+        .take(if is_exact { 1 } else { 3 })
         .flat_map(|line| all_versions(line))
-        .find(|version| !is_current(version) && is_later(version, &current))?;
+        .find(|version| !is_current(version) && (is_exact || is_later(version, &current)))?;
     let reason = format!("its program requires version {needed} of `{word}`");
     with_version(case, &needed, reason)
 }

@@ -30,16 +30,21 @@ const SIXTH_RIGHT: usize = 57;
 /// the socket of the engine.
 const SEVENTH_RIGHT: usize = 56;
 
-/// First edits of the eighth set that are right. Its author knew no rule, and 35 were right at first. No rule was written for it.
-const EIGHTH_RIGHT: usize = 36;
+/// First edits of the eighth set that are right. Its author knew no rule, and 40 were right at first.
+const EIGHTH_RIGHT: usize = 53;
+
+/// First edits of the ninth set that are right. Its author knew no rule, and no rule was written for it.
+const NINTH_RIGHT: usize = 54;
 
 /// Controls that have an edit by design: a crash by a signal names the image, and a stored password its volume.
-const DESIGNED: [&str; 6] = [
+const DESIGNED: [&str; 8] = [
     "stale-password-in-the-volume",
     "control-password-of-an-earlier-volume",
     "native-service-segfault",
     "control-native-module-segfault",
     "control-exit-139-without-a-line",
+    "control-dialoqbase-segmentation-fault",
+    "control-filebrowser-139-without-output",
     "control-mariadb-corrupt-page",
 ];
 
@@ -117,6 +122,9 @@ struct Expected {
     service: Option<String>,
     /// Part of the value or hint.
     text: Option<String>,
+    /// Other right edits.
+    #[serde(default, rename = "anyOf")]
+    any_of: Vec<Expected>,
 }
 
 impl Expected {
@@ -284,7 +292,8 @@ impl Broken {
         }
         let volumes = scenario.observe();
         let edit = scenario.edits_with(&volumes).0?;
-        let mut expected = self.expect.iter().chain(&self.any_of);
+        let other = self.expect.iter().flat_map(|expected| &expected.any_of);
+        let mut expected = self.expect.iter().chain(other).chain(&self.any_of);
         let services = &scenario.accepted.desired.services;
         let is_met = expected.any(|expected| expected.is_met_by(&edit, services));
         let is_known = has_value(&edit) || NO_VALUE.contains(&self.name.as_str());
@@ -359,6 +368,11 @@ fn seventh_set_keeps_its_result() {
 #[test]
 fn eighth_set_keeps_its_result() {
     assert_result("eighth set", &read(include_str!("eighth-set.json")), EIGHTH_RIGHT);
+}
+
+#[test]
+fn ninth_set_keeps_its_result() {
+    assert_result("ninth set", &read(include_str!("ninth-set.json")), NINTH_RIGHT);
 }
 
 #[test]

@@ -110,7 +110,11 @@ pub(super) const EXITS: &[(&str, &str, &str, &[&str])] = &[
         "pids",
         "argus.policy.pidsLimit",
         "2048",
-        &["OSError: [Errno 11] Resource temporarily unavailable: cannot fork"],
+        &[
+            "OSError: [Errno 11] Resource temporarily unavailable: cannot fork",
+            "java.lang.OutOfMemoryError: unable to create new native thread",
+            "thread 'main' panicked at 'failed to spawn thread: Os { code: 11, kind: WouldBlock, message: \"Resource temporarily unavailable\" }'",
+        ],
     ),
     (
         "heap",
