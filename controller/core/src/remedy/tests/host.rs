@@ -31,36 +31,6 @@ impl Scenario {
 }
 
 #[test]
-fn program_for_glibc_needs_an_image_with_its_loader() {
-    let text = |image: &str| {
-        format!(
-            "project: {{ name: shop }}\nservices:\n  web:\n    image: {image}\n    command: [/bin/demo]\n    \
-             container: {{ name: web, volumes: [\"./demo:/bin/demo:ro\"] }}\n"
-        )
-    };
-    let line = "[FATAL tini (7)] exec /bin/demo failed: No such file or directory";
-    let file = |interpreter: Option<&str>| HostFile {
-        mode: Some(0o100_755),
-        interpreter: interpreter.map(str::to_owned),
-        ..HostFile::default()
-    };
-    let edit = |image, interpreter| {
-        let scenario = Scenario::of_spec(&text(image), 127, &[line]);
-        scenario.facts("/bin/demo", file(interpreter)).edits().0
-    };
-    let image = |image| edit(image, None).and_then(|edit| edit.suggest);
-    assert_eq!(image("alpine:3.20").as_deref(), Some("debian:stable-slim"));
-    assert_eq!(image("node:22-alpine3.20").as_deref(), Some("node:22"));
-    assert_eq!(image("alpine/git:2.43"), None);
-    let of_script = edit("alpine:3.20", Some("/bin/bash")).unwrap();
-    assert_eq!(
-        of_script.suggest.as_deref().unwrap_or_default(),
-        "",
-        "{of_script:?}"
-    );
-}
-
-#[test]
 fn scripts_that_cannot_run_have_the_fact_of_the_host() {
     let script = |code, line: &str, facts| {
         [Scenario::new("[/app/run.sh]", "db", TCP, code, &[line]).facts("/app/run.sh", facts)]
