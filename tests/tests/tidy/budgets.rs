@@ -46,8 +46,9 @@ const SUBJECTS: [Subject; 8] = [
         // start, health checks that cannot succeed, and states of dependencies. With 180 lines for the rules of these facts that the count
         // of that change left out, and similar names in build contexts.
         // With listeners inside a container, completed jobs, passwords that a volume keeps, and commands behind conflicts.
+        // With ten kinds of messages that a blind set showed, and 54 of 60 right first edits in the next one.
         name: "errors, remedies, status texts",
-        budget: 18_180,
+        budget: 18_400,
         paths: &[
             "crds/src/error",
             "crds/src/incident",
